@@ -24,8 +24,7 @@ use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::baseline_report::{
-    BaselineCheckOutcome, BaselineCheckResult, BaselineCheckedCaptureSummary, BaselineDifferences,
-    BaselineReportWriter,
+    BaselineCheckExtent, BaselineCheckOutcome, BaselineCheckResult, BaselineDifferences, BaselineReportWriter,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
@@ -352,7 +351,7 @@ impl BaselineCommandMemory<'_> {
         if baseline.transactions() == 0 {
             bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
         }
-        let summary = BaselineCheckedCaptureSummary::from_counts(baseline.counts());
+        let summary = BaselineCheckExtent::from_counts(baseline.counts());
         if let Some(old) = old
             && has_text(&old, &baseline)?
         {
@@ -384,7 +383,7 @@ impl BaselineCommandMemory<'_> {
         let most = self.shares.baseline_bytes;
         let settings = old.settings(most).map_err(|error| self.read_error(&path, &error))?;
         let recorded = self.record(file, reader, settings, progress)?;
-        let mut summary = BaselineCheckedCaptureSummary::from_counts(recorded.counts());
+        let mut summary = BaselineCheckExtent::from_counts(recorded.counts());
         // What this program would write needs no check.
         if has_text(&old, &recorded)? {
             return Ok(BaselineCheckOutcome::Same(summary));

@@ -17,7 +17,7 @@ use nfsrdma_analysis::comparison::tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct BaselineCheckedCaptureSummary {
+pub struct BaselineCheckExtent {
     /// Number of Transactions.
     pub transactions: u64,
     /// Operations of the capture and of the baseline: `NFS 4.2 READ`.
@@ -26,7 +26,7 @@ pub struct BaselineCheckedCaptureSummary {
     pub filtered: u64,
 }
 
-impl BaselineCheckedCaptureSummary {
+impl BaselineCheckExtent {
     /// Creates the summary of a capture with these counts.
     pub fn from_counts(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
@@ -38,7 +38,7 @@ impl BaselineCheckedCaptureSummary {
 #[derive(Debug)]
 pub struct BaselineDifferences {
     /// Summary of the capture.
-    pub summary: BaselineCheckedCaptureSummary,
+    pub summary: BaselineCheckExtent,
     /// Number of differences by kind.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences by operation, and the first of them.
@@ -56,9 +56,9 @@ impl BaselineDifferences {
 #[derive(Debug)]
 pub enum BaselineCheckOutcome {
     /// No differences.
-    Same(BaselineCheckedCaptureSummary),
+    Same(BaselineCheckExtent),
     /// The baseline was written.
-    Blessed(BaselineCheckedCaptureSummary),
+    Blessed(BaselineCheckExtent),
     /// The capture differs from the baseline.
     Different(Box<BaselineDifferences>),
     /// There is no baseline; the error says how to write it.
@@ -69,7 +69,7 @@ pub enum BaselineCheckOutcome {
 
 impl BaselineCheckOutcome {
     /// Returns the summary of the capture, if it could be read.
-    pub fn summary(&self) -> Option<&BaselineCheckedCaptureSummary> {
+    pub fn summary(&self) -> Option<&BaselineCheckExtent> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
             Self::Different(found) => Some(&found.summary),
@@ -128,7 +128,7 @@ impl BaselineReportWriter<'_> {
         let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);
-            let of_summary = |summary: &BaselineCheckedCaptureSummary| {
+            let of_summary = |summary: &BaselineCheckExtent| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
                     count => format!("; {} left out by its settings", PluralCount(count, "difference")),

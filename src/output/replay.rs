@@ -26,7 +26,7 @@ use nfsrdma_replay::run::report::{
 };
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
-use nfsrdma_replay::seed::file_server_client::ObjectOwner;
+use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 /// View of a replay report.
 #[derive(Clone, Copy, Debug)]
@@ -247,7 +247,7 @@ impl PrintableReplayReport<'_> {
         if let Some(why) = &self.report.callbacks.listen_error {
             writeln!(to, "  no callbacks  no callback listener: {why}")?;
         }
-        if let Some(ObjectOwner { user, group }) = &self.report.squashed {
+        if let Some(FileUserAndGroup { user, group }) = &self.report.squashed {
             writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
         }
         for what in &self.report.refused {
@@ -471,7 +471,7 @@ impl PrintableReplayReport<'_> {
             squashed_root: report
                 .squashed
                 .as_ref()
-                .map(|ObjectOwner { user, group }| JsonSquashedRoot { user, group }),
+                .map(|FileUserAndGroup { user, group }| JsonSquashedRoot { user, group }),
             refused: &report.refused,
             dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),

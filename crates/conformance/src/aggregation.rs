@@ -78,13 +78,13 @@ pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
 
 /// Findings by rule, connection, side and severity.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionFindings {
+pub(crate) struct MergedFindings {
     findings: FxHashMap<FindingKey, (Finding, ViolationSenders)>,
     /// By the number of the connection.
     judgements: FxHashMap<u64, ConnectionJudgementCounts>,
 }
 
-impl ConnectionFindings {
+impl MergedFindings {
     /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and
     /// severity.
     pub(crate) fn add(&mut self, finding: Finding, sender: EndpointRole) -> Option<&Finding> {

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
+use crate::aggregation::{ConnectionJudgementCounts, MergedFindings};
 use crate::applicable_rule_sets::{PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans};
 use crate::attached_findings::FindingsAwaitingTransaction;
 use crate::compound_operations_view::{CompoundOperations, ResultlessRpcFailure};
@@ -36,7 +36,7 @@ const MAX_PENDING: usize = 1 << 14;
 type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
 type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
 type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
-type AbsenceRuleApplicability = fn(&ConformanceTransaction<'_>) -> bool;
+type EventOnlyRuleApplicability = fn(&ConformanceTransaction<'_>) -> bool;
 
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
@@ -107,7 +107,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<AbsenceRuleApplicability>>> =
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<EventOnlyRuleApplicability>>> =
     LazyLock::new(|| {
         PreparedConformanceRule::select(|rule| match rule.check {
             RuleCheck::Absence(_, applies) => Some((applies, None)),
@@ -170,7 +170,7 @@ pub struct ConformanceChecker {
     pending: FxHashMap<TransactionSlabKey, EventJudgements>,
     /// Findings without a Transaction.
     ready: Vec<Finding>,
-    per_connection: ConnectionFindings,
+    per_connection: MergedFindings,
     /// Copies of findings about connections, for Transactions that were not emitted yet, if they are wanted.
     attached: Option<FindingsAwaitingTransaction>,
     /// First violations of rules with one finding per connection, if they are wanted.
@@ -217,7 +217,7 @@ impl ConformanceChecker {
             unanswered: UnansweredResultChunks::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
-            per_connection: ConnectionFindings::default(),
+            per_connection: MergedFindings::default(),
             attached: None,
             first: None,
         }

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::Text;
 use rustc_hash::FxHasher;
 
-use crate::sequence_operations::{SequenceArguments, SequenceResult, SessionChannelKind};
+use crate::sequence_arguments_and_results::{SequenceArguments, SequenceResult, SessionChannelKind};
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ mod read_write_view;
 mod rule;
 mod rule_preconditions;
 pub mod rules;
-mod sequence_operations;
+mod sequence_arguments_and_results;
 mod session_table;
 mod transaction_view;
 mod unanswered_call_chunks;

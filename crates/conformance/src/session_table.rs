@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Result
 use rustc_hash::FxHashMap;
 
 use crate::compound_operations_view::{CompoundOperations, CompoundRetryDigest, OperationSet};
-use crate::sequence_operations::SessionChannelKind;
+use crate::sequence_arguments_and_results::SessionChannelKind;
 use crate::unjudged_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.

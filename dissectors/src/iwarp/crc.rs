@@ -2,9 +2,9 @@
 
 /// Running CRC of bytes on the wire. It accepts an FPDU in any pieces, including its markers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Crc(u32);
+pub struct FpduCrc(u32);
 
-impl Crc {
+impl FpduCrc {
     /// Length of the field in bytes.
     pub const LENGTH: usize = 4;
 
@@ -34,14 +34,14 @@ mod tests {
 
     #[test]
     fn rfc3720_appendix_b_4_examples() {
-        assert_eq!(Crc::compute(&[0; 32]).to_wire_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
-        assert_eq!(Crc::compute(&[0xff; 32]).to_wire_bytes(), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(FpduCrc::compute(&[0; 32]).to_wire_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(FpduCrc::compute(&[0xff; 32]).to_wire_bytes(), [0x43, 0xab, 0xa8, 0x62]);
     }
 
     #[test]
     fn pieces_give_what_the_whole_gives() {
         let bytes: Vec<u8> = (0..100).collect();
-        assert_eq!(Crc::compute(&bytes[..33]).append(&bytes[33..]), Crc::compute(&bytes));
-        assert_eq!(Crc::default().append(&bytes), Crc::compute(&bytes));
+        assert_eq!(FpduCrc::compute(&bytes[..33]).append(&bytes[33..]), FpduCrc::compute(&bytes));
+        assert_eq!(FpduCrc::default().append(&bytes), FpduCrc::compute(&bytes));
     }
 }

@@ -10,7 +10,7 @@ mod segment;
 
 use crate::field::registry::{FieldRegistry, describe_headers};
 
-pub use segment::{DdpSegment, DdpTarget};
+pub use segment::{DdpSegment, DdpSegmentDestination};
 
 /// Adds the iWARP fields to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

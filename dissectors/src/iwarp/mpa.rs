@@ -6,7 +6,7 @@ use crate::fixed_header::FixedHeaderFieldValue;
 use crate::frame::CapturedSlice;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
-use super::crc::Crc;
+use super::crc::FpduCrc;
 
 /// Key of the MPA Request Frame, the first bytes from the initiator. RFC 5044 section 7.1.1.
 pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";
@@ -161,7 +161,7 @@ impl FpduHeader {
     /// Returns the length of the FPDU in bytes: this header, ULPDU, padding and CRC, without markers.
     #[inline]
     pub const fn fpdu_length(self) -> usize {
-        Self::LENGTH + self.ulpdu_length as usize + self.pad() + Crc::LENGTH
+        Self::LENGTH + self.ulpdu_length as usize + self.pad() + FpduCrc::LENGTH
     }
 }
 
@@ -178,8 +178,8 @@ pub fn observe_trailer<'a, O: FieldObserver<'a>>(
         observer.value(&PAD, trailer.at..trailer.at + pad, FieldValue::Bytes(bytes));
     }
     let crc = trailer.skip_bytes(pad);
-    if let Some((field, _)) = crc.bytes.split_first_chunk::<{ Crc::LENGTH }>() {
-        observer.value(&CRC, crc.at..crc.at + Crc::LENGTH, CrcField(u32::from_be_bytes(*field)).value());
+    if let Some((field, _)) = crc.bytes.split_first_chunk::<{ FpduCrc::LENGTH }>() {
+        observer.value(&CRC, crc.at..crc.at + FpduCrc::LENGTH, CrcField(u32::from_be_bytes(*field)).value());
     }
 }
 

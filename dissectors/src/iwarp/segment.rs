@@ -4,7 +4,7 @@ use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 use crate::rdma_operation::Handle;
 
-use super::crc::Crc;
+use super::crc::FpduCrc;
 use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
@@ -14,7 +14,7 @@ use super::rdmap::{
 
 /// Destination of the bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DdpTarget {
+pub enum DdpSegmentDestination {
     /// Memory identified by an STag.
     Tagged {
         /// STag of the memory.
@@ -41,7 +41,7 @@ pub struct DdpSegment {
     /// `true` for the last segment of its message.
     pub is_last: bool,
     /// Destination of its bytes.
-    pub target: DdpTarget,
+    pub target: DdpSegmentDestination,
     /// Memory to invalidate, in the two Sends with Invalidate.
     pub invalidate: Option<Handle>,
     /// `true` if reserved bits of the control fields are used.
@@ -69,7 +69,11 @@ impl DdpSegment {
         let at = at + RdmapControl::LENGTH;
         let (target, invalidate, length) = if ddp.tagged {
             let (tagged, _) = Tagged::decode(rest, at, observer)?;
-            (DdpTarget::Tagged { stag: tagged.stag, offset: tagged.offset }, None, Self::TAGGED_HEADER_LENGTH)
+            (
+                DdpSegmentDestination::Tagged { stag: tagged.stag, offset: tagged.offset },
+                None,
+                Self::TAGGED_HEADER_LENGTH,
+            )
         } else {
             let (invalidate, rest) = if rdmap.opcode.invalidates() {
                 let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
@@ -80,11 +84,15 @@ impl DdpSegment {
             };
             let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
             let Untagged { queue, number, offset } = untagged;
-            (DdpTarget::Untagged { queue, number, offset }, invalidate, Self::UNTAGGED_HEADER_LENGTH)
+            (
+                DdpSegmentDestination::Untagged { queue, number, offset },
+                invalidate,
+                Self::UNTAGGED_HEADER_LENGTH,
+            )
         };
         let queue = match target {
-            DdpTarget::Tagged { .. } => None,
-            DdpTarget::Untagged { queue, .. } => Some(queue),
+            DdpSegmentDestination::Tagged { .. } => None,
+            DdpSegmentDestination::Untagged { queue, .. } => Some(queue),
         };
         let is_regular = ddp.version == DdpControl::VERSION
             && rdmap.version <= 1
@@ -104,8 +112,8 @@ impl DdpSegment {
     /// Returns the length of the DDP and RDMAP headers in bytes.
     pub const fn header_length(&self) -> usize {
         match self.target {
-            DdpTarget::Tagged { .. } => Self::TAGGED_HEADER_LENGTH,
-            DdpTarget::Untagged { .. } => Self::UNTAGGED_HEADER_LENGTH,
+            DdpSegmentDestination::Tagged { .. } => Self::TAGGED_HEADER_LENGTH,
+            DdpSegmentDestination::Untagged { .. } => Self::UNTAGGED_HEADER_LENGTH,
         }
     }
 
@@ -123,8 +131,8 @@ impl DdpSegment {
         let length_fits =
             payload.is_some_and(|payload| self.opcode.fixed_length().is_none_or(|fixed| payload == fixed));
         let offset_fits = match self.target {
-            DdpTarget::Tagged { .. } => true,
-            DdpTarget::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
+            DdpSegmentDestination::Tagged { .. } => true,
+            DdpSegmentDestination::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),
         };
         self.is_conformant && length_fits && offset_fits
     }
@@ -154,7 +162,7 @@ impl DdpSegment {
             _ => None,
         };
         let trailer =
-            part.skip_bytes(FpduHeader::LENGTH + ulpdu_length).with_length(header.pad() + Crc::LENGTH);
+            part.skip_bytes(FpduHeader::LENGTH + ulpdu_length).with_length(header.pad() + FpduCrc::LENGTH);
         mpa::observe_trailer(header, trailer, observer);
         Some((header, segment))
     }
@@ -175,7 +183,7 @@ mod tests {
     fn rfc5041_section_4_1_a_tagged_segment() {
         let segment = decode(&[0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0]).unwrap();
         assert_eq!((segment.opcode, segment.is_last), (RdmapOpcode::WRITE, true));
-        assert_eq!(segment.target, DdpTarget::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
+        assert_eq!(segment.target, DdpSegmentDestination::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
         assert!(segment.is_plausible(14) && !segment.is_plausible(13));
     }
 
@@ -185,7 +193,10 @@ mod tests {
         let segment = decode(&bytes).unwrap();
         assert_eq!(segment.invalidate, Some(Handle(0x971)));
         let number = MessageNumber(7);
-        assert_eq!(segment.target, DdpTarget::Untagged { queue: DdpQueue::SEND, number, offset: 16 });
+        assert_eq!(
+            segment.target,
+            DdpSegmentDestination::Untagged { queue: DdpQueue::SEND, number, offset: 16 }
+        );
         let with_event = [&[0x41, 0x46], &bytes[2..]].concat();
         assert_eq!(decode(&with_event).unwrap().invalidate, Some(Handle(0x971)));
         let without = [&[0x41, 0x45], &bytes[2..]].concat();

@@ -17,7 +17,7 @@ use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
-use nfsrdma_replay::seed::file_server_client::ObjectOwner;
+use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 20;
@@ -240,7 +240,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
     for how in report.protocol.violations.keys() {
         writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
     }
-    if let Some(ObjectOwner { user, group }) = &report.squashed {
+    if let Some(FileUserAndGroup { user, group }) = &report.squashed {
         let [user, group] = [user, group].map(|name| HtmlText(name));
         writeln!(to, "<p>the export squashes root to user {user} and group {group}</p>")?;
     }

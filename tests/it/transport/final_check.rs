@@ -16,7 +16,7 @@ use nfsrdma_replay::run::tolerance_rules::file::parse_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
 use nfsrdma_replay::seed::SeededTree;
-use nfsrdma_replay::seed::file_server_client::ObjectOwner;
+use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
@@ -100,7 +100,7 @@ fn files_that_root_may_not_read_are_left_out_where_the_export_squashes_root() {
         let report = checked_after_change(&work, &work.seeded, &serial_options(), refuse_reads(version, 13));
         let check = report.tree_check.as_ref().unwrap();
         assert!(check.differing > 0 && report.is_different(), "{capture}: {check:?}");
-        let nobody = ObjectOwner { user: "nobody".into(), group: "nogroup".into() };
+        let nobody = FileUserAndGroup { user: "nobody".into(), group: "nogroup".into() };
         let seeded = SeededTree { squashed_owner: Some(nobody), ..work.seeded.clone() };
         let report = checked_after_change(&work, &seeded, &serial_options(), refuse_reads(version, 13));
         let check = report.tree_check.as_ref().unwrap();

@@ -17,7 +17,7 @@ use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, ObjectOwner};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileUserAndGroup};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
@@ -577,7 +577,7 @@ fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let work = Work::on(server, "rxe-v3", 3, "squashed");
     let (report, _) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "squashed");
-    let nobody = ObjectOwner { user: "65534".into(), group: "65533".into() };
+    let nobody = FileUserAndGroup { user: "65534".into(), group: "65533".into() };
     assert_eq!(report.squashed, Some(nobody));
     assert!(because(&report, "owner") > 10, "{:#?}", report.steps.reasons);
     // No other user is taken for the one that root is squashed to.

@@ -24,7 +24,7 @@ struct LateRecordPartnerCandidate<'q> {
 
 /// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a
 /// partner.
-type LateRecordPair = [(bool, usize); 2];
+type CrossCaptureLateRecordIndices = [(bool, usize); 2];
 
 impl Comparison {
     /// Returns `true` if more than a number of late records wait on a side, or as many bytes in proportion.
@@ -84,7 +84,7 @@ impl Comparison {
     }
 
     /// Returns the pairs of late records with records of the other side.
-    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPair> {
+    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<CrossCaptureLateRecordIndices> {
         let is_other_minor = lane.differs_in_minor_version();
         let mut candidates = |side: usize| {
             let row = &lane.sides[side];

@@ -49,7 +49,7 @@ pub(super) struct QueuedComparisonRecord {
 impl QueuedComparisonRecord {
     pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
         let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
-        let filehandles = allocated::<HashedFilehandle>(key.filehandles.len());
+        let filehandles = allocated::<FilehandleHashAndOrigin>(key.filehandles.len());
         let bytes = record.memory_bytes() + of_itself + filehandles + ALIGNMENT_BYTES;
         Self { record, key, pairs: 0, bytes }
     }
@@ -197,12 +197,12 @@ pub(super) struct ComparisonPairingKey {
     signature: u64,
     about: u64,
     /// Filehandles of the Call.
-    filehandles: Box<[HashedFilehandle]>,
+    filehandles: Box<[FilehandleHashAndOrigin]>,
 }
 
 /// A filehandle by its name and its origin: names differ between runs, and origins do not.
 #[derive(Clone, Copy, Debug)]
-struct HashedFilehandle {
+struct FilehandleHashAndOrigin {
     name: ServerAssignedValueHash,
     origin: u64,
 }
@@ -245,7 +245,7 @@ impl ComparisonFilehandleOrigins {
         message: &ComparableMessage,
         by: u64,
         scope: u64,
-    ) -> Box<[HashedFilehandle]> {
+    ) -> Box<[FilehandleHashAndOrigin]> {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
@@ -271,7 +271,7 @@ impl ComparisonFilehandleOrigins {
                     origin
                 }
             };
-            found.push(HashedFilehandle { name, origin });
+            found.push(FilehandleHashAndOrigin { name, origin });
         }
         found.into()
     }
@@ -319,7 +319,7 @@ impl ComparisonPairingKey {
         is_other_minor: bool,
         renaming: &mut CrossCaptureIdentityMap,
     ) -> CallPairingKey<'_> {
-        let number = |filehandle: &HashedFilehandle| renaming.number(side, filehandle.name);
+        let number = |filehandle: &FilehandleHashAndOrigin| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
         CallPairingKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }

@@ -460,7 +460,7 @@ impl RecordComparer<'_> {
         b: &[&ComparableMessageField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike = FieldPathEquivalence {
+        let alike = ComparedOperationRelation {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
@@ -640,7 +640,7 @@ impl RecordComparer<'_> {
 
 /// Relation of two operations, on which the paths of their fields depend.
 #[derive(Clone, Copy)]
-struct FieldPathEquivalence {
+struct ComparedOperationRelation {
     is_plus: bool,
     is_other_minor: bool,
 }
@@ -649,7 +649,7 @@ struct FieldPathEquivalence {
 fn has_same_path(
     a: &ComparableMessageField,
     b: &ComparableMessageField,
-    alike: FieldPathEquivalence,
+    alike: ComparedOperationRelation,
 ) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;

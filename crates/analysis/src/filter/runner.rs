@@ -37,7 +37,7 @@ const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
 /// Values of the frames of a Transaction.
 #[derive(Debug)]
-struct TransactionFrameFilterValues {
+struct OpenTransactionFilterValues {
     tally: SelectedFrameTally,
     values: FilterValues,
 }
@@ -75,7 +75,7 @@ struct PartialMessageFrame {
 pub struct FilterRunner {
     program: CompiledFilterNode,
     extractor: FieldExtractor,
-    open: FxHashMap<TransactionSlabKey, TransactionFrameFilterValues>,
+    open: FxHashMap<TransactionSlabKey, OpenTransactionFilterValues>,
     /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartialMessageFrame>,
@@ -211,7 +211,7 @@ impl FilterRunner {
             let Some(key) = key_of(*meaning) else { continue };
             let Self { open, spare, extractor: to, .. } = self;
             let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
-            let kept = open.entry(key).or_insert_with(|| TransactionFrameFilterValues {
+            let kept = open.entry(key).or_insert_with(|| OpenTransactionFilterValues {
                 tally: SelectedFrameTally::default(),
                 values: empty(),
             });
@@ -305,7 +305,7 @@ impl FilterRunner {
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut kept = SelectedFrameTally::default();
-        if let Some(TransactionFrameFilterValues { tally, mut values }) =
+        if let Some(OpenTransactionFilterValues { tally, mut values }) =
             key.and_then(|key| self.open.remove(&key))
         {
             kept = tally;

@@ -21,7 +21,7 @@ pub(super) struct FilehandleOrNameRange {
 
 /// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileNameInferenceToken {
+pub(super) enum MessageNamingElement {
     /// Start of an operation of a COMPOUND.
     Operation(u32),
     /// Status of the operation.
@@ -35,7 +35,7 @@ pub(super) enum FileNameInferenceToken {
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
 pub(super) struct MessageNamingTokens {
-    words: Vec<FileNameInferenceToken>,
+    words: Vec<MessageNamingElement>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
@@ -47,7 +47,7 @@ impl MessageNamingTokens {
         self.bytes.clear();
     }
 
-    pub(super) fn words(&self) -> &[FileNameInferenceToken] {
+    pub(super) fn words(&self) -> &[MessageNamingElement] {
         &self.words
     }
 
@@ -60,7 +60,7 @@ impl MessageNamingTokens {
         OperationTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: FileNameInferenceToken) {
+    fn push(&mut self, word: MessageNamingElement) {
         if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
@@ -68,7 +68,7 @@ impl MessageNamingTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameRange) -> FileNameInferenceToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameRange) -> MessageNamingElement) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
@@ -87,7 +87,7 @@ impl<'a> FieldObserver<'a> for MessageNamingTokens {
 
     fn enter(&mut self, field: &'static Field, _: usize) {
         if field.label == "entries" {
-            self.push(FileNameInferenceToken::Entry);
+            self.push(MessageNamingElement::Entry);
         }
     }
 
@@ -96,13 +96,13 @@ impl<'a> FieldObserver<'a> for MessageNamingTokens {
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
             (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
-                self.push(FileNameInferenceToken::Operation(number as u32));
+                self.push(MessageNamingElement::Operation(number as u32));
             }
             (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
-                self.push(FileNameInferenceToken::Status(number as u32));
+                self.push(MessageNamingElement::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
-                self.push_bytes(bytes, FileNameInferenceToken::Handle)
+                self.push_bytes(bytes, MessageNamingElement::Handle)
             }
             (
                 field_name::NFS_NAME
@@ -111,7 +111,7 @@ impl<'a> FieldObserver<'a> for MessageNamingTokens {
                 | field_name::NFS_READDIRPLUS_ENTRY_NAME
                 | field_name::MOUNT_PATH,
                 FieldValue::Text(bytes),
-            ) => self.push_bytes(bytes, FileNameInferenceToken::Name),
+            ) => self.push_bytes(bytes, MessageNamingElement::Name),
             _ => {}
         }
     }
@@ -119,20 +119,20 @@ impl<'a> FieldObserver<'a> for MessageNamingTokens {
 
 /// An iterator over the operations of a COMPOUND.
 pub(super) struct OperationTokensIterator<'h> {
-    words: &'h [FileNameInferenceToken],
+    words: &'h [MessageNamingElement],
 }
 
 impl<'h> Iterator for OperationTokensIterator<'h> {
     type Item = OperationNamingTokens<'h>;
 
     fn next(&mut self) -> Option<OperationNamingTokens<'h>> {
-        let is_first = |word: &FileNameInferenceToken| matches!(word, FileNameInferenceToken::Operation(_));
+        let is_first = |word: &MessageNamingElement| matches!(word, MessageNamingElement::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
         let (words, rest) = rest.split_at(end);
         self.words = rest;
-        let FileNameInferenceToken::Operation(number) = *first else { return None };
+        let MessageNamingElement::Operation(number) = *first else { return None };
         Some(OperationNamingTokens { number, words })
     }
 }
@@ -141,34 +141,34 @@ impl<'h> Iterator for OperationTokensIterator<'h> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OperationNamingTokens<'h> {
     pub(super) number: u32,
-    pub(super) words: &'h [FileNameInferenceToken],
+    pub(super) words: &'h [MessageNamingElement],
 }
 
 impl OperationNamingTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
-            FileNameInferenceToken::Status(status) => Some(*status),
+            MessageNamingElement::Status(status) => Some(*status),
             _ => None,
         })
     }
 
     pub(super) fn handles(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
         self.words.iter().filter_map(|word| match word {
-            FileNameInferenceToken::Handle(span) => Some(*span),
+            MessageNamingElement::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
         self.words.iter().filter_map(|word| match word {
-            FileNameInferenceToken::Name(span) => Some(*span),
+            MessageNamingElement::Name(span) => Some(*span),
             _ => None,
         })
     }
 
     /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(&self) -> impl Iterator<Item = (FilehandleOrNameRange, FilehandleOrNameRange)> {
-        self.words.split(|word| *word == FileNameInferenceToken::Entry).skip(1).filter_map(|words| {
+        self.words.split(|word| *word == MessageNamingElement::Entry).skip(1).filter_map(|words| {
             let entry = OperationNamingTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })

@@ -19,11 +19,11 @@ const BLOCK_DATA_BYTES: usize = 1 << 20;
 /// Capacity of a block in packets.
 const BLOCK_PACKETS: usize = 8192;
 /// Memory of a block, in bytes.
-pub(super) const BLOCK_BYTES: usize = BLOCK_DATA_BYTES + BLOCK_PACKETS * size_of::<QueuedPacket>();
+pub(super) const BLOCK_BYTES: usize = BLOCK_DATA_BYTES + BLOCK_PACKETS * size_of::<LiveCapturedPacket>();
 
 /// A packet in a block: its metadata and the range of its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct QueuedPacket {
+pub(super) struct LiveCapturedPacket {
     pub(super) time: Timestamp,
     /// Length on the wire, in bytes.
     pub(super) length: u32,
@@ -34,7 +34,7 @@ pub(super) struct QueuedPacket {
 #[derive(Debug, Default)]
 pub(super) struct CapturedPacketBatch {
     bytes: Vec<u8>,
-    packets: Vec<QueuedPacket>,
+    packets: Vec<LiveCapturedPacket>,
 }
 
 impl CapturedPacketBatch {
@@ -52,13 +52,13 @@ impl CapturedPacketBatch {
         if has_room {
             let from = self.bytes.len();
             self.bytes.extend_from_slice(bytes);
-            self.packets.push(QueuedPacket { time, length, bytes: from..self.bytes.len() });
+            self.packets.push(LiveCapturedPacket { time, length, bytes: from..self.bytes.len() });
         }
         has_room
     }
 
     /// Returns the packet at index `at` and its bytes.
-    pub(super) fn get(&self, at: usize) -> Option<(&QueuedPacket, &[u8])> {
+    pub(super) fn get(&self, at: usize) -> Option<(&LiveCapturedPacket, &[u8])> {
         let packet = self.packets.get(at)?;
         Some((packet, self.bytes.get(packet.bytes.clone())?))
     }

@@ -2,7 +2,7 @@
 
 mod callbacks;
 mod credits;
-mod gss;
+mod gss_chunk_use;
 mod header;
 mod loss_and_congestion;
 mod memory_access;
@@ -34,7 +34,7 @@ const GROUPS: [&[Rule]; 16] = [
     loss_and_congestion::RULES,
     rdmap::RULES,
     rpc::RULES,
-    gss::RULES,
+    gss_chunk_use::RULES,
     sessions::RULES,
     session_limits::RULES,
     nfs::RULES,

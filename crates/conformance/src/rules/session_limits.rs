@@ -9,7 +9,7 @@ use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_preconditions::RulePrecondition;
-use crate::sequence_operations::SessionChannelKind;
+use crate::sequence_arguments_and_results::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatu
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_preconditions::RulePrecondition;
-use crate::sequence_operations::{SequenceArguments, SessionChannelKind};
+use crate::sequence_arguments_and_results::{SequenceArguments, SessionChannelKind};
 use crate::session_table::{LastSessionSlotUse, SlotHistory};
 use crate::transaction_view::ConformanceTransaction;
 

@@ -354,7 +354,7 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
 
 /// Writes an object to its table.
 fn object<W: Write + Seek>(
-    tables: &mut super::trace::writer::TraceFileTableEncoder<W>,
+    tables: &mut super::trace::step_writer::TraceFileTableEncoder<W>,
     number: u32,
     node: &super::tree::InferredObject,
 ) -> io::Result<()> {

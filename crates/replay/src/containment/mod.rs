@@ -15,12 +15,12 @@
 //!
 //! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
 //! - [`issued_identifiers`]: identifiers that the server has issued;
-//! - [`rpc_client`]: the client that sends one Call at a time.
+//! - [`contained_rpc_client`]: the client that sends one Call at a time.
 
 mod compound;
+mod contained_rpc_client;
 mod issued_identifiers;
 mod procedures;
-mod rpc_client;
 #[cfg(test)]
 mod tests;
 
@@ -43,8 +43,8 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 
+pub use contained_rpc_client::ContainedRpcClient;
 pub use issued_identifiers::FilehandleContainmentZone;
-pub use rpc_client::ContainedRpcClient;
 
 /// The reason that a Call is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,7 +77,7 @@ use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{ReplayTraceReader, TraceError, TraceStep};
 use connections::ReplayConnectionPool;
-pub(super) use delegation_substitutes::DelegationStateidSubstitution;
+pub(super) use delegation_substitutes::OperationWithOpenForDelegation;
 use io_split::UnboundVariableReason;
 use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;

@@ -8,7 +8,7 @@
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
-//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the
+//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_server_adaptation`]: changes to a COMPOUND for the
 //!   live server; [`captured_open_grants`]: options and grants of captured OPENs; [`reply_statuses_and_grants`]:
 //!   outcome of a live Reply;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
@@ -24,7 +24,7 @@ mod call_operations_and_files;
 mod callback_responder;
 mod callbacks;
 mod captured_open_grants;
-mod compound_rewrite;
+mod compound_server_adaptation;
 mod dependencies;
 mod engine;
 mod file_divergence;

@@ -12,7 +12,7 @@ use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::ReplayTraceRecordingTotals;
 use crate::run_plan::reason::PlanReason;
-use crate::seed::file_server_client::ObjectOwner;
+use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 pub use steps::{
     CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepOutcomeSummary,
@@ -188,7 +188,7 @@ pub struct ReplayReport {
     /// Reasons why the run ended before its last step.
     pub end: EarlyRunEnd,
     /// Owner of objects created by root, if the export squashes root.
-    pub squashed: Option<ObjectOwner>,
+    pub squashed: Option<FileUserAndGroup>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recording: Option<Result<ReplayTraceRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.

@@ -276,7 +276,7 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
 
 /// Chunk lengths of a Call.
 #[derive(Debug, Default)]
-struct RecordedChunkLengths {
+struct SentCallChunkLengths {
     call: Vec<u32>,
     /// Read chunk of each payload; `None` if it is inline.
     reads: Vec<Option<Vec<u32>>>,
@@ -290,7 +290,7 @@ fn offered_chunk_lengths(
     call: &OutgoingRpcCall<'_>,
     terms: &NegotiatedRpcRdmaParameters,
     bytes: &mut Vec<u8>,
-) -> Option<RecordedChunkLengths> {
+) -> Option<SentCallChunkLengths> {
     let plan = CallChunkPlan::for_call(call, terms).ok()?;
     let region = |length: usize| ChunkRegion {
         length: u32::try_from(length).unwrap_or(u32::MAX),
@@ -315,7 +315,7 @@ fn offered_chunk_lengths(
     *bytes = encoder.finish().0;
     let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok()?;
     let lists = header.chunk_lists()?;
-    let mut found = RecordedChunkLengths {
+    let mut found = SentCallChunkLengths {
         form: Some(if plan.is_long_call {
             TraceMessageWireForm::NOMSG
         } else {
@@ -323,7 +323,7 @@ fn offered_chunk_lengths(
         }),
         writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
         reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
-        ..RecordedChunkLengths::default()
+        ..SentCallChunkLengths::default()
     };
     let at = |position: u32| -> Vec<u32> {
         let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
@@ -535,7 +535,7 @@ mod tests {
     use super::*;
 
     /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
-    fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
+    fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> SentCallChunkLengths {
         let data = Some(ConnectOptions::default().private_data());
         let terms = NegotiatedRpcRdmaParameters::negotiate(data, data);
         let mut message = vec![0; 80];
@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn the_chunks_of_a_call_are_those_of_its_header() {
-        let RecordedChunkLengths { call, reads, writes, reply, form } =
+        let SentCallChunkLengths { call, reads, writes, reply, form } =
             chunks_of(65_536, RequestedCallForm::Fitting);
         assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
         assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageWireForm::MESSAGE)));

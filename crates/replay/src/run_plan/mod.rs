@@ -5,8 +5,8 @@
 //! - [`selected_steps`]: the steps that a filter selects, and the steps that these need;
 //! - [`step_replayability`]: the decision about each step, which the run uses, too.
 
+mod delayed_name_changes;
 pub mod reason;
-mod retried_name_changes;
 pub mod selected_steps;
 pub mod step_replayability;
 

@@ -10,8 +10,8 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
+use super::delayed_name_changes::is_delayed_change;
 use super::reason::{PlanReason, PlannedStepDisposition};
-use super::retried_name_changes::is_delayed_change;
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};

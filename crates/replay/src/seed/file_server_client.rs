@@ -142,14 +142,14 @@ pub enum NewObjectKind<'a> {
 
 /// User and group of an object: numbers in NFSv3, names or numbers in NFSv4 (RFC 8881 section 5.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectOwner {
+pub struct FileUserAndGroup {
     /// User.
     pub user: String,
     /// Group.
     pub group: String,
 }
 
-impl ObjectOwner {
+impl FileUserAndGroup {
     /// Returns `true` if the user is root.
     pub fn is_root(&self) -> bool {
         is_root_name(self.user.as_bytes())
@@ -177,7 +177,7 @@ pub struct LiveObjectAttributes {
     /// Mode.
     pub mode: u32,
     /// Owner; `None` if the server does not return it.
-    pub owner: Option<ObjectOwner>,
+    pub owner: Option<FileUserAndGroup>,
     /// Identity and version of the object.
     pub version: ObjectVersionAttributes,
 }

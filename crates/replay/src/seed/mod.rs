@@ -21,8 +21,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
-    NfsOperationFailure, ObjectOwner,
+    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    NewObjectKind, NfsOperationFailure,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -127,7 +127,7 @@ pub struct SeededTree {
     /// their parents. Empty in NFSv4.
     pub mounts: Vec<Vec<u8>>,
     /// Owner of the objects that root creates, if the export squashes root.
-    pub squashed_owner: Option<ObjectOwner>,
+    pub squashed_owner: Option<FileUserAndGroup>,
     /// Names that each directory of the tree has before the first step, by its live filehandle.
     pub initial_names: NamesByDirectory,
     /// Counts of the created objects.

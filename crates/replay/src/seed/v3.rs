@@ -13,9 +13,8 @@ use nfsrdma_rpc::OutgoingPayloadMemory;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectOwner, ObjectVersionAttributes,
-    ReaddirPosition,
+    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -279,7 +278,7 @@ impl FileServerClient for Nfs3Client<'_> {
                     file_type: ok.obj_attributes.r#type.into(),
                     size: ok.obj_attributes.size,
                     mode: ok.obj_attributes.mode.0,
-                    owner: Some(ObjectOwner {
+                    owner: Some(FileUserAndGroup {
                         user: ok.obj_attributes.uid.to_string(),
                         group: ok.obj_attributes.gid.to_string(),
                     }),

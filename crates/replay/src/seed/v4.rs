@@ -18,9 +18,9 @@ use nfsrdma_rpc::OutgoingPayloadMemory;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectOwner, ObjectVersionAttributes,
-    ReaddirPosition, SessionLimits,
+    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
+    SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -599,7 +599,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 file_type: file_type?,
                 size: of_size?,
                 mode: of_mode?,
-                owner: user.zip(group).map(|(user, group)| ObjectOwner { user, group }),
+                owner: user.zip(group).map(|(user, group)| FileUserAndGroup { user, group }),
                 version: marks,
             })
         })

@@ -14,7 +14,7 @@
 //! - [`file_format`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
 //! - [`transaction_reconstruction`]: a Call and its Reply, with their chunks, as a Transaction;
 //! - [`step_to_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
-//! - [`writer`] and [`reader`]: input and output in memory that does not grow with the trace.
+//! - [`step_writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
 mod error;
 pub mod file_format;
@@ -24,9 +24,9 @@ pub mod reader;
 pub mod run_dependent_field_visitor;
 pub mod step;
 pub mod step_to_transaction_conversion;
+pub mod step_writer;
 pub mod transaction_reconstruction;
 pub mod value_substitution;
-pub mod writer;
 
 pub use error::TraceError;
 pub use reader::{ReplayTraceReader, TraceSummary};
@@ -36,7 +36,7 @@ pub use step::{
     TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
     VariableUseKind,
 };
-pub use writer::ReplayTraceWriter;
+pub use step_writer::ReplayTraceWriter;
 
 /// An identifier that a server or a client assigns, as its number in the trace, from 0. Its value differs between runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

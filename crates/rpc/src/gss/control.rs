@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpc::{self, Program, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
 use super::{
-    COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanismError,
-    GssReplyProtection, GssSecurityContextSide, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
+    COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanismContext,
+    GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
 use crate::synchronous_client::{RpcClient, decode_reply, no_verifier};
 use crate::{CallTag, OutgoingRpcCall};
@@ -47,7 +47,7 @@ impl GssControlCall {
 /// A context that is being set up.
 #[derive(Debug)]
 pub struct GssContextSetup {
-    mechanism: Box<dyn GssSecurityContextSide>,
+    mechanism: Box<dyn GssMechanismContext>,
     version: u32,
     handle: Vec<u8>,
     gss_proc: GssProc,
@@ -71,7 +71,7 @@ impl GssContextSetup {
     /// # Errors
     /// Returns an error if the mechanism has no credentials.
     pub fn begin(
-        mut mechanism: Box<dyn GssSecurityContextSide>,
+        mut mechanism: Box<dyn GssMechanismContext>,
         version: u32,
     ) -> Result<Self, GssMechanismError> {
         let turn = mechanism.step(&[])?;
@@ -145,7 +145,7 @@ impl GssContext {
     pub fn establish(
         line: &mut RpcClient<'_>,
         version: u32,
-        mechanism: Box<dyn GssSecurityContextSide>,
+        mechanism: Box<dyn GssMechanismContext>,
     ) -> Result<Self, GssError> {
         let mut setup = GssContextSetup::begin(mechanism, version)?;
         loop {

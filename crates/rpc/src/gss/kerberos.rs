@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use super::{GssInitStep, GssMechanismError, GssSecurityContextSide};
+use super::{GssInitStep, GssMechanismContext, GssMechanismError};
 
 /// Library names of MIT and of Heimdal.
 const LIBRARIES: [&str; 2] = ["libgssapi_krb5.so.2", "libgssapi.so.3"];
@@ -209,7 +209,7 @@ impl KerberosMechanism {
     }
 }
 
-impl GssSecurityContextSide for KerberosMechanism {
+impl GssMechanismContext for KerberosMechanism {
     fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError> {
         let (mut minor, mut input, mut output) = (0, borrowed_buffer(token), empty());
         let mut mechanism = oid(KERBEROS);

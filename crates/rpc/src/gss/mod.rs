@@ -2,7 +2,7 @@
 //!
 //! A [`GssContext`] is set up by NULL Calls (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with
 //! the service of the captured one, and [opens](GssContext::open) the Reply, so that the replay engine gets unprotected
-//! messages. Signatures come from a [`GssSecurityContextSide`]; the one for Kerberos is in [`kerberos`].
+//! messages. Signatures come from a [`GssMechanismContext`]; the one for Kerberos is in [`kerberos`].
 //!
 //! - [`control`]: RPCSEC_GSS control Calls, which set up and destroy a context.
 
@@ -41,7 +41,7 @@ const CONTINUE_NEEDED: u32 = 1;
 static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
 
 /// One side of a security context: RFC 2743.
-pub trait GssSecurityContextSide: fmt::Debug {
+pub trait GssMechanismContext: fmt::Debug {
     /// Processes the token of the other side, which is empty on the first call.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl From<RpcCallError> for GssError {
 /// An established context.
 #[derive(Debug)]
 pub struct GssContext {
-    mechanism: Box<dyn GssSecurityContextSide>,
+    mechanism: Box<dyn GssMechanismContext>,
     handle: Vec<u8>,
     /// The version of NFS for which it was set up.
     version: u32,
@@ -181,7 +181,7 @@ impl fmt::Display for GssIntegrityError {
 }
 
 impl GssContext {
-    fn new(mechanism: Box<dyn GssSecurityContextSide>, handle: Vec<u8>, version: u32, window: u32) -> Self {
+    fn new(mechanism: Box<dyn GssMechanismContext>, handle: Vec<u8>, version: u32, window: u32) -> Self {
         Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
@@ -317,7 +317,7 @@ pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
 ///
 /// # Errors
 /// Returns an error if the program or this machine has no support for it.
-pub fn mechanism(host: &str) -> Result<Box<dyn GssSecurityContextSide>, GssMechanismError> {
+pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanismContext>, GssMechanismError> {
     #[cfg(feature = "gss")]
     return Ok(Box::new(kerberos::KerberosMechanism::new(host)?));
     #[cfg(not(feature = "gss"))]
@@ -395,7 +395,7 @@ mod tests {
         [&[side][..], &sum.to_be_bytes()].concat()
     }
 
-    impl GssSecurityContextSide for Sums {
+    impl GssMechanismContext for Sums {
         fn step(&mut self, _: &[u8]) -> Result<GssInitStep, GssMechanismError> {
             Ok(GssInitStep { token: b"token".to_vec(), is_done: true })
         }

@@ -10,9 +10,9 @@ use std::cell::Cell;
 use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
-use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
 use super::markers::MpaMarkerPositions;
@@ -163,10 +163,10 @@ impl FpduSearchBytes<'_> {
 
     /// Returns `true` if the CRC of the FPDU between these offsets was checked and is correct.
     fn has_right_crc(&self, offset: usize, end: usize) -> bool {
-        let field = end.checked_sub(Crc::LENGTH);
+        let field = end.checked_sub(FpduCrc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
             (Some(covered), Some(field)) => {
-                self.budget.try_spend(covered.len()) && Crc::compute(covered).to_wire_bytes() == field
+                self.budget.try_spend(covered.len()) && FpduCrc::compute(covered).to_wire_bytes() == field
             }
             _ => false,
         })
@@ -193,12 +193,12 @@ impl FpduSearchBytes<'_> {
                 return Some(FpduEvidence::Crc);
             }
             let is_named = match segment.target {
-                DdpTarget::Tagged { stag, .. } => known(stag),
-                DdpTarget::Untagged { .. } => true,
+                DdpSegmentDestination::Tagged { stag, .. } => known(stag),
+                DdpSegmentDestination::Untagged { .. } => true,
             };
             let of_this = match end.cmp(&self.length) {
                 std::cmp::Ordering::Equal => FpduEvidence::EndsExactly,
-                std::cmp::Ordering::Greater if end - self.length == Crc::LENGTH => FpduEvidence::Chain,
+                std::cmp::Ordering::Greater if end - self.length == FpduCrc::LENGTH => FpduEvidence::Chain,
                 _ if evidence.is_some() => FpduEvidence::Chain,
                 _ if is_pointed_at => FpduEvidence::MarkerPointer,
                 _ if is_named => FpduEvidence::KnownTarget,

@@ -7,7 +7,7 @@ use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::flow::transport_event::{CapturedTransportEventKind, MpaStartupFault, RdmapFault};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
     REPLY_KEY, REQUEST_KEY,
@@ -248,14 +248,14 @@ impl MpaStreamDeframer {
                 return false;
             }
         }
-        let covered = length - Crc::LENGTH;
+        let covered = length - FpduCrc::LENGTH;
         let good = match (shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
             (CrcUse::No, ..) => {
                 shared.counts.absent += 1;
                 true
             }
             (_, Some(covered), Some(field)) => {
-                let is_right = Crc::compute(covered).to_wire_bytes() == field;
+                let is_right = FpduCrc::compute(covered).to_wire_bytes() == field;
                 self.is_proven |= is_right;
                 shared.record_crc_result(is_right)
             }
@@ -322,7 +322,7 @@ impl MpaStreamDeframer {
     fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, shared: &IwarpSharedState) {
         let check = match shared.crc_use {
             CrcUse::No => FpduCrcCheck::Unused,
-            _ => FpduCrcCheck::Running(Crc::default()),
+            _ => FpduCrcCheck::Running(FpduCrc::default()),
         };
         self.last_fpdu_start = Some(at);
         self.state = MpaFramingState::Fpdu(PartialFpdu {
@@ -333,7 +333,7 @@ impl MpaStreamDeframer {
             crc_check: check,
             is_buffered: trust == FpduConfidence::Tentative || shared.crc_use == CrcUse::Yes,
             confidence: trust,
-            crc_field: [0; Crc::LENGTH],
+            crc_field: [0; FpduCrc::LENGTH],
             pad: 0,
             captured_bytes: 0,
             header_frames: FpduHeaderFrames::default(),
@@ -563,7 +563,7 @@ impl MpaStreamDeframer {
                 times: FrameTimeRange::at(part.meta.time),
             };
             let markers = self.markers.unwrap_or_default();
-            let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
+            let trailer_end = markers.end_of(run.at, (header.pad() + FpduCrc::LENGTH) as u64);
             self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
         }
     }

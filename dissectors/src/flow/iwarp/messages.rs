@@ -13,11 +13,11 @@ use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::{PacketMeta, RetransmissionStall};
 use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate, ReadRequest};
-use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
@@ -82,7 +82,7 @@ const MAX_TAGGED_HEADER_BYTES: u64 = TAGGED_HEADER_BYTES + 4;
 
 /// An RDMA Write that is not complete yet.
 #[derive(Debug)]
-struct OngoingRdmaWrite {
+struct IwarpOngoingRdmaWrite {
     stag: Handle,
     /// Offset of its next bytes.
     next_offset: u64,
@@ -181,7 +181,7 @@ const MAX_HEADER_BYTES: usize = ReadRequest::LENGTH;
 #[derive(Debug, Default)]
 pub(super) struct IwarpMessages {
     send_reassembly: IwarpSendReassembly,
-    ongoing_write: Option<OngoingRdmaWrite>,
+    ongoing_write: Option<IwarpOngoingRdmaWrite>,
     /// In the order of the requests.
     outstanding_reads: VecDeque<OutstandingRdmaRead>,
     /// Sorted by stream position.
@@ -237,7 +237,7 @@ impl IwarpMessages {
     ) {
         let opcode = payload.segment.opcode;
         match payload.segment.target {
-            DdpTarget::Tagged { stag, offset } => {
+            DdpSegmentDestination::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.deliver_incomplete(taker);
                 let owner = match opcode {
@@ -248,7 +248,7 @@ impl IwarpMessages {
                     self.record_chunk_data(&payload, owner);
                 }
             }
-            DdpTarget::Untagged { number, offset, .. } => {
+            DdpSegmentDestination::Untagged { number, offset, .. } => {
                 if self.send_reassembly.is_open
                     && (self.send_reassembly.message_number != number || !opcode.is_send())
                 {
@@ -285,7 +285,7 @@ impl IwarpMessages {
         }
         let write = match &mut self.ongoing_write {
             Some(write) if write.stag == stag && write.next_offset == offset => write,
-            other => other.insert(OngoingRdmaWrite {
+            other => other.insert(IwarpOngoingRdmaWrite {
                 stag,
                 next_offset: offset,
                 attribution: RdmaAttribution::default(),
@@ -576,7 +576,7 @@ impl IwarpMessages {
 /// section 4.1).
 fn trailer_length(payload: &FpduPayload<'_>) -> StreamPosition {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
-    (roundup(FpduHeader::LENGTH + ulpdu_length) + Crc::LENGTH) as StreamPosition
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + FpduCrc::LENGTH) as StreamPosition
 }
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.

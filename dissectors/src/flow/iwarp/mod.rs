@@ -34,7 +34,7 @@ use crate::field::NullFieldObserver;
 use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
-use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, Handle, RdmaOperation};
 use crate::rpcrdma;
 
@@ -375,7 +375,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let mut order = self.own.order.take().unwrap_or_default();
         let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
         let is_ordered = order.is_known();
-        let is_untagged = matches!(payload.segment.target, DdpTarget::Untagged { .. });
+        let is_untagged = matches!(payload.segment.target, DdpSegmentDestination::Untagged { .. });
         let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
         let has_requests = is_response && reads.is_some() && order.has_all_fpdus();
         let fault = order.check(payload, reads, is_peer_silent);

@@ -1,7 +1,7 @@
 //! An FPDU that is not contiguous. RFC 5044 section 4.1.
 
 use crate::iwarp::DdpSegment;
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
@@ -16,7 +16,7 @@ pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTA
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FpduCrcCheck {
     /// The CRC is computed as bytes arrive.
-    Running(Crc),
+    Running(FpduCrc),
     /// The CRC is not used.
     Unused,
     /// The CRC cannot be checked: bytes are missing.
@@ -37,7 +37,7 @@ pub(super) struct PartialFpdu {
     /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
     pub(super) is_buffered: bool,
     pub(super) confidence: FpduConfidence,
-    pub(super) crc_field: [u8; Crc::LENGTH],
+    pub(super) crc_field: [u8; FpduCrc::LENGTH],
     /// Captured bytes of its padding, as a big-endian number.
     pub(super) pad: u32,
     /// Number of captured bytes.

@@ -6,11 +6,11 @@ use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::{CapturedTransportEventKind, RdmapFault};
 use crate::frame::CapturedSlice;
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
 use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};
 use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
-use crate::iwarp::{DdpSegment, DdpTarget};
+use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
 use super::CrcUse;
@@ -27,10 +27,10 @@ pub(super) fn fault_of_fpdu(
     crc_use: CrcUse,
 ) -> Option<CapturedTransportEventKind> {
     let fpdu = bytes.get(..header.fpdu_length())?;
-    let (covered, field) = fpdu.split_at_checked(fpdu.len() - Crc::LENGTH)?;
+    let (covered, field) = fpdu.split_at_checked(fpdu.len() - FpduCrc::LENGTH)?;
     let rest = bytes.get(fpdu.len()..).unwrap_or_default();
     let ends_well = rest.is_empty() || begins_fpdu(rest);
-    let has_right_crc = crc_use != CrcUse::No && Crc::compute(covered).to_wire_bytes() == field;
+    let has_right_crc = crc_use != CrcUse::No && FpduCrc::compute(covered).to_wire_bytes() == field;
     let ulpdu = CapturedSlice::new(covered, covered.len(), 0)
         .skip_bytes(FpduHeader::LENGTH)
         .with_length(usize::from(header.ulpdu_length));
@@ -55,12 +55,12 @@ pub(super) fn fault_of_request_length(
     let length = usize::from(header.ulpdu_length);
     let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
     let (covered, behind) = run.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
-    let (field, rest) = behind.split_at_checked(Crc::LENGTH)?;
+    let (field, rest) = behind.split_at_checked(FpduCrc::LENGTH)?;
     let ends_well = rest.is_empty() || begins_fpdu(rest);
     if !is_request || !segment.is_plausible(ULPDU_LENGTH) || length == ULPDU_LENGTH || !ends_well {
         return None;
     }
-    if crc_use == CrcUse::Yes && Crc::compute(covered).to_wire_bytes() != field {
+    if crc_use == CrcUse::Yes && FpduCrc::compute(covered).to_wire_bytes() != field {
         return Some(CapturedTransportEventKind::BadMpaCrc);
     }
     let length = length.checked_sub(DdpSegment::UNTAGGED_HEADER_LENGTH)? as u32;
@@ -122,17 +122,23 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
     let opcode = rdmap.opcode;
     let place = match (opcode.queue(), segment.target) {
         (None, _) => Some(RdmapFault::Opcode(opcode)),
-        (Some(None), DdpTarget::Untagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: false }),
-        (Some(Some(_)), DdpTarget::Tagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: true }),
-        (Some(Some(wanted)), DdpTarget::Untagged { queue, .. }) => {
+        (Some(None), DdpSegmentDestination::Untagged { .. }) => {
+            Some(RdmapFault::Tagged { opcode, is_tagged: false })
+        }
+        (Some(Some(_)), DdpSegmentDestination::Tagged { .. }) => {
+            Some(RdmapFault::Tagged { opcode, is_tagged: true })
+        }
+        (Some(Some(wanted)), DdpSegmentDestination::Untagged { queue, .. }) => {
             (wanted != queue).then_some(RdmapFault::Queue { opcode, queue })
         }
-        (Some(None), DdpTarget::Tagged { .. }) => None,
+        (Some(None), DdpSegmentDestination::Tagged { .. }) => None,
     };
     // The header of another kind of message has other fields.
     let has_own_header = place.is_none();
     let offset = match segment.target {
-        DdpTarget::Untagged { offset, .. } if has_own_header && offset != 0 && !opcode.is_send() => {
+        DdpSegmentDestination::Untagged { offset, .. }
+            if has_own_header && offset != 0 && !opcode.is_send() =>
+        {
             Some(RdmapFault::MessageOffset { offset, expected: 0 })
         }
         _ => None,
@@ -235,8 +241,8 @@ impl DdpSegmentOrder {
         let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
         let length = u64::from(payload.length);
         let (target, start) = match target {
-            DdpTarget::Tagged { stag, offset } => (DdpMessageTarget::Tagged(stag), offset),
-            DdpTarget::Untagged { queue, number, offset } => {
+            DdpSegmentDestination::Tagged { stag, offset } => (DdpMessageTarget::Tagged(stag), offset),
+            DdpSegmentDestination::Untagged { queue, number, offset } => {
                 (DdpMessageTarget::Untagged(queue, number), u64::from(offset))
             }
         };

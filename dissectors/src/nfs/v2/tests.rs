@@ -34,12 +34,12 @@ fn sattr() -> Vec<u8> {
     lay_out![0o755, -1, -1, 0, -1, -1, 7, 8]
 }
 const SATTR: Sattr = Sattr {
-    mode: Sattr2Field(Some(Mode(0o755))),
-    uid: Sattr2Field::UNCHANGED,
-    gid: Sattr2Field::UNCHANGED,
-    size: Sattr2Field(Some(0)),
-    atime: Sattr2Field::UNCHANGED,
-    mtime: Sattr2Field(Some(Timeval { seconds: 7, useconds: 8 })),
+    mode: Sattr2ValueOrUnchanged(Some(Mode(0o755))),
+    uid: Sattr2ValueOrUnchanged::UNCHANGED,
+    gid: Sattr2ValueOrUnchanged::UNCHANGED,
+    size: Sattr2ValueOrUnchanged(Some(0)),
+    atime: Sattr2ValueOrUnchanged::UNCHANGED,
+    mtime: Sattr2ValueOrUnchanged(Some(Timeval { seconds: 7, useconds: 8 })),
 };
 
 const WHERE: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"file") };
@@ -128,9 +128,12 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
     let Args::SETATTR(Setattr2Args { attributes, .. }) = decoded else { panic!() };
     assert_eq!(
         (attributes.mode, attributes.uid, attributes.gid),
-        (Sattr2Field(None), Sattr2Field(None), Sattr2Field(None))
+        (Sattr2ValueOrUnchanged(None), Sattr2ValueOrUnchanged(None), Sattr2ValueOrUnchanged(None))
     );
-    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (Sattr2Field(None), None, None));
+    assert_eq!(
+        (attributes.size, attributes.atime.0, attributes.mtime.0),
+        (Sattr2ValueOrUnchanged(None), None, None)
+    );
 }
 
 #[test]

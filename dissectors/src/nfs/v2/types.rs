@@ -83,12 +83,12 @@ crate::xdr! { "nfs";
 
     /// sattr: attributes to set. RFC 1094 section 2.3.6.
     struct Sattr {
-        mode: Sattr2Field<Mode> => "nfs.mode",
-        uid: Sattr2Field<u32> => "nfs.fattr.uid",
-        gid: Sattr2Field<u32> => "nfs.fattr.gid",
-        size: Sattr2Field<u32> => "nfs.fattr.size",
-        atime: Sattr2Field<Timeval>,
-        mtime: Sattr2Field<Timeval>,
+        mode: Sattr2ValueOrUnchanged<Mode> => "nfs.mode",
+        uid: Sattr2ValueOrUnchanged<u32> => "nfs.fattr.uid",
+        gid: Sattr2ValueOrUnchanged<u32> => "nfs.fattr.gid",
+        size: Sattr2ValueOrUnchanged<u32> => "nfs.fattr.size",
+        atime: Sattr2ValueOrUnchanged<Timeval>,
+        mtime: Sattr2ValueOrUnchanged<Timeval>,
     }
 
     /// diropargs: a name in a directory. RFC 1094 section 2.3.10.
@@ -118,9 +118,9 @@ impl StatusUnionDiscriminant for Nfsstat {
 
 /// A field of sattr: a value, or -1 to leave the attribute unchanged. RFC 1094 section 2.3.6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sattr2Field<T>(pub Option<T>);
+pub struct Sattr2ValueOrUnchanged<T>(pub Option<T>);
 
-impl<T> Sattr2Field<T> {
+impl<T> Sattr2ValueOrUnchanged<T> {
     /// Leaves the attribute unchanged.
     pub const UNCHANGED: Self = Self(None);
 }
@@ -140,7 +140,7 @@ impl SattrUnchangedEncoding for Timeval {
     const UNCHANGED_WORDS: usize = 2;
 }
 
-impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for Sattr2Field<T> {
+impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for Sattr2ValueOrUnchanged<T> {
     const KIND: FieldKind = T::KIND;
 
     fn describe(registry: &mut FieldRegistry) {

@@ -122,14 +122,14 @@ impl CallIssuer {
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<DelegationStateidSubstitution> {
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<OperationWithOpenForDelegation> {
         if self.ungranted_delegations.is_empty() {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
             slot.holds == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
-        let of = |slot: SubstitutableMessageSlot| DelegationStateidSubstitution {
+        let of = |slot: SubstitutableMessageSlot| OperationWithOpenForDelegation {
             operation: slot.operation as usize,
             has_own_owner: self.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
@@ -511,7 +511,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// An operation that uses the stateid of an open in place of a delegation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct DelegationStateidSubstitution {
+pub(in crate::run) struct OperationWithOpenForDelegation {
     /// Index of the operation in the COMPOUND, from 0.
     pub(in crate::run) operation: usize,
     /// `true` if the open has this program's own open-owner.

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use nfsrdma_rpc::gss::{
-    self, GssContext, GssError, GssIntegrityError, GssMechanismError, GssReplyProtection, GssSealInput,
-    GssSecurityContextSide,
+    self, GssContext, GssError, GssIntegrityError, GssMechanismContext, GssMechanismError,
+    GssReplyProtection, GssSealInput,
 };
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
@@ -30,7 +30,7 @@ use nfsrdma_analysis::comparison::record::hash;
 const MAX_CONTEXTS: usize = 64;
 
 /// Function that creates this program's side of a security context with a host.
-type GssSecurityContextFactory = fn(&str) -> Result<Box<dyn GssSecurityContextSide>, GssMechanismError>;
+type GssSecurityContextFactory = fn(&str) -> Result<Box<dyn GssMechanismContext>, GssMechanismError>;
 
 /// Signs Calls and verifies Replies.
 #[derive(Debug)]

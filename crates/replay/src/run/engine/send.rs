@@ -15,7 +15,7 @@ use nfsrdma_rpc::{
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::captured_open_grants::StepOpenGrants;
-use super::super::compound_rewrite::{self, rewrite_compound};
+use super::super::compound_server_adaptation::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::step_outcome::StepOutcome;
@@ -186,7 +186,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             true => self.callback_address(&step, number, transport),
             false => None,
         };
-        let live_server = compound_rewrite::CompoundRewriteContext {
+        let live_server = compound_server_adaptation::CompoundRewriteContext {
             root,
             supported: self.context.seeded.supported.as_deref().filter(|_| !self.context.options.strict),
             opens: &opens,
@@ -197,7 +197,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
             true => rewrite_compound(&mut self.issuer.call_buffer, &mut self.issuer.placed, live_server),
-            false => Some(compound_rewrite::CompoundRewrites::default()),
+            false => Some(compound_server_adaptation::CompoundRewrites::default()),
         };
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);

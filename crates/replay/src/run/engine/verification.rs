@@ -24,7 +24,7 @@ use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
-use crate::seed::file_server_client::ObjectOwner;
+use crate::seed::file_server_client::FileUserAndGroup;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
     MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
@@ -76,7 +76,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             signs_calls,
             checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
                 .with_rules(options.rules.clone())
-                .with_squashed(seeded.squashed_owner.as_ref().and_then(ObjectOwner::numbers)),
+                .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers)),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),

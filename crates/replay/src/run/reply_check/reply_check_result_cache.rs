@@ -32,7 +32,7 @@ const MAX_UNUSED_PATTERNS: u32 = 64;
 
 /// Class of message bytes for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplyByteComparisonClass {
+enum ReplyByteEqualityRequirement {
     /// They determine how the rest is decoded, or may do so: on each side they must equal those of the pattern.
     Fixed,
     /// A result that does not affect decoding: it must be the same on both sides.
@@ -86,7 +86,7 @@ pub(super) struct CachedReplyCheckTemplate {
     /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
-    byte_classes: Vec<(Range<usize>, ReplyByteComparisonClass)>,
+    byte_classes: Vec<(Range<usize>, ReplyByteEqualityRequirement)>,
     /// Lengths of the data items in Write chunks.
     items: Vec<u32>,
     /// Filehandles, and verifiers that show a loss of uncommitted data.
@@ -145,7 +145,7 @@ impl CachedReplyCheckTemplate {
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
-        let mut of = vec![ReplyByteComparisonClass::Fixed; live.len()];
+        let mut of = vec![ReplyByteEqualityRequirement::Fixed; live.len()];
         for place in places {
             let ((_, section), path) = (&place.section, &place.path);
             if let FieldValue::Chunk(length, _) = place.value {
@@ -154,7 +154,7 @@ impl CachedReplyCheckTemplate {
             let is_left_out = is_incomparable(section, path, may_have_restarted);
             let (bytes, what) = field_byte_class(place, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
-                if what != ReplyByteComparisonClass::Free {
+                if what != ReplyByteEqualityRequirement::Free {
                     return None;
                 }
                 let (section, path) = (Rc::clone(section), Rc::clone(path));
@@ -183,9 +183,9 @@ impl CachedReplyCheckTemplate {
         recorded.len() == before.len()
             && live.len() == of_live.len()
             && self.byte_classes.iter().all(|(run, what)| match what {
-                ReplyByteComparisonClass::Free => true,
-                ReplyByteComparisonClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
-                ReplyByteComparisonClass::Fixed => {
+                ReplyByteEqualityRequirement::Free => true,
+                ReplyByteEqualityRequirement::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyByteEqualityRequirement::Fixed => {
                     recorded.get(run.clone()) == before.get(run.clone())
                         && live.get(run.clone()) == of_live.get(run.clone())
                 }
@@ -208,37 +208,40 @@ impl CachedReplyCheckTemplate {
 }
 
 /// Returns the bytes of a field that matter, and their class.
-fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteComparisonClass) {
+fn field_byte_class(
+    place: &LocatedField<'_>,
+    is_left_out: bool,
+) -> (Range<usize>, ReplyByteEqualityRequirement) {
     let LocatedField { path, bytes, value, .. } = place;
     // Content without its length.
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.class, *value) {
         (_, FieldValue::Unsigned(_)) if path.field == field_name::RPC_XID => {
-            (bytes.clone(), ReplyByteComparisonClass::Free)
+            (bytes.clone(), ReplyByteEqualityRequirement::Free)
         }
         // These may determine how the rest is decoded.
         _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
-            (bytes.clone(), ReplyByteComparisonClass::Fixed)
+            (bytes.clone(), ReplyByteEqualityRequirement::Fixed)
         }
         (
             FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Identity(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyByteComparisonClass::Free),
+        ) => (content(of), ReplyByteEqualityRequirement::Free),
         (FieldEqualityRequirement::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
-            (bytes.clone(), ReplyByteComparisonClass::Free)
+            (bytes.clone(), ReplyByteEqualityRequirement::Free)
         }
-        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteComparisonClass::Free),
+        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteEqualityRequirement::Free),
         (
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyByteComparisonClass::Equal),
+        ) => (content(of), ReplyByteEqualityRequirement::Equal),
         // A hyper is never the count of following items.
         (
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
             FieldValue::Unsigned(_) | FieldValue::Signed(_),
-        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteComparisonClass::Equal),
-        _ => (bytes.clone(), ReplyByteComparisonClass::Fixed),
+        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteEqualityRequirement::Equal),
+        _ => (bytes.clone(), ReplyByteEqualityRequirement::Fixed),
     }
 }
 

@@ -48,7 +48,7 @@ impl ReplyChecker {
         }
         let mut taken: [Vec<(BuiltInToleranceRule, ComparableMessageField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
-            let mut kinds = DirectoryTypedFieldPaths::default();
+            let mut kinds = DirectoryAttributePaths::default();
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
@@ -212,11 +212,11 @@ fn is_post_op(path: &str) -> bool {
 
 /// Paths whose attributes are those of a directory, according to their type field.
 #[derive(Default)]
-struct DirectoryTypedFieldPaths {
+struct DirectoryAttributePaths {
     directories: Vec<Box<str>>,
 }
 
-impl DirectoryTypedFieldPaths {
+impl DirectoryAttributePaths {
     /// Processes the next field of an operation.
     fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
@@ -359,7 +359,7 @@ mod tests {
             let size = entry("reply.entries.attrs.size", ComparableValue::Number(1));
             [name, entry("reply.entries.attrs.type", ComparableValue::Named(kind)), size]
         };
-        let mut kinds = DirectoryTypedFieldPaths::default();
+        let mut kinds = DirectoryAttributePaths::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
             let entries = of(kind);
             entries.iter().for_each(|entry| kinds.process_field(entry));

@@ -6,7 +6,7 @@ use super::super::{IwarpConnection, IwarpEvent, IwarpEventSink, MpaCounts};
 use crate::flow::PacketMeta;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::frame::{FrameNumber, Timestamp};
-use crate::iwarp::crc::Crc;
+use crate::iwarp::crc::FpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
     Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, RdmaReadQueueDepth, ReplyFrame, RequestFrame,
@@ -95,7 +95,7 @@ impl Sender {
             self.bytes.extend(word);
         }
         self.marker(begins);
-        let crc = Crc::compute(&self.bytes[covered_from..]).to_wire_bytes();
+        let crc = FpduCrc::compute(&self.bytes[covered_from..]).to_wire_bytes();
         self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
     }
 

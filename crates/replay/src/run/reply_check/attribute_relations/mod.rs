@@ -49,7 +49,7 @@ use super::ReplyPair;
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
-use crate::seed::file_server_client::{LiveFilehandle, ObjectOwner, ObjectVersionAttributes};
+use crate::seed::file_server_client::{FileUserAndGroup, LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
@@ -137,7 +137,7 @@ pub(in crate::run) struct FinalObjectAttributes<'a> {
     /// Identity and version.
     pub(in crate::run) version: &'a ObjectVersionAttributes,
     /// Owner and group, if the server returned them.
-    pub(in crate::run) owner: Option<&'a ObjectOwner>,
+    pub(in crate::run) owner: Option<&'a FileUserAndGroup>,
     /// `true` if the final check may have listed it before.
     pub(in crate::run) was_listed: bool,
 }
@@ -392,7 +392,7 @@ impl AttributeRelations {
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
-        let owner = |text: fn(&ObjectOwner) -> &String| {
+        let owner = |text: fn(&FileUserAndGroup) -> &String| {
             found.owner.and_then(|owner| captured_live_owner_pairs::owner_number(text(owner)))
         };
         let name = |value: u128| format!("name {value:032x}");

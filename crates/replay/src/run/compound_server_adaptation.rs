@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_open_grants::StepOpenGrants;
-use super::engine::DelegationStateidSubstitution;
+use super::engine::OperationWithOpenForDelegation;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
@@ -36,7 +36,7 @@ pub(super) struct CompoundRewriteContext<'a> {
     /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
     /// Operations that use the stateid of an open in place of a delegation's.
-    pub(super) substituted_stateids: &'a [DelegationStateidSubstitution],
+    pub(super) substituted_stateids: &'a [OperationWithOpenForDelegation],
 }
 
 /// Changes made to a COMPOUND.
@@ -72,7 +72,7 @@ enum OperationReplacement {
 type ClaimsReplacedDelegation = bool;
 
 impl CompoundRewriteContext<'_> {
-    fn borrowed(&self, at: usize) -> Option<&DelegationStateidSubstitution> {
+    fn borrowed(&self, at: usize) -> Option<&OperationWithOpenForDelegation> {
         self.substituted_stateids.iter().find(|one| one.operation == at)
     }
 
