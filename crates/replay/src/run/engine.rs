@@ -379,7 +379,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 None => self.scheduler.is_exhausted = true,
             }
         }
-        self.return_held_delegations(transport);
         self.destroy_contexts(transport);
         let late = self.verification.checker.take_late_differences(true);
         self.report.steps.apply_late_differences(late);

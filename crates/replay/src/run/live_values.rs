@@ -69,6 +69,11 @@ impl LiveServerSession {
         session
     }
 
+    /// Returns the number of slots.
+    pub fn slot_count(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// Returns the live slot for a captured one. If fewer slots were granted, several captured ones share it; a
     /// doubtful slot is replaced by the next that is not, if there is one.
     pub fn slot(&self, captured: u32) -> u32 {

@@ -31,6 +31,9 @@ use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, Repl
 use crate::containment::ContainedTransport;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
+/// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
+pub(super) type ReclaimSession = (Sessionid4, u32, u32);
+
 /// A client whose state is being reclaimed.
 #[derive(Debug)]
 pub(super) struct ClientReclaim {
@@ -38,8 +41,7 @@ pub(super) struct ClientReclaim {
     /// Index of the live connection that carries the Calls.
     line: usize,
     calls: VecDeque<RecoveryCall>,
-    /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
-    session: Option<(Sessionid4, u32, u32)>,
+    session: Option<ReclaimSession>,
     /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
     seqids: [u32; 2],
@@ -49,6 +51,36 @@ pub(super) struct ClientReclaim {
     tries: u32,
     /// `true` if the client itself was forgotten, not just a session.
     is_client_lost: bool,
+    /// `true` if nothing is reclaimed: the client returns its delegations at the end of the run.
+    is_return: bool,
+}
+
+impl ClientReclaim {
+    fn new(client: Clientid4, line: usize) -> Self {
+        Self {
+            client,
+            line,
+            calls: VecDeque::new(),
+            session: None,
+            message: None,
+            seqids: [0; 2],
+            sent: None,
+            retry_at: None,
+            tries: 0,
+            is_client_lost: false,
+            is_return: false,
+        }
+    }
+
+    /// Creates the return of the delegations of a client, by these Calls.
+    pub(super) fn for_return(
+        client: Clientid4,
+        line: usize,
+        calls: VecDeque<RecoveryCall>,
+        session: Option<ReclaimSession>,
+    ) -> Self {
+        Self { calls, session, is_return: true, ..Self::new(client, line) }
+    }
 }
 
 /// Progress of a recovery.
@@ -295,6 +327,7 @@ impl CallIssuer {
             (
                 RecoveryCall::SetclientidConfirm(_)
                 | RecoveryCall::ReturnDelegation { .. }
+                | RecoveryCall::ReturnHeldDelegation(..)
                 | RecoveryCall::ReclaimComplete,
                 _,
             ) => {}
@@ -413,18 +446,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.connections.reclaim.is_some() || self.report.end.is_interrupted {
             return;
         }
-        let mut restart = ClientReclaim {
-            client,
-            line,
-            calls: VecDeque::new(),
-            session: None,
-            message: None,
-            seqids: [0; 2],
-            sent: None,
-            retry_at: None,
-            tries: 0,
-            is_client_lost: false,
-        };
+        let mut restart = ClientReclaim::new(client, line);
         match id.filter(|id| self.issuer.client_state.session(*id).is_some()) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
             None => self.issuer.plan_recovery(&mut restart),
@@ -554,6 +576,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.issuer.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
+        self.connections.stalled_since = None;
         let Some(ask) = restart.calls.front().copied() else { return true };
         let Some(answer) = RecoveryReply::of(reply.cursor()) else {
             self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
@@ -568,8 +591,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let open = answer.opened();
                 match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
                     Ok(reclaimed) => {
-                        self.report.returned_delegations +=
-                            u64::from(matches!(ask, RecoveryCall::ReturnDelegation { .. }));
+                        if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
+                            self.issuer.client_state.remove_delegation(&other);
+                        }
+                        self.report.returned_delegations += u64::from(matches!(
+                            ask,
+                            RecoveryCall::ReturnDelegation { .. } | RecoveryCall::ReturnHeldDelegation(..)
+                        ));
                         // No step returns it.
                         if let (Some(open), Some(Stateid4 { seqid, other: delegation })) =
                             (open, answer.delegation)
@@ -601,12 +629,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
             | Nfsstat4::NFS4ERR_BADSESSION
-            | Nfsstat4::NFS4ERR_DEADSESSION => {
+            | Nfsstat4::NFS4ERR_DEADSESSION
+                if !restart.is_return =>
+            {
                 self.issuer.plan_recovery(&mut restart);
                 self.continue_unless_repeated(restart);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
                 restart.calls.pop_front();
+                self.connections.reclaim = Some(restart);
+            }
+            _ if restart.is_return => {
+                if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
+                    self.issuer.client_state.remove_delegation(&other);
+                }
+                restart.calls.pop_front();
+                self.report.add_refusal(format!("delegation not returned: {status}"));
                 self.connections.reclaim = Some(restart);
             }
             _ => {
@@ -617,7 +655,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                         self.issuer.drop_open(open)
                     }
                     RecoveryCall::Lock(lock, _) => self.issuer.drop_lock(lock),
-                    RecoveryCall::ReturnDelegation { .. } => 0,
+                    RecoveryCall::ReturnDelegation { .. } | RecoveryCall::ReturnHeldDelegation(..) => 0,
                     _ => {
                         self.abandon_recovery(&restart, &why);
                         return true;
@@ -633,6 +671,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up the recovery of a client; all its state is lost.
     fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
+        if restart.is_return {
+            return self.abandon_delegation_return(restart.client, why);
+        }
         let Some(client) = self.issuer.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
@@ -659,6 +700,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Ends a recovery; the steps continue.
     fn finish_recovery(&mut self, restart: &ClientReclaim) {
+        if restart.is_return {
+            return;
+        }
         self.connections.recoveries += 1;
         self.report.recovery.recovered += 1;
         if restart.is_client_lost {

@@ -37,6 +37,9 @@ pub(in crate::run) enum RecoveryCall {
     Lock(StateidOther, usize),
     /// DELEGRETURN of a delegation that the server granted with the reclaimed open `open`. RFC 8881 section 18.6.
     ReturnDelegation { open: StateidOther, delegation: StateidOther, seqid: u32 },
+    /// DELEGRETURN of a delegation that is held at the end of the run, with the seqid of its stateid. RFC 8881 section
+    /// 18.6.
+    ReturnHeldDelegation(StateidOther, u32),
     /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
     ReclaimComplete,
 }
@@ -52,7 +55,7 @@ impl RecoveryCall {
             Self::Open(_) => return "OPEN with CLAIM_PREVIOUS",
             Self::OpenConfirm(..) => Operation::OPEN_CONFIRM,
             Self::Lock(..) => return "LOCK with reclaim",
-            Self::ReturnDelegation { .. } => Operation::DELEGRETURN,
+            Self::ReturnDelegation { .. } | Self::ReturnHeldDelegation(..) => Operation::DELEGRETURN,
             Self::ReclaimComplete => Operation::RECLAIM_COMPLETE,
         };
         operation.name().unwrap_or_default()
@@ -173,6 +176,11 @@ pub(in crate::run) fn encode_call(
             let open = held_state.open(open)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
+        }
+        RecoveryCall::ReturnHeldDelegation(other, seqid) => {
+            let delegation = held_state.delegation(&other)?;
+            let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
+            new(&delegation.header, &[put(&delegation.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReclaimComplete => {
             let done = ReclaimComplete4Args { rca_one_fs: false };

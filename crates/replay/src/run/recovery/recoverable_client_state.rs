@@ -516,9 +516,19 @@ impl RecoverableState {
         own
     }
 
-    /// Removes and returns all delegations.
-    pub(in crate::run) fn take_delegations(&mut self) -> BTreeMap<StateidOther, RecoverableDelegation> {
-        std::mem::take(&mut self.delegations)
+    pub(in crate::run) fn delegation(&self, other: &StateidOther) -> Option<&RecoverableDelegation> {
+        self.delegations.get(other)
+    }
+
+    /// Returns a client that holds delegations.
+    pub(in crate::run) fn delegation_holder(&self) -> Option<Clientid4> {
+        self.delegations.values().next().map(|delegation| delegation.client)
+    }
+
+    /// Returns the delegations of a client: their stateids and variables.
+    pub(in crate::run) fn delegations_of(&self, client: Clientid4) -> Vec<(StateidOther, u32)> {
+        let own = self.delegations.iter().filter(|(_, delegation)| delegation.client == client);
+        own.map(|(other, delegation)| (*other, delegation.variable)).collect()
     }
 
     /// Removes an open with its locks.
