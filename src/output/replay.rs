@@ -91,6 +91,13 @@ fn tree_differences(walked: &FinalTreeCheckReport) -> impl Iterator<Item = (&str
     })
 }
 
+/// Returns the first paths that the final check left out, after a colon; empty if none is known.
+fn unchecked_paths(walked: &FinalTreeCheckReport) -> String {
+    let shown: Vec<&str> = walked.left_out_paths.iter().map(String::as_str).take(3).collect();
+    let more = if walked.left_out > shown.len() as u64 { ", ..." } else { "" };
+    if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) }
+}
+
 fn first_frames(because: &StepOutcomeReasonCount) -> String {
     let frames: Vec<_> = because
         .first
@@ -226,7 +233,9 @@ impl PrintableReplayReport<'_> {
                 PluralCount(*differing, "difference")
             )?;
             if walked.left_out > 0 {
-                writeln!(to, "                not checked: {}", PluralCount(walked.left_out, "object"))?;
+                let (count, paths) = (PluralCount(walked.left_out, "object"), unchecked_paths(walked));
+                let text = escape::display_line(format_args!("not checked: {count}{paths}"));
+                writeln!(to, "                {text}")?;
             }
             if walked.tolerated > 0 {
                 let tolerated = PluralCount(walked.tolerated, "attribute");
@@ -399,6 +408,7 @@ impl PrintableReplayReport<'_> {
             bytes: walked.bytes,
             written_bytes: walked.written_bytes,
             left_out: walked.left_out,
+            left_out_paths: &walked.left_out_paths,
             differing: walked.differing,
             failed: walked.failed.as_deref(),
             mismatches: json_mismatches(&walked.mismatches),
@@ -674,6 +684,7 @@ struct FinalTreeCheckJson<'a> {
     differing: u64,
     failed: Option<&'a str>,
     mismatches: Vec<ReplayMismatchJson<'a>>,
+    left_out_paths: &'a [String],
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
     PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, copy_frames, frames, reason_text,
-    similar_steps, tree_differences,
+    similar_steps, tree_differences, unchecked_paths,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
@@ -212,7 +212,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             PluralCount(*differing, "difference")
         );
         if *left_out > 0 {
-            text += &format!("; {} were not checked", HumanCount(*left_out));
+            text += &format!("; {} were not checked{}", HumanCount(*left_out), unchecked_paths(walked));
         }
         if *tolerated > 0 {
             text += &format!("; {} tolerated by rules", PluralCount(*tolerated, "attribute"));

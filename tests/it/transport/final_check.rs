@@ -1,17 +1,20 @@
 //! Final check of a replay: it reads every file, and reports if it cannot.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Cursor;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
     MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::tolerance_rules::file::parse_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
@@ -21,6 +24,8 @@ use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;
+use super::program::{Passing, program};
+use crate::captures;
 
 /// Replays a trace on a server with these settings that may inject one fault, before the last step is complete. Returns
 /// also the server after that.
@@ -181,6 +186,91 @@ fn an_additional_name_is_found_in_each_directory() {
         assert!(count > 1, "{capture}: {count} directories");
         assert_eq!(check.failed, None, "{capture}");
         assert_eq!((found, check.differing), (count, count as u64), "{capture}: {:#?}", check.mismatches);
+    }
+}
+
+/// Returns the trace of the packets of a capture that a filter selects, on a server with its tree.
+fn part_of(capture: &'static str, version: u32, filter: &str, test: &str) -> Work {
+    let [cut, trace] = ["pcap", "trace"].map(|end| Passing::new(&format!("{test}-{capture}.{end}")));
+    let path = captures::path(capture);
+    let write = ["-q", "--view", "frames", "-Y", filter, "-w", cut.name(), path.to_str().unwrap()];
+    assert!(program(&write).status.success());
+    assert!(program(&["replay", "compile", "-q", cut.name(), "-o", trace.name()]).status.success());
+    Work::of_trace(MockServer::default(), capture, version, fs::read(trace.name()).unwrap())
+}
+
+/// Returns the final check after a run in which nothing differs, and after one whose files are damaged at the end.
+fn checked_and_damaged(work: &Work) -> [FinalTreeCheckReport; 2] {
+    let options = serial_options();
+    let whole = checked_after_change(work, &work.seeded, &options, |_| {});
+    let mut damaged = 0;
+    let broken = checked_after_change(work, &work.seeded, &options, |server| {
+        if damaged == 0 {
+            damaged = server.tree.damage_files();
+        }
+    });
+    assert!(damaged > 0);
+    [whole, broken].map(|report| report.tree_check.unwrap())
+}
+
+/// A WRITE to a filehandle whose name was not captured: its file is read by its handle.
+#[test]
+fn a_file_without_a_captured_name_is_checked() {
+    let work = part_of("rxe-v3", 3, "frame.number >= 208 && frame.number < 482", "nameless");
+    let [whole, broken] = checked_and_damaged(&work);
+    assert_eq!((whole.bytes, whole.written_bytes, whole.objects), (262_144, 262_144, 1), "{whole:?}");
+    assert_eq!((whole.differing, whole.coverage()), (0, 1.0), "{whole:?}");
+    assert_eq!(broken.differing, 1, "{broken:?}");
+    let difference = &broken.mismatches[0].differences[0];
+    assert_eq!((difference.kind, difference.path.as_str()), (DifferenceKind::Data, "content at byte 0"));
+}
+
+/// Files that the steps only read: a server that damages them later is found.
+#[test]
+fn content_from_before_the_first_step_is_checked() {
+    let work = part_of("rxe-v42-deleg", 4, "frame.number < 92", "seeded-content");
+    let [whole, broken] = checked_and_damaged(&work);
+    assert_eq!((whole.bytes, whole.written_bytes, whole.differing), (5000, 5000, 0), "{whole:?}");
+    assert_eq!(broken.differing, 1, "{broken:?}");
+}
+
+/// Names that a correct server makes: those of a file that is removed while it is open, if the server is itself a client
+/// (Linux: `.nfs` and digits), and those that each of its directories has.
+#[test]
+fn names_of_the_server_are_no_differences() {
+    let work = Work::of("rxe-v42-maildir", 4, "server-names");
+    let add = |server: &mut MockServer, name: &[u8]| server.tree.add_name_below(&[b"run"], name);
+    add(&mut work.server.lock().unwrap(), b".snapshot");
+    let work = work.seeded_again();
+    let mut count = 0;
+    let report = checked_after_change(&work, &work.seeded, &serial_options(), |server| {
+        if count == 0 {
+            add(server, b".snapshot");
+            count = add(server, b".nfs000000000000a13200000001");
+        }
+    });
+    let check = report.tree_check.as_ref().unwrap();
+    // `run` and `nameless` are not listed.
+    assert!(count > 5, "{count} directories");
+    assert_eq!((check.differing, check.tolerated), (0, count as u64 - 2), "{:#?}", check.mismatches);
+}
+
+/// The capture ends in the middle of 32 concurrent processes: only the names and ranges of Calls without a recorded Reply
+/// are uncertain.
+#[test]
+fn a_capture_that_ends_in_the_middle_leaves_most_files_to_be_checked() {
+    for (capture, frames) in
+        [("rxe-v42-credits", 2240), ("rxe-v42-database", 1430), ("rxe-v42-maildir", 1900)]
+    {
+        let work = part_of(capture, 4, &format!("frame.number < {frames}"), "ends");
+        let report = checked_after_change(&work, &work.seeded, &serial_options(), |_| {});
+        let check = report.tree_check.as_ref().unwrap();
+        assert_eq!(
+            (report.mismatched(), check.differing, &check.failed),
+            (0, 0, &None),
+            "{capture}: {check:?}"
+        );
+        assert!(check.coverage() > 0.9 && check.bytes > 0, "{capture}: {} {check:?}", check.coverage());
     }
 }
 

@@ -356,6 +356,20 @@ impl MockFileTree {
         count
     }
 
+    /// Changes the first byte of each file that is not empty, without another change. Returns their number.
+    pub fn damage_files(&mut self) -> usize {
+        let mut count = 0;
+        for object in self.nodes.values_mut() {
+            if let MockObjectContent::File(bytes) = &mut object.content
+                && let Some(first) = bytes.first_mut()
+            {
+                *first ^= 1;
+                count += 1;
+            }
+        }
+        count
+    }
+
     /// Makes each further name of a hard link denote a copy of the object.
     pub fn separate_hard_links(&mut self) {
         let names = self.nodes.iter().filter_map(|(id, object)| match &object.content {

@@ -17,7 +17,7 @@ use crate::trace::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueK
 const MAX_OPERATIONS: usize = 256;
 
 /// Pseudo variable of the root.
-pub(super) const ROOT: u32 = NONE - 1;
+pub(super) use crate::tree::ROOT;
 
 /// Operations and files of a Call.
 #[derive(Debug, Default)]
@@ -222,11 +222,6 @@ impl CallOperationsAndFiles {
             matches!(act, Nothing | ReadAttributes | Lookup(_) | ReadDirectory | Read(..))
         };
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
-    }
-
-    /// Returns `true` if the Call may change names, content or attributes, not only opens and locks.
-    pub(super) fn may_change_files(&self) -> bool {
-        self.effects.is_empty() || self.effects.iter().any(|act| act.may_change_size_or_links())
     }
 
     /// Returns `true` if the Call reads the text of a symbolic link.

@@ -312,6 +312,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let end = &steps.summary().end;
         report.timing.recorded_ns = end.last.saturating_sub(end.first);
         let refused_handles = seeded.refused_handles.iter();
+        let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
+        if let Some(tree) = verification.expected_tree.as_mut().filter(|_| options.checks_tree) {
+            tree.add_initial_content(contents, seeded)?;
+        }
         Ok(Self {
             scheduler: StepScheduler::new(
                 steps,
@@ -319,7 +323,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 DependencyCollector::new(options.order, options.pace, names),
                 options.pace,
             ),
-            verification: LiveReplyVerificationState::new(options, seeded, signing.is_some()),
+            verification,
             issuer: CallIssuer {
                 values,
                 containment,

@@ -35,7 +35,8 @@ use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    PayloadContentState, ReplayTraceReader, TraceMessage, TracePayload, TraceStep, generated_file_data,
+    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMessage, TracePayload, TraceSlotValueKind,
+    TraceStep, generated_file_data,
 };
 use crate::tree::{
     CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
@@ -48,10 +49,16 @@ use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of one READ.
 const READ_BYTES: u64 = 256 << 10;
+/// Maximum number of bytes of content from before the first step that are checked.
+const MAX_INITIAL_BYTES: u64 = 1 << 30;
 /// Maximum number of payloads that are kept while a file is compared.
 const MAX_CACHED_PAYLOADS: usize = 16;
 /// Maximum length of a link text that is remembered in bytes.
 const MAX_LINK_TEXT_BYTES: u32 = 4096;
+/// Shown instead of the path of an object whose name was not captured.
+const NAMELESS_OBJECT: &str = "object without a captured name";
+/// Maximum number of paths of unchecked objects that are shown.
+pub(super) const MAX_LEFT_OUT_PATHS: usize = 10;
 /// Maximum number of components of a path that are shown.
 const MAX_PATH_NAMES: usize = 64;
 
@@ -68,7 +75,10 @@ pub struct FinalTreeCheckReport {
     pub written_bytes: u64,
     /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
     pub left_out: u64,
-    /// Number of attributes that differ from the last values in Replies as a rule tolerates.
+    /// Paths of the first of these, as far as they are known.
+    pub left_out_paths: Vec<String>,
+    /// Number of attributes that differ from the last values in Replies as a rule tolerates, and of names that the server
+    /// adds.
     pub tolerated: u64,
     /// Number of differences; an object may have several.
     pub differing: u64,
@@ -116,7 +126,7 @@ impl ExpectedFinalTree {
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
         (state, went): (&StepOutcome, StepExecutionFidelity),
-        is_racing: bool,
+        (is_racing, executed_count): (bool, usize),
         contents: &mut ReplayTraceReader<R>,
     ) {
         let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
@@ -149,8 +159,8 @@ impl ExpectedFinalTree {
                 differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
             }
             // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
-            StepOutcome::Unreplayable(_) if changes() > 1 => false,
-            StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => return,
+            StepOutcome::Unreplayable(_) => return self.mark_effects_uncertain(step, parts, executed_count),
+            StepOutcome::Skipped(_) => return,
         };
         let writes = || {
             parts
@@ -172,7 +182,7 @@ impl ExpectedFinalTree {
         let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
         let is_racing = is_racing || copies && *state != StepOutcome::Matched;
         if !is_known {
-            return self.mark_uncertain(step, parts);
+            return self.mark_effects_uncertain(step, parts, usize::MAX);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;
@@ -228,12 +238,110 @@ impl ExpectedFinalTree {
         id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
     }
 
+    /// Adds content from before the first step, which the check reads as well.
+    ///
+    /// # Errors
+    /// Returns an error if the trace cannot be read.
+    pub(super) fn add_initial_content<R: Read + Seek>(
+        &mut self,
+        trace: &mut ReplayTraceReader<R>,
+        seeded: &SeededTree,
+    ) -> Result<(), TraceError> {
+        let mut files: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        trace.for_each_object(|object| {
+            let seeded_handle = object.handles.iter().find(|handle| seeded.handles.contains_key(handle));
+            if let Some(handle) = seeded_handle {
+                files.insert(object.number, (handle, object.server));
+            }
+        })?;
+        let (tree, mut bytes) = (&mut self.tree, 0);
+        trace.for_each_extent(|extent| {
+            let Some((file, server)) = files.get(&extent.object) else { return };
+            bytes += u64::from(extent.length);
+            if bytes > MAX_INITIAL_BYTES {
+                return;
+            }
+            let payload = TracePayload {
+                at: 0,
+                length: extent.length,
+                is_inside: false,
+                content: extent.content,
+                hash: extent.hash,
+                data: extent.data,
+                operation: 0,
+                file: *file,
+                offset: extent.offset,
+            };
+            tree.add_initial_content(&payload, *server);
+        })
+    }
+
     /// Marks the effects of a step as uncertain. One that only reads has none.
     pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
-        if step.call.is_complete() && !parts.may_change_files() {
+        self.mark_effects_uncertain(step, parts, usize::MAX);
+    }
+
+    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or whole
+    /// objects.
+    pub(super) fn mark_effects_uncertain(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        count: usize,
+    ) {
+        let is_readable = step.call.is_complete() && !parts.effects.is_empty();
+        if is_readable && !parts.effects.iter().take(count).any(|effect| effect.may_change_size_or_links()) {
             return;
         }
-        self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
+        let place = (step.caller.server, step.origin.id);
+        let may_truncate = parts.set_size_bytes.is_some();
+        let mut is_whole = !is_readable;
+        for (at, effect) in parts.effects.iter().enumerate().take(count) {
+            let file = affected_handle(step, parts, at);
+            match effect {
+                _ if !effect.may_change_size_or_links() => {}
+                OperationEffect::Create(name)
+                | OperationEffect::Link(name)
+                | OperationEffect::Remove(name) => {
+                    self.tree.mark_name_uncertain(file, place, *name, false);
+                }
+                OperationEffect::Open(Some(name), _) => {
+                    self.tree.mark_name_uncertain(file, place, *name, may_truncate);
+                }
+                OperationEffect::Open(None, _) if !may_truncate => {}
+                OperationEffect::Write(from, length) => {
+                    let of =
+                        |payload: &TracePayload| payload.operation as usize == at || step.asked.version == 3;
+                    let payload = || step.call.payloads.iter().find(of).map(|payload| payload.length.into());
+                    let end = length.or_else(payload).map_or(u64::MAX, |length| from.saturating_add(length));
+                    self.tree.mark_range_uncertain(file, place, *from, end);
+                }
+                // The names or files of these are not all known here.
+                _ => is_whole = true,
+            }
+            is_whole |= file == NONE && effect.may_change_size_or_links();
+        }
+        if is_whole {
+            self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
+            if !is_readable || parts.effects.iter().any(|effect| effect.changes_names()) {
+                self.mark_unknown_directories(step, parts);
+            }
+        }
+    }
+
+    /// Records that a step may have changed names in a directory of which its Call has no filehandle: one that was
+    /// looked up from the root.
+    fn mark_unknown_directories(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        let is_lookup = |operation: &Operation| {
+            matches!(
+                *operation,
+                Operation::LOOKUP | Operation::LOOKUPP | Operation::PUTROOTFH | Operation::PUTPUBFH
+            )
+        };
+        let handles = step.call.variables(TraceSlotValueKind::FILEHANDLE).count();
+        if handles == 0 || parts.operations.iter().any(is_lookup) {
+            self.tree.mark_unknown_changes();
+        }
     }
 
     /// Checks the tree on the server.
@@ -271,6 +379,7 @@ impl ExpectedFinalTree {
             report: &mut walked,
             contents,
             shown: limits.shown_mismatches,
+            server_names: server_names(live.seeded),
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
@@ -288,8 +397,39 @@ impl ExpectedFinalTree {
     }
 }
 
+/// Returns `true` for a name that a server gives a file that is removed while it is open: an NFS client, or FUSE, whose
+/// file system the server exports.
+fn is_server_silly_rename(name: &[u8]) -> bool {
+    let is_hexadecimal = |rest: &[u8]| rest.len() >= 8 && rest.iter().all(u8::is_ascii_hexdigit);
+    [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
+}
+
+/// Returns the names that begin with a dot and that each listed directory has: those of the server, such as `.snapshot`.
+fn server_names(seeded: &SeededTree) -> FxHashSet<Box<[u8]>> {
+    let mut listings = seeded.initial_names.values();
+    let mut names = listings.next().cloned().unwrap_or_default();
+    names.retain(|name| name.starts_with(b"."));
+    listings.for_each(|listing| names.retain(|name| listing.contains(name)));
+    names
+}
+
+/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if unknown.
+fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
+    let effect = parts.effects.get(at);
+    if parts.operations.is_empty() {
+        // The directory is the second filehandle of LINK, and the first of the others.
+        let skipped = usize::from(matches!(effect, Some(OperationEffect::Link(_))));
+        return step.call.variables(TraceSlotValueKind::FILEHANDLE).nth(skipped).unwrap_or(NONE);
+    }
+    // OPEN by name and CREATE make the new object the current one.
+    let is_directory_before =
+        matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
+    let at = if is_directory_before { at.checked_sub(1) } else { Some(at) };
+    at.and_then(|at| parts.files.get(at)).copied().unwrap_or(NONE)
+}
+
 /// Returns `true` if a mismatch violates a relation to earlier values.
-fn is_relation(mismatch: &StepMismatch) -> bool {
+pub(super) fn is_relation(mismatch: &StepMismatch) -> bool {
     mismatch.differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
 }
 
@@ -351,6 +491,8 @@ struct TreeChecker<'a, R> {
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
     shown: usize,
+    /// Names that the server adds to each directory.
+    server_names: FxHashSet<Box<[u8]>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
 }
@@ -385,107 +527,178 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         names.join("/")
     }
 
+    /// Returns `true` if an object with this filehandle was created outside of the captured tree.
+    fn is_nameless(&self, variable: u32) -> bool {
+        self.live.seeded.nameless_handles.contains(&variable)
+    }
+
+    /// Groups the objects that are directories by the live directory that they denote: an object of each filehandle, of
+    /// each captured server and of each mount. Removed ones are left out.
+    fn live_directories(
+        &mut self,
+        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
+        names: &mut FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>>,
+    ) -> BTreeMap<LiveFilehandle, Vec<InferredObjectId>> {
+        let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
+        let mut directories: BTreeMap<LiveFilehandle, Vec<InferredObjectId>> = BTreeMap::new();
+        for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
+            if node.file_type != FileType::DIRECTORY && !names.contains_key(&id) {
+                continue;
+            }
+            let name_count = names.get(&id).map_or(0, Vec::len) as u64;
+            let had_name = node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty();
+            let is_there = node.existence == TraceObjectOrigin::ROOT
+                || above.contains_key(&id)
+                || node.handles.iter().any(|handle| self.is_nameless(*handle));
+            if !is_there && (had_name || name_count == 0) {
+                // It was removed, unless its parent is uncertain.
+                if in_uncertain_directories.contains(&id) {
+                    self.report.left_out += name_count;
+                }
+                names.remove(&id);
+                continue;
+            }
+            match self.directory_handle(id) {
+                Some(handle) => directories.entry(handle).or_default().push(id),
+                None => self.report.left_out += name_count,
+            }
+        }
+        directories
+    }
+
     /// Lists the directories and checks their entries.
     fn check_names(&mut self) -> Result<(), FileServerError> {
-        self.report.left_out += self.tree.uncertain_name_count() + self.tree.dropped_name_count();
-        self.report.written_bytes = self.tree.written_bytes();
-        let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentNameBinding<'_>>> = BTreeMap::new();
+        let tree = self.tree;
+        self.report.left_out += tree.uncertain_name_count() + tree.dropped_name_count();
+        let nameless = &self.live.seeded.nameless_handles;
+        self.report.written_bytes = tree.written_bytes(&|variable| nameless.contains(&variable));
+        let mut by_directory: FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>> = FxHashMap::default();
         let mut above: FxHashMap<InferredObjectId, CurrentNameBinding<'_>> = FxHashMap::default();
-        for named in self.tree.current_names() {
+        for named in tree.current_names() {
             if let Some(object) = named.object {
                 above.entry(object).or_insert(named);
             }
             by_directory.entry(named.parent).or_default().push(named);
         }
-        // Directories without known names may have got some.
-        for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
-            let is_there = node.existence == TraceObjectOrigin::ROOT || above.contains_key(&id);
-            if node.file_type == FileType::DIRECTORY && is_there && !self.tree.is_uncertain(id) {
-                by_directory.entry(id).or_default();
+        for (handle, objects) in self.live_directories(&above, &mut by_directory) {
+            let mut names: Vec<_> =
+                objects.iter().filter_map(|id| by_directory.remove(id)).flatten().collect();
+            // Names that one object of the directory has and another lacks are uncertain.
+            names.sort_by(|a, b| (a.name, a.object.is_none()).cmp(&(b.name, b.object.is_none())));
+            let Some(directory) = objects.first().copied() else { continue };
+            if objects.iter().any(|id| tree.is_uncertain(*id)) {
+                let path = self.path(directory, b"", &above);
+                self.leave_out(names.len() as u64, path);
+                continue;
             }
+            self.check_directory(&handle, directory, &objects, names, &above)?;
         }
-        let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
-        for (directory, mut names) in by_directory {
-            let node = self.tree.nodes().get(directory.0 as usize);
-            let had_name =
-                node.is_some_and(|node| node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty());
-            if had_name && !above.contains_key(&directory) {
-                // It was removed, unless its parent is uncertain.
-                if in_uncertain_directories.contains(&directory) {
-                    self.report.left_out += names.len() as u64;
-                }
-                continue;
-            }
-            let Some(handle) = self.directory_handle(directory) else {
-                self.report.left_out += names.len() as u64;
-                continue;
-            };
-            if node.is_some_and(|node| node.existence == TraceObjectOrigin::ROOT) {
-                self.check_root(directory, &handle, &self.path(directory, b"", &above))?;
-            }
-            let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
-            let listed = self.files.list_names(&handle, &mut |name| {
-                there.insert(name.into());
-            });
-            names.sort_by(|a, b| a.name.cmp(b.name));
-            match listed {
-                Ok(()) => {}
-                Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                    self.report.left_out += names.len() as u64;
-                    continue;
-                }
-                Err(FileServerError::Refused(what, status)) => {
-                    let path = self.path(directory, b"", &above);
-                    self.report_difference(
-                        directory,
-                        DifferenceKind::Status,
-                        &path,
-                        "names",
-                        "there",
-                        &format!("{what}: {status}"),
-                    );
-                    continue;
-                }
-                Err(problem) => return Err(problem),
-            }
-            for named in &names {
-                self.report.names += 1;
-                let path = self.path(directory, named.name, &above);
-                match (named.object, there.remove(named.name)) {
-                    (Some(object), true) => match self.fileids.get(&object).copied() {
-                        None => self.check_object(object, &handle, named.name, &path)?,
-                        Some(fileid) => {
-                            self.check_further_name(object, fileid, &handle, named.name, &path)?
-                        }
-                    },
-                    (Some(object), false) => self.report_difference(
-                        object,
-                        DifferenceKind::Name,
-                        &path,
-                        "name",
-                        "there",
-                        "missing",
-                    ),
-                    (None, true) => self.report_difference(
-                        directory,
-                        DifferenceKind::Name,
-                        &path,
-                        "name",
-                        "absent",
-                        "there",
-                    ),
-                    (None, false) => {}
-                }
-            }
-            // All names are known that a directory got in the run, unless some were dropped at the memory limit.
-            let is_new = node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED);
-            let before = self.live.seeded.initial_names.get(&handle);
-            if (is_new || before.is_some()) && self.tree.left_out() == 0 {
-                there.retain(|name| before.is_none_or(|before| !before.contains(name)));
-                self.report_additional_names(directory, there, &above);
+        for id in tree.nameless_objects(&|variable| nameless.contains(&variable)) {
+            let node = tree.nodes().get(id.0 as usize);
+            if node.is_some_and(|node| node.file_type != FileType::DIRECTORY)
+                && let Some(handle) = self.directory_handle(id)
+            {
+                let found = self.files.status(&handle).map(|status| (handle, status));
+                self.check_object(id, found, NAMELESS_OBJECT)?;
             }
         }
         Ok(())
+    }
+
+    /// Checks the names in a directory, and the objects that they denote. `objects` are those of the tree that denote
+    /// the directory; `names` are sorted.
+    fn check_directory(
+        &mut self,
+        handle: &[u8],
+        directory: InferredObjectId,
+        objects: &[InferredObjectId],
+        names: Vec<CurrentNameBinding<'_>>,
+        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
+    ) -> Result<(), FileServerError> {
+        let tree = self.tree;
+        let node = |id: &InferredObjectId| tree.nodes().get(id.0 as usize);
+        if let Some(root) =
+            objects.iter().find(|id| node(id).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT))
+        {
+            self.check_root(*root, handle, &self.path(directory, b"", above))?;
+        }
+        let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
+        let listed = self.files.list_names(handle, &mut |name| {
+            there.insert(name.into());
+        });
+        match listed {
+            Ok(()) => {}
+            Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+                self.leave_out(names.len() as u64, self.path(directory, b"", above));
+                return Ok(());
+            }
+            Err(FileServerError::Refused(what, status)) => {
+                let (path, found) = (self.path(directory, b"", above), format!("{what}: {status}"));
+                self.report_difference(directory, DifferenceKind::Status, &path, "names", "there", &found);
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        }
+        for same in names.chunk_by(|a, b| a.name == b.name) {
+            let (Some(named), Some(last)) = (same.first(), same.last()) else { continue };
+            let is_there = there.remove(named.name);
+            let is_uncertain = named.object.is_some() != last.object.is_some()
+                || objects.iter().any(|id| tree.is_name_uncertain(*id, named.name));
+            if is_uncertain {
+                self.leave_out(1, self.path(named.parent, named.name, above));
+                continue;
+            }
+            self.report.names += 1;
+            let path = self.path(named.parent, named.name, above);
+            match (named.object, is_there) {
+                (Some(object), true) => match self.fileids.get(&object).copied() {
+                    None => {
+                        let found = self.find_object(handle, named.name);
+                        self.check_object(object, found, &path)?;
+                    }
+                    Some(fileid) => self.check_further_name(object, fileid, handle, named.name, &path)?,
+                },
+                (Some(object), false) => {
+                    self.report_difference(object, DifferenceKind::Name, &path, "name", "there", "missing")
+                }
+                (None, true) => {
+                    self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there")
+                }
+                (None, false) => {}
+            }
+        }
+        // All names are known that a directory got in the run, unless some were dropped at the memory limit.
+        let is_new = |id: &InferredObjectId| {
+            node(id).is_some_and(|node| node.existence == TraceObjectOrigin::CREATED && node.step != 0)
+        };
+        let seeded = self.live.seeded;
+        let before = seeded.initial_names.get(handle);
+        if before.is_none() && !objects.iter().all(is_new)
+            || !tree.has_all_names()
+            || tree.has_unknown_changes()
+        {
+            self.leave_out(1, self.path(directory, b"", above));
+            return Ok(());
+        }
+        there.retain(|name| {
+            before.is_none_or(|before| !before.contains(name))
+                && !self.server_names.contains(name)
+                && !objects.iter().any(|id| tree.is_name_uncertain(*id, name))
+        });
+        let all = there.len();
+        there.retain(|name| !is_server_silly_rename(name));
+        self.report.tolerated += (all - there.len()) as u64;
+        self.report_additional_names(directory, there, above);
+        Ok(())
+    }
+
+    /// Counts names and objects that are not checked, with the path of the first.
+    fn leave_out(&mut self, count: u64, path: String) {
+        self.report.left_out += count;
+        let paths = &mut self.report.left_out_paths;
+        if paths.len() < MAX_LEFT_OUT_PATHS && !paths.contains(&path) {
+            paths.push(path);
+        }
     }
 
     /// Reports names that a directory must not have.
@@ -589,7 +802,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 }
             }
             Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                self.report.left_out += 1;
+                self.leave_out(1, path.to_owned());
             }
             Err(FileServerError::Refused(what, status)) => {
                 let found = format!("{what}: {status}");
@@ -600,27 +813,26 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         Ok(())
     }
 
-    /// Checks an object by one of its names.
+    /// Checks an object that was found by one of its names, or by its filehandle.
     fn check_object(
         &mut self,
         id: InferredObjectId,
-        parent: &[u8],
-        name: &[u8],
+        found: Result<(LiveFilehandle, LiveObjectAttributes), FileServerError>,
         path: &str,
     ) -> Result<(), FileServerError> {
         let tree = self.tree;
         let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
         if tree.is_uncertain(id) {
-            self.report.left_out += 1;
+            self.leave_out(1, path.to_owned());
             return Ok(());
         }
         self.report.objects += 1;
         self.fileids.insert(id, None);
-        let (handle, status) = match self.find_object(parent, name) {
+        let (handle, status) = match found {
             Ok(found) => found,
             Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.report.objects -= 1;
-                self.report.left_out += 1;
+                self.leave_out(1, path.to_owned());
                 return Ok(());
             }
             Err(FileServerError::Refused(what, status)) => {
@@ -690,7 +902,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         &shown(&text),
                     ),
                     Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                        self.report.left_out += 1;
+                        self.leave_out(1, path.to_owned());
                     }
                     Err(FileServerError::Refused(what, status)) => {
                         let found = format!("{what}: {status}");

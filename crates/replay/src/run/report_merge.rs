@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::final_tree_check::FinalTreeCheckReport;
+use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
 use super::report::{
     MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepOutcomeSummary,
     number_first_copy,
@@ -99,7 +99,11 @@ impl FinalTreeCheckReport {
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
         number_first_copy(&mut self.mismatches);
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
-        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
+        self.mismatches.extend(named);
+        self.left_out_paths.extend(other.left_out_paths);
+        self.left_out_paths.truncate(MAX_LEFT_OUT_PATHS);
+        self.mismatches.sort_by_key(is_relation);
+        self.mismatches.truncate(shown);
         for (sum, more) in [
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),

@@ -111,6 +111,8 @@ pub struct SeededTree {
     pub handles: FxHashMap<u32, LiveFilehandle>,
     /// The variables of objects below the root, whose parents are in the run's directory, too.
     pub handles_below_root: FxHashSet<u32>,
+    /// The variables of objects whose names were not captured, in [`NAMELESS_DIRECTORY`].
+    pub nameless_handles: FxHashSet<u32>,
     /// Variables of objects that the server refused, e.g. for too long a name or too large a size.
     pub refused_handles: FxHashSet<u32>,
     /// Variables of the parent directories of these objects.
@@ -253,6 +255,7 @@ pub fn seed(
         }
     }
     let (mut handles, mut below) = (FxHashMap::default(), FxHashSet::default());
+    let mut nameless_handles = FxHashSet::default();
     let (mut missing, mut missing_in) = (FxHashSet::default(), FxHashSet::default());
     for object in wanted.values().filter(|object| object.is_refused) {
         missing.extend(object.handles.iter().copied());
@@ -261,6 +264,9 @@ pub fn seed(
     }
     for object in wanted.into_values() {
         let Some(live) = object.live_handle else { continue };
+        if object.names.is_empty() && !object.is_root {
+            nameless_handles.extend(object.handles.iter().copied());
+        }
         for variable in object.handles {
             handles.insert(variable, live.clone());
             if object.is_below_root {
@@ -281,6 +287,7 @@ pub fn seed(
         root,
         handles,
         handles_below_root: below,
+        nameless_handles,
         refused_handles: missing,
         parents_of_refused: missing_in,
         refusals: refused,

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
-use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
+use super::{
+    InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT, TreeInferenceInput,
+    name_hash,
+};
 use crate::trace::file_format::FileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
 
@@ -34,6 +37,10 @@ pub(super) struct InferredFileTreeState {
     has_write_conflict: bool,
     /// Number of names that were not recorded because of the memory limit.
     dropped_names: u64,
+    /// Names in each directory, by their hash, that a step may have created or removed.
+    uncertain_names: FxHashMap<InferredObjectId, FxHashSet<u64>>,
+    /// `true` if a step may have created or removed a name in an unknown directory.
+    has_unknown_changes: bool,
 }
 
 /// The current state of an object.
@@ -172,6 +179,90 @@ impl InferredTree {
         }
     }
 
+    /// Returns the object of a filehandle, which is added if it is new; `variable` may be that of the root.
+    fn object_of(&mut self, variable: u32, (server, step): (u32, u64)) -> Option<InferredObjectId> {
+        match variable {
+            ROOT => self.find_or_add_root(server, b"/", step),
+            variable => self.find_or_add_by_handle(variable, server, step),
+        }
+    }
+
+    /// Marks the object of a filehandle as uncertain.
+    pub fn mark_handle_uncertain(&mut self, variable: u32, place: (u32, u64)) {
+        if let Some(id) = self.object_of(variable, place) {
+            self.mark_object_uncertain(id);
+        }
+    }
+
+    /// Marks a name in a directory as uncertain: a step may have created or removed it. `is_replaced` is `true` if the
+    /// step may also have changed the object of the name.
+    pub fn mark_name_uncertain(
+        &mut self,
+        directory: u32,
+        place: (u32, u64),
+        name: u64,
+        may_change_object: bool,
+    ) {
+        let Some(directory) = self.object_of(directory, place) else {
+            return self.mark_unknown_changes();
+        };
+        let has_space = self.reserve_memory(NAME_OVERHEAD_BYTES);
+        let Some(present) = &mut self.current else { return };
+        if !has_space {
+            present.has_unknown_changes = true;
+            return;
+        }
+        present.uncertain_names.entry(directory).or_default().insert(name);
+        let bindings = present.names.get(&directory);
+        let bound = bindings.into_iter().flatten().find_map(|(known, binding)| match binding {
+            InferredNameBinding::Bound(id) if name_hash(known) == name => Some(*id),
+            _ => None,
+        });
+        if let Some(id) = bound.filter(|_| may_change_object) {
+            present.files.entry(id).or_default().is_uncertain = true;
+        }
+    }
+
+    /// Records that a step may have changed names in an unknown directory.
+    pub fn mark_unknown_changes(&mut self) {
+        if let Some(present) = &mut self.current {
+            present.has_unknown_changes = true;
+        }
+    }
+
+    /// Returns `true` if a step may have changed names in an unknown directory.
+    pub fn has_unknown_changes(&self) -> bool {
+        self.current.as_ref().is_some_and(|present| present.has_unknown_changes)
+    }
+
+    /// Returns `true` if a step may have created or removed a name.
+    pub fn is_name_uncertain(&self, directory: InferredObjectId, name: &[u8]) -> bool {
+        let present = self.current.as_ref();
+        let names = present.and_then(|present| present.uncertain_names.get(&directory));
+        names.is_some_and(|names| names.contains(&name_hash(name)))
+    }
+
+    /// Marks a range of a file as unknown, and its size.
+    pub fn mark_range_uncertain(&mut self, file: u32, place: (u32, u64), from: u64, to: u64) {
+        let Some(id) = self.object_of(file, place) else { return };
+        if let Some(present) = &mut self.current {
+            present.is_concurrent = false;
+        }
+        self.remove_current_range(id, from, to);
+        self.set_current_size(id, None);
+    }
+
+    /// Records content from before the first step. It is checked as what the steps write.
+    pub fn add_initial_content(&mut self, payload: &TracePayload, server: u32) {
+        let Some(id) = self.find_or_add_by_handle(payload.file, server, 0) else { return };
+        let to = payload.offset.saturating_add(payload.length.into());
+        if let Some(present) = &mut self.current {
+            (present.is_concurrent, present.frames) = (false, [0; 2]);
+        }
+        self.remove_current_range(id, payload.offset, to);
+        self.add_current_extent(id, Some(payload), payload.offset, to);
+    }
+
     /// Marks an object as uncertain.
     pub(super) fn mark_object_uncertain(&mut self, id: InferredObjectId) {
         if let Some(present) = &mut self.current {
@@ -234,21 +325,35 @@ impl InferredTree {
 
     /// Returns the number of bytes of known content, including those of uncertain objects, and of written bytes that
     /// exceeded the memory limit.
-    pub fn written_bytes(&self) -> u64 {
+    pub fn written_bytes(&self, is_nameless: &dyn Fn(u32) -> bool) -> u64 {
         let names = self.current.iter().flat_map(|present| present.names.values());
-        let there: FxHashSet<InferredObjectId> = names
+        let mut there: FxHashSet<InferredObjectId> = names
             .flat_map(FxHashMap::values)
             .filter_map(|binding| match binding {
                 InferredNameBinding::Bound(id) => Some(*id),
                 InferredNameBinding::Unbound => None,
             })
             .collect();
+        there.extend(self.nameless_objects(is_nameless));
         let files = self.current.iter().flat_map(|present| &present.files);
         let bytes = |file: &LatestInferredFileState| {
             let known: u64 = file.known_extents().map(|piece| piece.range.1 - piece.range.0).sum();
             known + file.untracked_bytes
         };
         files.filter(|(id, _)| there.contains(id)).map(|(_, file)| bytes(file)).sum()
+    }
+
+    /// Returns the objects without a name that have a filehandle for which `is_nameless` returns `true`: they were
+    /// created outside of the captured tree, where no step can remove them.
+    pub fn nameless_objects<'t>(
+        &'t self,
+        is_nameless: &'t dyn Fn(u32) -> bool,
+    ) -> impl Iterator<Item = InferredObjectId> + 't {
+        let all = (0..).map(InferredObjectId).zip(&self.nodes);
+        all.filter(move |(_, node)| {
+            node.names.is_empty() && node.handles.iter().any(|handle| is_nameless(*handle))
+        })
+        .map(|(id, _)| id)
     }
 
     /// Returns `true` if a directory is known to have this name now.
@@ -283,6 +388,9 @@ impl InferredTree {
         };
         let has_space = known.is_some() || self.reserve_memory(NAME_OVERHEAD_BYTES + name.len());
         let Some(present) = &mut self.current else { return };
+        if let Some(uncertain) = present.uncertain_names.get_mut(&parent) {
+            uncertain.remove(&name_hash(name));
+        }
         if !has_space {
             present.dropped_names += 1;
             return;
@@ -647,11 +755,11 @@ mod tests {
         }
         let known: u64 = extents(&tree, id).iter().map(|(from, to, _)| to - from).sum();
         assert!(known > 0 && known < 1000, "{known}");
-        assert_eq!(tree.written_bytes(), 2000, "those that are not tracked count, too");
+        assert_eq!(tree.written_bytes(&|_| false), 2000, "those that are not tracked count, too");
         // Memory of content that is overwritten or cut off is used again.
         tree.remove_current_range(id, 0, u64::MAX);
         write(&mut tree, id, 0, 10);
-        assert_eq!((extents(&tree, id).len(), tree.written_bytes()), (1, 10));
+        assert_eq!((extents(&tree, id).len(), tree.written_bytes(&|_| false)), (1, 10));
     }
 
     #[test]
@@ -671,7 +779,7 @@ mod tests {
         bind(&mut tree, b"c", true);
         bind(&mut tree, b"b", false);
         tree.forget_unnamed_content();
-        assert_eq!((extents(&tree, id).len(), tree.written_bytes()), (1, 10));
+        assert_eq!((extents(&tree, id).len(), tree.written_bytes(&|_| false)), (1, 10));
         bind(&mut tree, b"c", false);
         tree.forget_unnamed_content();
         assert!(extents(&tree, id).is_empty());

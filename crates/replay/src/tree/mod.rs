@@ -94,6 +94,9 @@ pub struct InferredObject {
     content: ReplayByteRangeSet,
 }
 
+/// Represents the root of a server where the variable of a filehandle is expected.
+pub(crate) const ROOT: u32 = NONE - 1;
+
 /// The current binding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InferredNameBinding {
@@ -115,6 +118,8 @@ pub struct InferredTree {
     /// Maximum of `memory_bytes`. Facts above the limit are left out and counted.
     max_memory_bytes: usize,
     left_out: u64,
+    /// `true` if objects or names were left out because of it.
+    has_dropped_names: bool,
     /// The current state of the tree, if it is tracked.
     current: Option<current_state::InferredFileTreeState>,
 }
@@ -142,6 +147,7 @@ impl InferredTree {
             memory_bytes: 0,
             max_memory_bytes,
             left_out: 0,
+            has_dropped_names: false,
             current: None,
         }
     }
@@ -154,6 +160,11 @@ impl InferredTree {
     /// Returns the number of objects, names and contents left out because of the memory limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Returns `true` if no object or name was left out because of the memory limit.
+    pub fn has_all_names(&self) -> bool {
+        !self.has_dropped_names
     }
 
     /// Returns the object of a filehandle.
@@ -178,6 +189,7 @@ impl InferredTree {
     fn reserve_memory(&mut self, bytes: usize) -> bool {
         let has = self.memory_bytes + bytes <= self.max_memory_bytes;
         self.left_out += u64::from(!has);
+        self.has_dropped_names |= !has;
         if has {
             self.memory_bytes += bytes;
         }
@@ -436,6 +448,13 @@ impl InferredTree {
     }
 
     fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
+        // Both names of a hard link stay: RFC 1813 section 3.3.14, RFC 8881 section 18.26.3.
+        if let (Some(InferredNameBinding::Bound(one)), Some(InferredNameBinding::Bound(other))) =
+            (self.binding(from.0, from.1), self.binding(to.0, to.1))
+            && one == other
+        {
+            return;
+        }
         if let Some(id) = self.remove_name(from.0, from.1, FileType::UNKNOWN, now) {
             self.bind(to.0, to.1, InferredNameBinding::Bound(id));
         }
@@ -499,6 +518,11 @@ impl InferredTree {
             }
         }
     }
+}
+
+/// Returns the hash of a name.
+pub(crate) fn name_hash(name: &[u8]) -> u64 {
+    XxHash3_128::oneshot(name) as u64
 }
 
 /// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.

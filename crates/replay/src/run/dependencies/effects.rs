@@ -3,8 +3,6 @@
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
 
-use nfsrdma_analysis::comparison::record::hash;
-
 /// Effect of an operation, or of a procedure that is no COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum OperationEffect {
@@ -42,10 +40,7 @@ pub(in crate::run) enum OperationEffect {
     ExclusiveClient,
 }
 
-/// Returns the hash of a name.
-pub(in crate::run) fn name_hash(bytes: &[u8]) -> u64 {
-    hash(bytes) as u64
-}
+pub(in crate::run) use crate::tree::name_hash;
 
 impl OperationEffect {
     /// Returns `true` if the effect creates, removes or renames a name.

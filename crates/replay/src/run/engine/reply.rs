@@ -357,6 +357,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(state) =
             self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
         {
+            // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
+            let executed_count = outcome.statuses.len().saturating_sub(1);
+            if let Some(tree) = &mut self.verification.expected_tree {
+                tree.mark_effects_uncertain(step, &held.description, executed_count);
+            }
             return Ok(StepReplyDisposition::Finished(state));
         }
         let waits = held.call.reply_identifiers < ReplyIdentifiers::State

@@ -166,7 +166,11 @@ impl<'r> LiveReplyVerificationState<'r> {
             self.clear_written_divergence(step, &held.description);
         }
         if let Some(walk) = &mut self.expected_tree {
-            walk.apply_step(step, &held.description, (&state, went), held.captured.overlaps_change, contents);
+            // The last status is that of the operation that failed, unless all succeeded.
+            let failed_count = usize::from(!answer.outcome.is_success());
+            let executed_count = answer.outcome.statuses.len().saturating_sub(failed_count);
+            let circumstances = (held.captured.overlaps_change, executed_count);
+            walk.apply_step(step, &held.description, (&state, went), circumstances, contents);
         }
         Ok(state)
     }
