@@ -22,7 +22,7 @@ use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    NewObjectKind, NfsOperationFailure,
+    NewObjectKind, NfsOperationFailure, is_root_name,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -157,6 +157,8 @@ struct SeedObject {
     handles: Vec<u32>,
     size: u64,
     mode: Option<u32>,
+    /// Owner and group as the captured server wrote them; empty if unknown.
+    owners: [Box<[u8]>; 2],
     target: Box<[u8]>,
     is_parent: bool,
     live_handle: Option<LiveFilehandle>,
@@ -224,8 +226,9 @@ pub fn seed(
     let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
     let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
 
-    // Root made the directory, so another owner shows that the export squashes root.
-    let owner = maker.files.status(&root).map_err(said(TREE_DIRECTORY.into()))?.owner;
+    // Root made this directory, which no object of the trace represents: another owner shows that the export squashes
+    // root.
+    let owner = maker.files.status(&nameless).map_err(said(NAMELESS_DIRECTORY.into()))?.owner;
     let squashed = owner.filter(|owner| !owner.is_root());
 
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
@@ -241,6 +244,8 @@ pub fn seed(
     }
     if how != SeedMode::Find {
         write_contents(trace, &mut maker, &mut wanted, &nameless)?;
+        // A change of the owner may clear bits of the mode, so it comes before.
+        set_owners(&mut maker, numbers.iter().filter_map(|number| wanted.get(number)), squashed.as_ref())?;
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
             let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number)
@@ -343,6 +348,7 @@ fn load_objects(
                 handles: object.handles.iter().collect(),
                 size: object.size,
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
+                owners: [object.owner.0.into(), object.group.0.into()],
                 target: object.target.0.into(),
                 is_parent: false,
                 live_handle: None,
@@ -592,6 +598,86 @@ fn topmost_paths(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// Returns `true` if a name stays in its directory.
 fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
+}
+
+/// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
+fn set_owners<'o>(
+    maker: &mut TreeSeeder<'_>,
+    objects: impl Iterator<Item = &'o SeedObject>,
+    squashed: Option<&FileUserAndGroup>,
+) -> Result<(), SeedError> {
+    let mut unset = UnsetOwners::default();
+    for SeedObject { live_handle, owners: [owner, group], .. } in objects {
+        let Some(live) = live_handle else { continue };
+        let new = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
+        let [owner, group] = [new(owner), new(group)];
+        if owner.is_none() && group.is_none() {
+            continue;
+        }
+        if squashed.is_some() {
+            unset.objects += 1;
+            continue;
+        }
+        let is_set = unset.set_both(maker.files, live, owner, group);
+        unset.objects += u64::from(!is_set.map_err(|problem| SeedError::Server("owner".into(), problem))?);
+    }
+    if unset.objects > 0 {
+        let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
+        maker.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
+    }
+    Ok(())
+}
+
+/// Owners that the server refuses to set.
+#[derive(Default)]
+struct UnsetOwners<'o> {
+    /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
+    /// the live server.
+    refused: [FxHashSet<&'o [u8]>; 2],
+    /// Number of objects with such an owner or group.
+    objects: u64,
+    /// The first refusal.
+    reason: Option<String>,
+}
+
+impl<'o> UnsetOwners<'o> {
+    /// Sets owner and group; if the server refuses both, each alone. Returns `false` if one is not set.
+    fn set_both(
+        &mut self,
+        files: &mut dyn FileServerClient,
+        live: &[u8],
+        owner: Option<&'o [u8]>,
+        group: Option<&'o [u8]>,
+    ) -> Result<bool, FileServerError> {
+        let [users, groups] = &self.refused;
+        let accepted_owner = owner.filter(|name| !users.contains(name));
+        let accepted_group = group.filter(|name| !groups.contains(name));
+        let is_whole = (accepted_owner, accepted_group) == (owner, group);
+        match (accepted_owner, accepted_group) {
+            (None, None) => Ok(false),
+            (Some(_), Some(_)) => match files.set_owners(live, accepted_owner, accepted_group) {
+                Err(FileServerError::Refused(..)) => {
+                    let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
+                    Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
+                }
+                done => done.map(|()| is_whole),
+            },
+            _ => match files.set_owners(live, accepted_owner, accepted_group) {
+                Err(FileServerError::Refused(what, reason)) => {
+                    let name = accepted_owner.or(accepted_group).unwrap_or_default();
+                    self.reason.get_or_insert_with(|| {
+                        let name = String::from_utf8_lossy(name);
+                        format!("{:?}: {what}: {reason}", shorten(&name))
+                    });
+                    let [users, groups] = &mut self.refused;
+                    users.extend(accepted_owner);
+                    groups.extend(accepted_group);
+                    Ok(false)
+                }
+                done => done.map(|()| is_whole),
+            },
+        }
+    }
 }
 
 /// Writes the initial contents of the files.
