@@ -18,7 +18,7 @@ use std::io::{Read, Seek};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::trace::file_format::{FileType, TraceObjectOrigin};
+use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
@@ -35,6 +35,8 @@ const PIECE: usize = 256 << 10;
 const MAX_REPORTED_REFUSALS: usize = 20;
 /// Maximum nesting depth of directories; deeper ones are left out.
 const DEPTH: usize = 256;
+/// Maximum length of the text of a symbolic link whose text was not captured: PATH_MAX of Linux without the final NUL.
+const MAX_LINK_TEXT_BYTES: u64 = 4095;
 /// Maximum number of names that are remembered of the directories of the tree.
 const MAX_INITIAL_NAMES: usize = 1 << 20;
 
@@ -130,6 +132,9 @@ pub struct SeededTree {
     pub squashed_owner: Option<FileUserAndGroup>,
     /// Names that each directory of the tree has before the first step, by its live filehandle.
     pub initial_names: NamesByDirectory,
+    /// File IDs of the objects without a captured name, except directories: each has one more link than in the capture,
+    /// in [`NAMELESS_DIRECTORY`].
+    pub nameless_fileids: FxHashSet<u128>,
     /// Counts of the created objects.
     pub counts: SeedCounts,
 }
@@ -222,6 +227,7 @@ pub fn seed(
         mode: how,
         counts: SeedCounts::default(),
         mounts: Vec::new(),
+        nameless_fileids: FxHashSet::default(),
     };
     let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
     let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
@@ -294,6 +300,7 @@ pub fn seed(
         io,
         mounts,
         squashed_owner: squashed,
+        nameless_fileids: maker.nameless_fileids,
         initial_names,
         counts: made,
     })
@@ -349,7 +356,7 @@ fn load_objects(
                 size: object.size,
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
                 owners: [object.owner.0.into(), object.group.0.into()],
-                target: object.target.0.into(),
+                target: link_text(&object),
                 is_parent: false,
                 live_handle: None,
                 is_refused: false,
@@ -369,6 +376,17 @@ fn load_objects(
     Ok((wanted, directories))
 }
 
+/// Returns the text of a symbolic link; if it was not captured, a text of the captured size. Empty for other objects.
+fn link_text(object: &TraceFileSystemObject<'_>) -> Box<[u8]> {
+    match object.target.0 {
+        [] if object.file_type == FileType::LINK => {
+            let length = object.size.clamp(1, MAX_LINK_TEXT_BYTES);
+            vec![b'x'; length as usize].into()
+        }
+        text => text.into(),
+    }
+}
+
 struct TreeSeeder<'f> {
     files: &'f mut dyn FileServerClient,
     /// Names and sizes that the server refused, for display.
@@ -376,6 +394,7 @@ struct TreeSeeder<'f> {
     mode: SeedMode,
     counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
+    nameless_fileids: FxHashSet<u128>,
 }
 
 impl TreeSeeder<'_> {
@@ -553,7 +572,16 @@ impl TreeSeeder<'_> {
                 }
                 return Ok(None);
             }
-            None => self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?,
+            None => {
+                let live = self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?;
+                if kind != NewObjectKind::Directory {
+                    let status = self.files.status(&live);
+                    let status =
+                        status.map_err(|problem| SeedError::Server(NAMELESS_DIRECTORY.into(), problem))?;
+                    self.nameless_fileids.extend(status.version.fileid);
+                }
+                live
+            }
         };
         if let Some(object) = wanted.get_mut(&number) {
             object.is_below_root = is_below;
