@@ -113,12 +113,14 @@ pub(super) struct ReplayClientCopyIdentity {
     pub(super) number: u32,
     /// `true` for a replay; `false` for seeding only.
     pub(super) is_replay: bool,
+    /// `true` if the files are checked after the replay.
+    pub(super) checks_tree: bool,
 }
 
 impl ReplayClientCopyIdentity {
     /// Returns the only copy.
     pub(super) fn only() -> Self {
-        Self { tag: unique_tag(), number: 1, is_replay: false }
+        Self { tag: unique_tag(), number: 1, is_replay: false, checks_tree: false }
     }
 }
 
@@ -165,7 +167,10 @@ impl ReplayServerArgs {
         let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
         let marker = seeded_directory_markers::trace_marker(trace);
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
-            let seeded = self.seed_tree(path, trace, files, place, how)?;
+            let mut seeded = self.seed_tree(path, trace, files, place, how)?;
+            if copy.checks_tree {
+                seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
+            }
             let mut earlier_use = EarlierDirectoryUse::default();
             if copy.is_replay {
                 earlier_use = seeded_directory_markers::mark_run(files, place, &marker)

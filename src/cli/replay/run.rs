@@ -315,7 +315,7 @@ pub(super) fn seed_and_run(
             path,
             &mut contents,
             seeding,
-            &ReplayClientCopyIdentity { tag, number, is_replay: true },
+            &ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree: options.checks_tree },
         )?;
         if of_this.earlier_use.is_of_other_trace {
             report_error(format!(
@@ -355,7 +355,8 @@ pub(super) fn seed_and_run(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = ReplayClientCopyIdentity { tag: ready.tag.clone(), number, is_replay: true };
+            let tag = ready.tag.clone();
+            let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree: false };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }

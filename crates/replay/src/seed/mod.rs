@@ -17,12 +17,13 @@ use std::io::{Read, Seek};
 
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
+use twox_hash::XxHash3_128;
 
 use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    NewObjectKind, NfsOperationFailure, is_root_name,
+    MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure, is_root_name,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -37,8 +38,10 @@ const MAX_REPORTED_REFUSALS: usize = 20;
 const DEPTH: usize = 256;
 /// Maximum length of the text of a symbolic link whose text was not captured: PATH_MAX of Linux without the final NUL.
 const MAX_LINK_TEXT_BYTES: u64 = 4095;
-/// Maximum number of names that are remembered of the directories of the tree.
-const MAX_INITIAL_NAMES: usize = 1 << 20;
+/// Maximum number of names that are remembered of the directories of a tree. A listing that ends at its own limit is
+/// longer, so that it is never taken for a complete one.
+const MAX_INITIAL_NAMES: usize = 1 << 19;
+const _: () = assert!(MAX_INITIAL_NAMES < MAX_LISTED_NAMES - 2);
 
 /// The reason that there is no tree.
 #[derive(Debug)]
@@ -99,8 +102,23 @@ impl RunDirectory<'_> {
     }
 }
 
+/// The names in a directory, as hashes.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryNameHashes(FxHashSet<u64>);
+
+impl DirectoryNameHashes {
+    /// Returns `true` if the directory has the name, or one with the same hash.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.0.contains(&Self::hash(name))
+    }
+
+    fn hash(name: &[u8]) -> u64 {
+        XxHash3_128::oneshot(name) as u64
+    }
+}
+
 /// Names in directories, by the live filehandle of each.
-pub type NamesByDirectory = FxHashMap<LiveFilehandle, FxHashSet<Box<[u8]>>>;
+pub type NamesByDirectory = FxHashMap<LiveFilehandle, DirectoryNameHashes>;
 
 /// The live tree that represents the captured server's files.
 #[derive(Clone, Debug, Default)]
@@ -130,13 +148,59 @@ pub struct SeededTree {
     pub mounts: Vec<Vec<u8>>,
     /// Owner of the objects that root creates, if the export squashes root.
     pub squashed_owner: Option<FileUserAndGroup>,
-    /// Names that each directory of the tree has before the first step, by its live filehandle.
+    /// Names that each directory of the tree has before the first step, by its live filehandle. Empty without
+    /// [`record_initial_names`](Self::record_initial_names).
     pub initial_names: NamesByDirectory,
     /// File IDs of the objects without a captured name, except directories: each has one more link than in the capture,
     /// in [`NAMELESS_DIRECTORY`].
     pub nameless_fileids: FxHashSet<u128>,
     /// Counts of the created objects.
     pub counts: SeedCounts,
+}
+
+impl SeededTree {
+    /// Lists the directories of the tree, as far as [`MAX_INITIAL_NAMES`] allows: the final check needs to know what was
+    /// there before the first step.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
+    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> Result<(), FileServerError> {
+        let mut variables: Vec<u32> = self.directories.iter().copied().collect();
+        variables.sort_unstable();
+        let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
+        self.initial_names =
+            list_directories(files, [&self.root].into_iter().chain(directories), MAX_INITIAL_NAMES)?;
+        Ok(())
+    }
+}
+
+/// Returns the names in directories that the server lists completely. Stops at a directory with which there are more
+/// than `max_names` names.
+fn list_directories<'d>(
+    files: &mut dyn FileServerClient,
+    directories: impl Iterator<Item = &'d LiveFilehandle>,
+    max_names: usize,
+) -> Result<NamesByDirectory, FileServerError> {
+    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
+    for directory in directories {
+        if listed.contains_key(directory) {
+            continue;
+        }
+        let mut names = DirectoryNameHashes::default();
+        let mut add = |name: &[u8]| {
+            count += 1;
+            if count <= max_names {
+                names.0.insert(DirectoryNameHashes::hash(name));
+            }
+        };
+        match files.list_names(directory, &mut add) {
+            Ok(()) if count <= max_names => drop(listed.insert(directory.clone(), names)),
+            Ok(()) => break,
+            Err(FileServerError::Refused(..)) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(listed)
 }
 
 /// Counts of the created or found objects.
@@ -279,9 +343,6 @@ pub fn seed(
             }
         }
     }
-    let live_directories = directories.iter().filter_map(|variable| handles.get(variable)).chain([&root]);
-    let initial_names =
-        list_directories(maker.files, live_directories).map_err(said(TREE_DIRECTORY.into()))?;
     let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
     let FileSystemCapabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
@@ -301,36 +362,9 @@ pub fn seed(
         mounts,
         squashed_owner: squashed,
         nameless_fileids: maker.nameless_fileids,
-        initial_names,
+        initial_names: NamesByDirectory::default(),
         counts: made,
     })
-}
-
-/// Returns the names in directories that the server lists, as far as [`MAX_INITIAL_NAMES`] allows.
-fn list_directories<'d>(
-    files: &mut dyn FileServerClient,
-    directories: impl Iterator<Item = &'d LiveFilehandle>,
-) -> Result<NamesByDirectory, FileServerError> {
-    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
-    for directory in directories {
-        if listed.contains_key(directory) {
-            continue;
-        }
-        let mut names = FxHashSet::default();
-        let mut add = |name: &[u8]| {
-            count += 1;
-            if count <= MAX_INITIAL_NAMES {
-                names.insert(name.into());
-            }
-        };
-        match files.list_names(directory, &mut add) {
-            Ok(()) if count <= MAX_INITIAL_NAMES => drop(listed.insert(directory.clone(), names)),
-            Ok(()) => break,
-            Err(FileServerError::Refused(..)) => {}
-            Err(problem) => return Err(problem),
-        }
-    }
-    Ok(listed)
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
