@@ -258,6 +258,20 @@ pub fn seed(
     place: &RunDirectory<'_>,
     how: SeedMode,
 ) -> Result<SeededTree, SeedError> {
+    seed_after(trace, files, place, how, |_, _| Ok(()))
+}
+
+/// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
+///
+/// # Errors
+/// As [`seed`], and those of `begin`.
+pub fn seed_after(
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    how: SeedMode,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerError>,
+) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
     let export = files.export(place.export).map_err(said(place.export.to_owned()))?;
@@ -285,6 +299,9 @@ pub fn seed(
             }
         }
     };
+    if how != SeedMode::Find {
+        begin(files, &run).map_err(said(name.to_owned()))?;
+    }
     let mut maker = TreeSeeder {
         files,
         refusals: Vec::new(),
