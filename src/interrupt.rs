@@ -141,6 +141,11 @@ impl ShutdownSignalRegistration {
         InterruptibleInput { input, woken: Arc::clone(&self.woken), left_bytes: MAX_DRAINED_BYTES }
     }
 
+    /// Returns the flag that the first signal sets.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked)
+    }
+
     /// Returns `true` if a signal requested the end.
     pub(crate) fn is_requested(&self) -> bool {
         self.asked.load(Ordering::Relaxed)

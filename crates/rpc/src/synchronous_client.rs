@@ -5,6 +5,8 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
@@ -70,6 +72,8 @@ pub struct RpcClient<'t, F = AllowAllCallCheck> {
     target: Option<ConnectTarget>,
     /// Time from which on Calls fail; `None` for never.
     deadline: Option<Instant>,
+    /// Flag from which on Calls fail.
+    interruption: Option<Arc<AtomicBool>>,
 }
 
 /// A check that every Call of an [`RpcClient`] must pass, made on the finished Call just before it is sent.
@@ -152,6 +156,8 @@ pub enum RpcCallError {
     Disconnected(DisconnectReason),
     /// The time limit of the client was reached.
     DeadlineExceeded,
+    /// The user interrupted the client.
+    Interrupted,
     /// The server could not process the transport header of the Call.
     RdmaError(RpcRdmaError),
     /// The server supports only other versions of the program: lowest, highest.
@@ -167,7 +173,14 @@ pub enum RpcCallError {
 impl RpcCallError {
     /// Returns `true` if the connection cannot be used for further Calls.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_) | Self::DeadlineExceeded)
+        matches!(
+            self,
+            Self::Transport(_)
+                | Self::Timeout(_)
+                | Self::Disconnected(_)
+                | Self::DeadlineExceeded
+                | Self::Interrupted
+        )
     }
 
     /// Returns the party that is to blame.
@@ -192,6 +205,7 @@ impl fmt::Display for RpcCallError {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
             Self::DeadlineExceeded => f.write_str("time limit reached"),
+            Self::Interrupted => f.write_str("interrupted"),
             Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
@@ -238,6 +252,7 @@ impl<'t> RpcClient<'t> {
             filter: AllowAllCallCheck,
             target: None,
             deadline: None,
+            interruption: None,
         }
     }
 
@@ -254,6 +269,7 @@ impl<'t> RpcClient<'t> {
             undecodable_replies: self.undecodable_replies,
             target: self.target,
             deadline: self.deadline,
+            interruption: self.interruption,
         }
     }
 }
@@ -268,6 +284,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Makes Calls fail with [`RpcCallError::DeadlineExceeded`] from this time on.
     pub fn with_deadline(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }
+    }
+
+    /// Makes Calls fail with [`RpcCallError::Interrupted`] once the flag is set.
+    pub fn with_interruption(self, interruption: Option<Arc<AtomicBool>>) -> Self {
+        Self { interruption, ..self }
     }
 
     /// Returns the filter of Calls.
@@ -350,6 +371,9 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             let start = Instant::now();
             if self.deadline.is_some_and(|deadline| start >= deadline) {
                 return Err(RpcCallError::DeadlineExceeded);
+            }
+            if self.interruption.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+                return Err(RpcCallError::Interrupted);
             }
             let limit = start + self.timeout;
             let limit = self.deadline.map_or(limit, |deadline| limit.min(deadline));

@@ -97,6 +97,9 @@ pub(in crate::cli) fn check(
                 report_error(&error);
                 end = more_severe(end, refused.exit_status());
                 done.push((name, Err(error)));
+                if matches!(refused, ReplayStartRefusal::Interrupted(_)) {
+                    break;
+                }
             }
         }
     }

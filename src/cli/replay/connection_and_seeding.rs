@@ -1,8 +1,11 @@
 //! Preparation of a replay: connects to the server, verifies that it is not the captured one, and seeds its directory.
 
+use std::cell::Cell;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
@@ -17,6 +20,7 @@ use nfsrdma_rpc::{
 use super::seeded_directory_markers::{self, EarlierDirectoryUse};
 use super::server::{ReplayServerArgs, TraceFile};
 use crate::cli::{ExitStatus, report_error};
+use crate::interrupt::ShutdownSignalRegistration;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
@@ -25,7 +29,7 @@ use nfsrdma_replay::run::removable_names::RemovableNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
+use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed_after};
 use nfsrdma_replay::trace::TraceError;
 
 /// Reason why a replay cannot begin.
@@ -35,6 +39,8 @@ pub(super) enum ReplayStartRefusal {
     Unreachable(String, TransportErrorResponsibility),
     /// The time limit was reached.
     TimeLimit(String),
+    /// A signal requested the end.
+    Interrupted(String),
     /// Invalid arguments or trace.
     Usage(anyhow::Error),
 }
@@ -66,7 +72,7 @@ impl From<GssError> for ReplayStartRefusal {
 impl fmt::Display for ReplayStartRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(what, _) | Self::TimeLimit(what) => f.write_str(what),
+            Self::Unreachable(what, _) | Self::TimeLimit(what) | Self::Interrupted(what) => f.write_str(what),
             Self::Usage(error) => error.fmt(f),
         }
     }
@@ -77,7 +83,7 @@ impl ReplayStartRefusal {
     pub(super) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Unreachable(_, blame) => (*blame).into(),
-            Self::TimeLimit(_) => ExitStatus::Uncovered,
+            Self::TimeLimit(_) | Self::Interrupted(_) => ExitStatus::Uncovered,
             Self::Usage(_) => ExitStatus::Failed,
         }
     }
@@ -89,7 +95,7 @@ impl ReplayStartRefusal {
                 report_error(what);
                 Ok(blame.into())
             }
-            Self::TimeLimit(what) => {
+            Self::TimeLimit(what) | Self::Interrupted(what) => {
                 report_error(what);
                 Ok(ExitStatus::Uncovered)
             }
@@ -113,12 +119,35 @@ pub(super) struct ReplayClientCopyIdentity {
     pub(super) number: u32,
     /// `true` for a replay; `false` for seeding only.
     pub(super) is_replay: bool,
+    /// `true` if the files are checked after the replay.
+    pub(super) checks_tree: bool,
 }
 
 impl ReplayClientCopyIdentity {
     /// Returns the only copy.
     pub(super) fn only() -> Self {
-        Self { tag: unique_tag(), number: 1, is_replay: false }
+        Self { tag: unique_tag(), number: 1, is_replay: false, checks_tree: false }
+    }
+}
+
+/// Control over seeding.
+#[derive(Debug, Default)]
+pub(super) struct SeedingControl {
+    /// Flag that ends seeding.
+    interruption: Option<Arc<AtomicBool>>,
+    /// `true` if seeding has begun to create objects in the directory of the current copy.
+    has_begun: Cell<bool>,
+}
+
+impl SeedingControl {
+    /// Creates a control whose flag the first signal sets.
+    pub(super) fn new(interrupted: &ShutdownSignalRegistration) -> Self {
+        Self { interruption: Some(interrupted.flag()), has_begun: Cell::new(false) }
+    }
+
+    /// Returns `true` if seeding has begun to create objects in the directory of the current copy.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun.get()
     }
 }
 
@@ -131,6 +160,8 @@ struct ReplayDirectoryConnection<'a> {
     limit: Duration,
     /// Name of the replay's directory.
     directory: &'a str,
+    /// Flag that ends what is done.
+    interruption: Option<Arc<AtomicBool>>,
 }
 
 /// Prepared replay.
@@ -152,7 +183,9 @@ impl ReplayServerArgs {
         trace: &mut TraceFile,
         how: SeedMode,
         copy: &ReplayClientCopyIdentity,
+        control: &SeedingControl,
     ) -> Result<PreparedReplay, ReplayStartRefusal> {
+        control.has_begun.set(false);
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         if !self.allow_source_server {
@@ -162,10 +195,21 @@ impl ReplayServerArgs {
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
-        let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
+        let interruption = control.interruption.clone();
+        let at = ReplayDirectoryConnection {
+            connection,
+            address,
+            is_v3,
+            limit,
+            directory: &directory,
+            interruption,
+        };
         let marker = seeded_directory_markers::trace_marker(trace);
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
-            let seeded = self.seed_tree(path, trace, files, place, how)?;
+            let mut seeded = self.seed_tree(path, trace, files, place, how, control)?;
+            if copy.checks_tree {
+                seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
+            }
             let mut earlier_use = EarlierDirectoryUse::default();
             if copy.is_replay {
                 earlier_use = seeded_directory_markers::mark_run(files, place, &marker)
@@ -197,7 +241,8 @@ impl ReplayServerArgs {
         let line =
             RpcClient::new(transport, at.connection, root_credential(), xid, self.connect_options().timeout)
                 .with_reconnect(&target)
-                .with_deadline(Instant::now() + at.limit);
+                .with_deadline(Instant::now() + at.limit)
+                .with_interruption(at.interruption.clone());
         let mounted = if at.is_v3 { Some(self.mount_export(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
@@ -227,19 +272,37 @@ impl ReplayServerArgs {
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
-        let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
+        let interruption = None;
+        let at = ReplayDirectoryConnection {
+            connection,
+            address,
+            is_v3,
+            limit,
+            directory: &directory,
+            interruption,
+        };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = seeded_directory_markers::trace_marker(trace);
         let created = RemovableNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let out_of_time = || {
+            ReplayStartRefusal::TimeLimit(format!(
+                "{}: {directory}: not completely removed: time limit reached; --max-time changes it",
+                self.server
+            ))
+        };
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark, &created)
+        });
+        let removed = removed.map_err(|refused| match refused {
+            ReplayStartRefusal::TimeLimit(_) => out_of_time(),
+            refused => refused,
         })?;
         removed.map_err(|error| match &error {
             removal::RunDirectoryRemovalError::Server(
                 _,
-                problem @ FileServerError::Call(RpcCallError::DeadlineExceeded),
-            ) => self.refusal(problem),
+                FileServerError::Call(RpcCallError::DeadlineExceeded),
+            ) => out_of_time(),
             _ => ReplayStartRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)),
         })
     }
@@ -299,7 +362,7 @@ impl ReplayServerArgs {
         Nfs4Client::new(line, &name, minors).map_err(|problem| self.refusal(&problem))
     }
 
-    /// Creates or finds the tree, and marks the directory as seeded.
+    /// Creates or finds the tree, and marks the directory before and after.
     fn seed_tree(
         &self,
         path: &Path,
@@ -307,9 +370,14 @@ impl ReplayServerArgs {
         files: &mut dyn FileServerClient,
         place: &RunDirectory<'_>,
         how: SeedMode,
+        control: &SeedingControl,
     ) -> Result<SeededTree, ReplayStartRefusal> {
         let name = seeded_directory_markers::trace_marker(trace);
-        let error = match seed(trace, files, place, how) {
+        let begin = |files: &mut dyn FileServerClient, home: &[u8]| {
+            control.has_begun.set(true);
+            seeded_directory_markers::mark_seeding(files, home, &name)
+        };
+        let error = match seed_after(trace, files, place, how, begin) {
             Ok(seeded) => {
                 if matches!(how, SeedMode::Make | SeedMode::Complete) {
                     seeded_directory_markers::mark_seeded(files, place, &name)
@@ -344,6 +412,9 @@ impl ReplayServerArgs {
             FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => ReplayStartRefusal::TimeLimit(
                 format!("{}: {error} before the run began; --max-time changes it", self.server.host),
             ),
+            FileServerError::Call(error @ RpcCallError::Interrupted) => {
+                ReplayStartRefusal::Interrupted(format!("{}: {error} before the run began", self.server.host))
+            }
             FileServerError::Call(error) => {
                 ReplayStartRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }

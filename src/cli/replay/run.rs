@@ -10,7 +10,7 @@ use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
 use super::connection_and_seeding::{
-    PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag,
+    PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, SeedingControl, unique_tag,
 };
 use super::report_files::ReplayOutputArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent};
@@ -289,6 +289,18 @@ pub(super) struct FinishedReplay {
     pub(super) not_removed: Vec<String>,
 }
 
+/// Removes the directories of the first copies. Returns the errors of those that could not be removed.
+fn remove_copies(path: &Path, server: &ReplayServerArgs, tag: &str, copies: u32) -> Result<Vec<String>> {
+    let mut not_removed = Vec::new();
+    for number in 1..=copies {
+        let tag = tag.to_owned();
+        let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree: false };
+        let removed = server.remove(path, &mut open_trace(path)?, &copy);
+        not_removed.extend(removed.err().map(|refused| refused.to_string()));
+    }
+    Ok(not_removed)
+}
+
 /// Seeds and replays a trace.
 pub(super) fn seed_and_run(
     path: &Path,
@@ -306,17 +318,27 @@ pub(super) fn seed_and_run(
         .reports
         .begin_recording(path, inputs)?
         .map(|tape| Box::new(tape) as Box<dyn ReplayMessageRecorder>);
+    // Ctrl-C ends seeding or the replay gracefully; a second one ends the program.
+    let interrupted = ShutdownSignalRegistration::new().map_err(anyhow::Error::from)?;
+    let control = SeedingControl::new(&interrupted);
     let mut ready: Option<PreparedReplay> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let tag = ready.as_ref().map_or_else(unique_tag, |ready| ready.tag.clone());
-        let mut of_this = server.prepare(
-            path,
-            &mut contents,
-            seeding,
-            &ReplayClientCopyIdentity { tag, number, is_replay: true },
-        )?;
+        let checks_tree = options.checks_tree;
+        let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree };
+        let mut of_this = match server.prepare(path, &mut contents, seeding, &copy, &control) {
+            Ok(ready) => ready,
+            Err(refused) => {
+                // A directory that this replay did not begin to fill belongs to somebody else.
+                let made = if control.has_begun() { number } else { number - 1 };
+                if how.remove && seeding != SeedMode::Find {
+                    remove_copies(path, server, &copy.tag, made)?.iter().for_each(report_error);
+                }
+                return Err(refused);
+            }
+        };
         if of_this.earlier_use.is_of_other_trace {
             report_error(format!(
                 "{}: seeded for another trace, so mismatches may result",
@@ -335,8 +357,6 @@ pub(super) fn seed_and_run(
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
-    // Ctrl-C ends the replay gracefully; a second one ends the program.
-    let interrupted = ShutdownSignalRegistration::new().map_err(anyhow::Error::from)?;
     let mut looker = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape };
     let parties =
         copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
@@ -352,14 +372,8 @@ pub(super) fn seed_and_run(
         made.left_out += left_out;
     }
     drop(copies);
-    let mut not_removed = Vec::new();
-    if how.remove {
-        for number in 1..=how.clients {
-            let copy = ReplayClientCopyIdentity { tag: ready.tag.clone(), number, is_replay: true };
-            let removed = server.remove(path, &mut open_trace(path)?, &copy);
-            not_removed.extend(removed.err().map(|refused| refused.to_string()));
-        }
-    }
+    let not_removed =
+        if how.remove { remove_copies(path, server, &ready.tag, how.clients)? } else { Vec::new() };
     match outcome {
         Ok(report) => Ok(FinishedReplay { report, directory: ready.directory, made, not_removed }),
         Err(ReplayRunError::Transport(error)) => Err(error.into()),

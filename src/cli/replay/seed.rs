@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::connection_and_seeding::ReplayClientCopyIdentity;
+use super::connection_and_seeding::{ReplayClientCopyIdentity, SeedingControl};
 use super::server::{ReplayServerArgs, open_trace};
 use crate::cli::{ExitStatus, write_error};
+use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::units::{HumanSize, PluralCount};
 use nfsrdma_replay::seed::SeedMode;
 
@@ -24,7 +25,7 @@ pub(super) const EXAMPLES: &str =
 /// read before it is written. They are created through NFS in a separate directory; nothing else is modified.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
-    invalid trace, or request refused by the server\n  3  stopped by --max-time\n  4  server unreachable\n"))]
+    invalid trace, or request refused by the server\n  3  stopped by --max-time or a signal\n  4  server unreachable\n"))]
 pub(super) struct FileTreeSeedArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
@@ -42,7 +43,9 @@ pub(super) struct FileTreeSeedArgs {
 pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
-    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ReplayClientCopyIdentity::only()) {
+    let interrupted = ShutdownSignalRegistration::new()?;
+    let (copy, control) = (ReplayClientCopyIdentity::only(), SeedingControl::new(&interrupted));
+    let ready = match args.server.prepare(&args.trace, &mut trace, how, &copy, &control) {
         Ok(ready) => ready,
         Err(refused) => return refused.report(),
     };

@@ -1,9 +1,11 @@
-//! Markers in the directory of a replay: seeding is complete, for which trace, and a replay has begun.
+//! Markers in the directory of a replay: seeding has begun or is complete, for which trace, and a replay has begun.
 
 use super::server::TraceFile;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError, NewObjectKind};
-use nfsrdma_replay::seed::removal::{RUN_MARKER, SEED_MARKER_DIRECTORY, TRACE_MARKER_PREFIX};
+use nfsrdma_replay::seed::removal::{
+    RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX,
+};
 use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
@@ -20,8 +22,24 @@ pub(super) fn mark_seeded(
     trace: &str,
 ) -> Result<(), FileServerError> {
     let export = files.export(place.export)?;
-    let Some(mut at) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(()) };
-    for name in [SEED_MARKER_DIRECTORY, trace] {
+    match files.lookup(&export, place.directory.as_bytes())? {
+        Some(home) => make_marker(files, &home, trace),
+        None => Ok(()),
+    }
+}
+
+/// Marks the directory of a replay, by its filehandle: seeding for a trace begins.
+pub(super) fn mark_seeding(
+    files: &mut dyn FileServerClient,
+    home: &[u8],
+    trace: &str,
+) -> Result<(), FileServerError> {
+    make_marker(files, home, &format!("{SEEDING_MARKER_PREFIX}{trace}"))
+}
+
+fn make_marker(files: &mut dyn FileServerClient, home: &[u8], marker: &str) -> Result<(), FileServerError> {
+    let mut at = home.to_vec();
+    for name in [SEED_MARKER_DIRECTORY, marker] {
         at = match files.lookup(&at, name.as_bytes())? {
             Some(there) => there,
             None => files.make(&at, name.as_bytes(), NewObjectKind::Directory, 0o755)?,
@@ -71,11 +89,12 @@ pub(super) fn describe_content(
     let name = place.directory;
     let export = files.export(place.export)?;
     let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
-    let is_of_run = files.lookup(&run, TREE_DIRECTORY.as_bytes())?.is_some();
+    let mut is_of_run = files.lookup(&run, TREE_DIRECTORY.as_bytes())?.is_some();
     let seeded = files.lookup(&run, SEED_MARKER_DIRECTORY.as_bytes())?;
     let (mut is_same, mut is_other) = (false, false);
     if let Some(seeded) = &seeded {
         files.list_names(seeded, &mut |name| {
+            is_of_run |= name.starts_with(SEEDING_MARKER_PREFIX.as_bytes());
             is_same |= name == trace.as_bytes();
             is_other |= name.starts_with(TRACE_MARKER_PREFIX.as_bytes());
         })?;

@@ -90,7 +90,8 @@ impl Work {
         };
         let place = RunDirectory { export: "/", directory: "run" };
         let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
-        let seeded = seed(&mut contents, &mut *files, &place, mode).unwrap();
+        let mut seeded = seed(&mut contents, &mut *files, &place, mode).unwrap();
+        seeded.record_initial_names(&mut *files).unwrap();
         files.close();
         drop(files);
         let server = Mutex::new(server.lock().unwrap().clone());

@@ -368,7 +368,10 @@ fn object<W: Write + Seek>(
             step: name.step,
         })
         .collect();
-    let [owner, group] = node.owners.as_deref().map_or([&[][..], &[]], |[owner, group]| [owner, group]);
+    let changer =
+        node.changer.map(|user| user.map(|number| number.to_string().into_bytes().into_boxed_slice()));
+    let owners = node.owners.as_deref().or(changer.as_ref());
+    let [owner, group] = owners.map_or([&[][..], &[]], |[owner, group]| [owner, group]);
     tables.add(
         TraceBlockKind::OBJECTS,
         &TraceFileSystemObject {

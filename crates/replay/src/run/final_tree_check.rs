@@ -379,7 +379,6 @@ impl ExpectedFinalTree {
             report: &mut walked,
             contents,
             shown: limits.shown_mismatches,
-            server_names: server_names(live.seeded),
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
@@ -404,13 +403,11 @@ fn is_server_silly_rename(name: &[u8]) -> bool {
     [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
 }
 
-/// Returns the names that begin with a dot and that each listed directory has: those of the server, such as `.snapshot`.
-fn server_names(seeded: &SeededTree) -> FxHashSet<Box<[u8]>> {
-    let mut listings = seeded.initial_names.values();
-    let mut names = listings.next().cloned().unwrap_or_default();
-    names.retain(|name| name.starts_with(b"."));
-    listings.for_each(|listing| names.retain(|name| listing.contains(name)));
-    names
+/// Returns `true` for a name that begins with a dot and that each directory had before the run: one of the server, such as
+/// `.snapshot`.
+fn is_server_name(seeded: &SeededTree, name: &[u8]) -> bool {
+    let mut listings = seeded.initial_names.values().peekable();
+    name.starts_with(b".") && listings.peek().is_some() && listings.all(|listing| listing.contains(name))
 }
 
 /// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if unknown.
@@ -491,8 +488,6 @@ struct TreeChecker<'a, R> {
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
     shown: usize,
-    /// Names that the server adds to each directory.
-    server_names: FxHashSet<Box<[u8]>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
 }
@@ -682,7 +677,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         there.retain(|name| {
             before.is_none_or(|before| !before.contains(name))
-                && !self.server_names.contains(name)
+                && !is_server_name(seeded, name)
                 && !objects.iter().any(|id| tree.is_name_uncertain(*id, name))
         });
         let all = there.len();

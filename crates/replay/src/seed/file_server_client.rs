@@ -341,6 +341,17 @@ pub trait FileServerClient {
         size: Option<u64>,
     ) -> Result<(), FileServerError>;
 
+    /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn set_owners(
+        &mut self,
+        object: &[u8],
+        owner: Option<&[u8]>,
+        group: Option<&[u8]>,
+    ) -> Result<(), FileServerError>;
+
     /// Writes to stable storage of a file.
     ///
     /// # Errors

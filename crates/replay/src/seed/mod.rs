@@ -17,12 +17,13 @@ use std::io::{Read, Seek};
 
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
+use twox_hash::XxHash3_128;
 
-use super::trace::file_format::{FileType, TraceObjectOrigin};
+use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    NewObjectKind, NfsOperationFailure,
+    MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure, is_root_name,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -35,8 +36,12 @@ const PIECE: usize = 256 << 10;
 const MAX_REPORTED_REFUSALS: usize = 20;
 /// Maximum nesting depth of directories; deeper ones are left out.
 const DEPTH: usize = 256;
-/// Maximum number of names that are remembered of the directories of the tree.
-const MAX_INITIAL_NAMES: usize = 1 << 20;
+/// Maximum length of the text of a symbolic link whose text was not captured: PATH_MAX of Linux without the final NUL.
+const MAX_LINK_TEXT_BYTES: u64 = 4095;
+/// Maximum number of names that are remembered of the directories of a tree. A listing that ends at its own limit is
+/// longer, so that it is never taken for a complete one.
+const MAX_INITIAL_NAMES: usize = 1 << 19;
+const _: () = assert!(MAX_INITIAL_NAMES < MAX_LISTED_NAMES - 2);
 
 /// The reason that there is no tree.
 #[derive(Debug)]
@@ -97,8 +102,23 @@ impl RunDirectory<'_> {
     }
 }
 
+/// The names in a directory, as hashes.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryNameHashes(FxHashSet<u64>);
+
+impl DirectoryNameHashes {
+    /// Returns `true` if the directory has the name, or one with the same hash.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.0.contains(&Self::hash(name))
+    }
+
+    fn hash(name: &[u8]) -> u64 {
+        XxHash3_128::oneshot(name) as u64
+    }
+}
+
 /// Names in directories, by the live filehandle of each.
-pub type NamesByDirectory = FxHashMap<LiveFilehandle, FxHashSet<Box<[u8]>>>;
+pub type NamesByDirectory = FxHashMap<LiveFilehandle, DirectoryNameHashes>;
 
 /// The live tree that represents the captured server's files.
 #[derive(Clone, Debug, Default)]
@@ -130,10 +150,59 @@ pub struct SeededTree {
     pub mounts: Vec<Vec<u8>>,
     /// Owner of the objects that root creates, if the export squashes root.
     pub squashed_owner: Option<FileUserAndGroup>,
-    /// Names that each directory of the tree has before the first step, by its live filehandle.
+    /// Names that each directory of the tree has before the first step, by its live filehandle. Empty without
+    /// [`record_initial_names`](Self::record_initial_names).
     pub initial_names: NamesByDirectory,
+    /// File IDs of the objects without a captured name, except directories: each has one more link than in the capture,
+    /// in [`NAMELESS_DIRECTORY`].
+    pub nameless_fileids: FxHashSet<u128>,
     /// Counts of the created objects.
     pub counts: SeedCounts,
+}
+
+impl SeededTree {
+    /// Lists the directories of the tree, as far as [`MAX_INITIAL_NAMES`] allows: the final check needs to know what was
+    /// there before the first step.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
+    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> Result<(), FileServerError> {
+        let mut variables: Vec<u32> = self.directories.iter().copied().collect();
+        variables.sort_unstable();
+        let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
+        self.initial_names =
+            list_directories(files, [&self.root].into_iter().chain(directories), MAX_INITIAL_NAMES)?;
+        Ok(())
+    }
+}
+
+/// Returns the names in directories that the server lists completely. Stops at a directory with which there are more
+/// than `max_names` names.
+fn list_directories<'d>(
+    files: &mut dyn FileServerClient,
+    directories: impl Iterator<Item = &'d LiveFilehandle>,
+    max_names: usize,
+) -> Result<NamesByDirectory, FileServerError> {
+    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
+    for directory in directories {
+        if listed.contains_key(directory) {
+            continue;
+        }
+        let mut names = DirectoryNameHashes::default();
+        let mut add = |name: &[u8]| {
+            count += 1;
+            if count <= max_names {
+                names.0.insert(DirectoryNameHashes::hash(name));
+            }
+        };
+        match files.list_names(directory, &mut add) {
+            Ok(()) if count <= max_names => drop(listed.insert(directory.clone(), names)),
+            Ok(()) => break,
+            Err(FileServerError::Refused(..)) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(listed)
 }
 
 /// Counts of the created or found objects.
@@ -159,6 +228,8 @@ struct SeedObject {
     handles: Vec<u32>,
     size: u64,
     mode: Option<u32>,
+    /// Owner and group as the captured server wrote them; empty if unknown.
+    owners: [Box<[u8]>; 2],
     target: Box<[u8]>,
     is_parent: bool,
     live_handle: Option<LiveFilehandle>,
@@ -189,6 +260,20 @@ pub fn seed(
     place: &RunDirectory<'_>,
     how: SeedMode,
 ) -> Result<SeededTree, SeedError> {
+    seed_after(trace, files, place, how, |_, _| Ok(()))
+}
+
+/// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
+///
+/// # Errors
+/// As [`seed`], and those of `begin`.
+pub fn seed_after(
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
+    files: &mut dyn FileServerClient,
+    place: &RunDirectory<'_>,
+    how: SeedMode,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerError>,
+) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
     let export = files.export(place.export).map_err(said(place.export.to_owned()))?;
@@ -216,18 +301,23 @@ pub fn seed(
             }
         }
     };
+    if how != SeedMode::Find {
+        begin(files, &run).map_err(said(name.to_owned()))?;
+    }
     let mut maker = TreeSeeder {
         files,
         refusals: Vec::new(),
         mode: how,
         counts: SeedCounts::default(),
         mounts: Vec::new(),
+        nameless_fileids: FxHashSet::default(),
     };
     let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
     let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
 
-    // Root made the directory, so another owner shows that the export squashes root.
-    let owner = maker.files.status(&root).map_err(said(TREE_DIRECTORY.into()))?.owner;
+    // Root made this directory, which no object of the trace represents: another owner shows that the export squashes
+    // root.
+    let owner = maker.files.status(&nameless).map_err(said(NAMELESS_DIRECTORY.into()))?.owner;
     let squashed = owner.filter(|owner| !owner.is_root());
 
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
@@ -243,6 +333,8 @@ pub fn seed(
     }
     if how != SeedMode::Find {
         write_contents(trace, &mut maker, &mut wanted, &nameless)?;
+        // A change of the owner may clear bits of the mode, so it comes before.
+        set_owners(&mut maker, numbers.iter().filter_map(|number| wanted.get(number)), squashed.as_ref())?;
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
             let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number)
@@ -274,9 +366,6 @@ pub fn seed(
             }
         }
     }
-    let live_directories = directories.iter().filter_map(|variable| handles.get(variable)).chain([&root]);
-    let initial_names =
-        list_directories(maker.files, live_directories).map_err(said(TREE_DIRECTORY.into()))?;
     let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
     let FileSystemCapabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
@@ -296,36 +385,10 @@ pub fn seed(
         io,
         mounts,
         squashed_owner: squashed,
-        initial_names,
+        nameless_fileids: maker.nameless_fileids,
+        initial_names: NamesByDirectory::default(),
         counts: made,
     })
-}
-
-/// Returns the names in directories that the server lists, as far as [`MAX_INITIAL_NAMES`] allows.
-fn list_directories<'d>(
-    files: &mut dyn FileServerClient,
-    directories: impl Iterator<Item = &'d LiveFilehandle>,
-) -> Result<NamesByDirectory, FileServerError> {
-    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
-    for directory in directories {
-        if listed.contains_key(directory) {
-            continue;
-        }
-        let mut names = FxHashSet::default();
-        let mut add = |name: &[u8]| {
-            count += 1;
-            if count <= MAX_INITIAL_NAMES {
-                names.insert(name.into());
-            }
-        };
-        match files.list_names(directory, &mut add) {
-            Ok(()) if count <= MAX_INITIAL_NAMES => drop(listed.insert(directory.clone(), names)),
-            Ok(()) => break,
-            Err(FileServerError::Refused(..)) => {}
-            Err(problem) => return Err(problem),
-        }
-    }
-    Ok(listed)
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
@@ -350,7 +413,8 @@ fn load_objects(
                 handles: object.handles.iter().collect(),
                 size: object.size,
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
-                target: object.target.0.into(),
+                owners: [object.owner.0.into(), object.group.0.into()],
+                target: link_text(&object),
                 is_parent: false,
                 live_handle: None,
                 is_refused: false,
@@ -370,6 +434,17 @@ fn load_objects(
     Ok((wanted, directories))
 }
 
+/// Returns the text of a symbolic link; if it was not captured, a text of the captured size. Empty for other objects.
+fn link_text(object: &TraceFileSystemObject<'_>) -> Box<[u8]> {
+    match object.target.0 {
+        [] if object.file_type == FileType::LINK => {
+            let length = object.size.clamp(1, MAX_LINK_TEXT_BYTES);
+            vec![b'x'; length as usize].into()
+        }
+        text => text.into(),
+    }
+}
+
 struct TreeSeeder<'f> {
     files: &'f mut dyn FileServerClient,
     /// Names and sizes that the server refused, for display.
@@ -377,6 +452,7 @@ struct TreeSeeder<'f> {
     mode: SeedMode,
     counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
+    nameless_fileids: FxHashSet<u128>,
 }
 
 impl TreeSeeder<'_> {
@@ -554,7 +630,16 @@ impl TreeSeeder<'_> {
                 }
                 return Ok(None);
             }
-            None => self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?,
+            None => {
+                let live = self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?;
+                if kind != NewObjectKind::Directory {
+                    let status = self.files.status(&live);
+                    let status =
+                        status.map_err(|problem| SeedError::Server(NAMELESS_DIRECTORY.into(), problem))?;
+                    self.nameless_fileids.extend(status.version.fileid);
+                }
+                live
+            }
         };
         if let Some(object) = wanted.get_mut(&number) {
             object.is_below_root = is_below;
@@ -599,6 +684,86 @@ fn topmost_paths(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// Returns `true` if a name stays in its directory.
 fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
+}
+
+/// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
+fn set_owners<'o>(
+    maker: &mut TreeSeeder<'_>,
+    objects: impl Iterator<Item = &'o SeedObject>,
+    squashed: Option<&FileUserAndGroup>,
+) -> Result<(), SeedError> {
+    let mut unset = UnsetOwners::default();
+    for SeedObject { live_handle, owners: [owner, group], .. } in objects {
+        let Some(live) = live_handle else { continue };
+        let new = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
+        let [owner, group] = [new(owner), new(group)];
+        if owner.is_none() && group.is_none() {
+            continue;
+        }
+        if squashed.is_some() {
+            unset.objects += 1;
+            continue;
+        }
+        let is_set = unset.set_both(maker.files, live, owner, group);
+        unset.objects += u64::from(!is_set.map_err(|problem| SeedError::Server("owner".into(), problem))?);
+    }
+    if unset.objects > 0 {
+        let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
+        maker.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
+    }
+    Ok(())
+}
+
+/// Owners that the server refuses to set.
+#[derive(Default)]
+struct UnsetOwners<'o> {
+    /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
+    /// the live server.
+    refused: [FxHashSet<&'o [u8]>; 2],
+    /// Number of objects with such an owner or group.
+    objects: u64,
+    /// The first refusal.
+    reason: Option<String>,
+}
+
+impl<'o> UnsetOwners<'o> {
+    /// Sets owner and group; if the server refuses both, each alone. Returns `false` if one is not set.
+    fn set_both(
+        &mut self,
+        files: &mut dyn FileServerClient,
+        live: &[u8],
+        owner: Option<&'o [u8]>,
+        group: Option<&'o [u8]>,
+    ) -> Result<bool, FileServerError> {
+        let [users, groups] = &self.refused;
+        let accepted_owner = owner.filter(|name| !users.contains(name));
+        let accepted_group = group.filter(|name| !groups.contains(name));
+        let is_whole = (accepted_owner, accepted_group) == (owner, group);
+        match (accepted_owner, accepted_group) {
+            (None, None) => Ok(false),
+            (Some(_), Some(_)) => match files.set_owners(live, accepted_owner, accepted_group) {
+                Err(FileServerError::Refused(..)) => {
+                    let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
+                    Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
+                }
+                done => done.map(|()| is_whole),
+            },
+            _ => match files.set_owners(live, accepted_owner, accepted_group) {
+                Err(FileServerError::Refused(what, reason)) => {
+                    let name = accepted_owner.or(accepted_group).unwrap_or_default();
+                    self.reason.get_or_insert_with(|| {
+                        let name = String::from_utf8_lossy(name);
+                        format!("{:?}: {what}: {reason}", shorten(&name))
+                    });
+                    let [users, groups] = &mut self.refused;
+                    users.extend(accepted_owner);
+                    groups.extend(accepted_group);
+                    Ok(false)
+                }
+                done => done.map(|()| is_whole),
+            },
+        }
+    }
 }
 
 /// Writes the initial contents of the files.

@@ -1,21 +1,26 @@
 //! Removal of the directory of a run with its contents.
 //!
 //! Only directories made by a run are removed: they contain the parts of a run, names of its trace and nothing else,
-//! and the mark of this trace ([`SEED_MARKER_DIRECTORY`]). All names are checked before the first is removed. The mark
-//! is removed last, so that an interrupted removal can be repeated.
+//! and a mark of this trace ([`SEED_MARKER_DIRECTORY`]): that it was seeded, or that seeding began. All names are checked
+//! before the first is removed, and again before each directory. The mark is removed last, so that an interrupted removal
+//! can be repeated.
 
 use std::fmt;
+
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
 use super::file_server_client::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::FileType;
 
-/// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
+/// Name of the directory of the markers in a run's directory. Each marker is a directory.
 pub const SEED_MARKER_DIRECTORY: &str = "seeded";
+/// Begin of the name of the marker that seeding for a trace has begun; the name of its other marker follows.
+pub const SEEDING_MARKER_PREFIX: &str = "seeding-";
 /// Marker in it that a replay has begun.
 pub const RUN_MARKER: &str = "run";
-/// Begin of the name of the marker in it that names the trace.
+/// Begin of the name of the marker in it that the directory is completely seeded, which names the trace.
 pub const TRACE_MARKER_PREFIX: &str = "trace-";
 /// Maximum number of listings of a directory: a server may skip entries when names are removed during a listing.
 const MAX_LISTINGS: usize = 16;
@@ -23,8 +28,9 @@ const MAX_LISTINGS: usize = 16;
 /// The reason that a directory was not removed.
 #[derive(Debug)]
 pub enum RunDirectoryRemovalError {
-    /// The directory contains an entry that no run of the trace creates; its path below the directory.
-    ForeignEntry(String),
+    /// The directory contains an entry that no run of the trace creates; its path below the directory, and `true` if
+    /// other entries have been removed.
+    ForeignEntry(String, bool),
     /// The directory has no mark of a run of this trace.
     NotSeededForTrace,
     /// Directories are nested too deeply, or a directory does not become empty.
@@ -36,8 +42,9 @@ pub enum RunDirectoryRemovalError {
 impl fmt::Display for RunDirectoryRemovalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForeignEntry(name) => {
-                write!(f, "not removed: it contains {name:?}, which no run of this trace creates")
+            Self::ForeignEntry(name, is_partly_removed) => {
+                let completely = if *is_partly_removed { "completely " } else { "" };
+                write!(f, "not {completely}removed: it contains {name:?}, which no run of this trace creates")
             }
             Self::NotSeededForTrace => {
                 f.write_str("not removed: no marker shows that it was seeded for this trace")
@@ -65,22 +72,37 @@ pub fn remove(
     let said = |problem| RunDirectoryRemovalError::Server(place.directory.to_owned(), problem);
     let export = files.export(place.export).map_err(said)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
-    let mut names = Vec::new();
-    files.list_names(&home, &mut |name| names.push(name.to_vec())).map_err(said)?;
     let parts = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
-    if let Some(name) = names.iter().find(|name| !parts.iter().any(|part| part.as_bytes() == **name)) {
-        return Err(RunDirectoryRemovalError::ForeignEntry(String::from_utf8_lossy(name).into_owned()));
+    let foreign_name = |files: &mut dyn FileServerClient| {
+        let mut foreign = None;
+        let mut find = |name: &[u8]| {
+            if !parts.iter().any(|part| part.as_bytes() == name) {
+                foreign.get_or_insert_with(|| String::from_utf8_lossy(name).into_owned());
+            }
+        };
+        files.list_names(&home, &mut find).map_err(said)?;
+        Ok(foreign)
+    };
+    if let Some(name) = foreign_name(files)? {
+        return Err(RunDirectoryRemovalError::ForeignEntry(name, false));
     }
     let marks = files
         .lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())
         .map_err(said)?
         .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
-    files
-        .lookup(&marks, mark.as_bytes())
-        .map_err(said)?
-        .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
+    // The second mark is that of a seeding that failed.
+    let mut is_marked = false;
+    for mark in [mark.to_owned(), format!("{SEEDING_MARKER_PREFIX}{mark}")] {
+        is_marked = is_marked || files.lookup(&marks, mark.as_bytes()).map_err(said)?.is_some();
+    }
+    if !is_marked {
+        return Err(RunDirectoryRemovalError::NotSeededForTrace);
+    }
     let is_known = |part: &str, name: &[u8]| match part == SEED_MARKER_DIRECTORY {
-        true => name == RUN_MARKER.as_bytes() || name.starts_with(TRACE_MARKER_PREFIX.as_bytes()),
+        true => {
+            let prefixes = [TRACE_MARKER_PREFIX, SEEDING_MARKER_PREFIX];
+            name == RUN_MARKER.as_bytes() || prefixes.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+        }
         false => created.contains(name),
     };
     for part in parts {
@@ -89,6 +111,12 @@ pub fn remove(
     }
     let mut removed = 0;
     for part in parts {
+        // The first listing may have been from a cache.
+        if part == SEED_MARKER_DIRECTORY
+            && let Some(name) = foreign_name(files)?
+        {
+            return Err(RunDirectoryRemovalError::ForeignEntry(name, removed > 0));
+        }
         if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
             clear(files, &directory, part, 0, &|name| is_known(part, name), &mut removed)?;
             files.remove(&home, part.as_bytes(), true).map_err(said)?;
@@ -110,19 +138,12 @@ fn check_names(
     if depth > DEPTH {
         return Err(RunDirectoryRemovalError::NotEmptied);
     }
-    let said = |problem| RunDirectoryRemovalError::Server(path.to_owned(), problem);
-    let mut names = Vec::new();
-    let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
-    if listed.is_err() {
-        // A step may have removed the necessary permissions.
-        files.set_attributes(directory, Some(0o700), None).map_err(said)?;
-        names.clear();
-        files.list_names(directory, &mut |name| names.push(name.to_vec())).map_err(said)?;
-    }
+    let names = list_names(files, directory)
+        .map_err(|problem| RunDirectoryRemovalError::Server(path.to_owned(), problem))?;
     for name in names {
         let below = format!("{path}/{}", String::from_utf8_lossy(&name));
         if !is_known(&name) {
-            return Err(RunDirectoryRemovalError::ForeignEntry(below));
+            return Err(RunDirectoryRemovalError::ForeignEntry(below, false));
         }
         let said = |problem| RunDirectoryRemovalError::Server(below.clone(), problem);
         let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
@@ -131,6 +152,37 @@ fn check_names(
         }
     }
     Ok(())
+}
+
+/// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
+fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> Result<Vec<Vec<u8>>, FileServerError> {
+    let mut names = Vec::new();
+    let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
+    if matches!(listed, Err(FileServerError::Refused(..))) {
+        files.set_attributes(directory, Some(0o700), None)?;
+        names.clear();
+        files.list_names(directory, &mut |name| names.push(name.to_vec()))?;
+        return Ok(names);
+    }
+    listed.map(|()| names)
+}
+
+/// Removes a name. Makes the directory accessible if the server refuses, as [`list_names`] does.
+fn remove_name(
+    files: &mut dyn FileServerClient,
+    directory: &[u8],
+    name: &[u8],
+    is_directory: bool,
+) -> Result<(), FileServerError> {
+    match files.remove(directory, name, is_directory) {
+        Err(FileServerError::Refused(_, reason))
+            if matches!(reason.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)) =>
+        {
+            files.set_attributes(directory, Some(0o700), None)?;
+            files.remove(directory, name, is_directory)
+        }
+        done => done,
+    }
 }
 
 /// Removes the contents of a directory. Symbolic links are not followed. Names are checked once more, because an object
@@ -146,18 +198,15 @@ fn clear(
     if depth > DEPTH {
         return Err(RunDirectoryRemovalError::NotEmptied);
     }
-    // A step may have removed the necessary permissions.
-    let _ = files.set_attributes(directory, Some(0o700), None);
     for _ in 0..MAX_LISTINGS {
-        let mut names = Vec::new();
-        let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
-        listed.map_err(|problem| RunDirectoryRemovalError::Server("READDIR".into(), problem))?;
+        let names = list_names(files, directory)
+            .map_err(|problem| RunDirectoryRemovalError::Server(path.to_owned(), problem))?;
         if names.is_empty() {
             return Ok(());
         }
         let below = |name: &[u8]| format!("{path}/{}", String::from_utf8_lossy(name));
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
-            return Err(RunDirectoryRemovalError::ForeignEntry(below(name)));
+            return Err(RunDirectoryRemovalError::ForeignEntry(below(name), *removed > 0));
         }
         for name in names {
             let said = |problem| {
@@ -168,7 +217,7 @@ fn clear(
             if is_directory {
                 clear(files, &object, &below(&name), depth + 1, is_known, removed)?;
             }
-            files.remove(directory, &name, is_directory).map_err(said)?;
+            remove_name(files, directory, &name, is_directory).map_err(said)?;
             *removed += 1;
         }
     }

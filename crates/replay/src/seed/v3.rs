@@ -66,6 +66,14 @@ impl<'t> Nfs3Client<'t> {
         Err(FileServerError::Busy(what(), u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs()))
     }
 
+    fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> Result<(), FileServerError> {
+        let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
+        self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
+            Results::SETATTR(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
+            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
+        })
+    }
+
     /// Creates an object and returns its filehandle, with a LOOKUP if the Reply has none (RFC 1813 section 3.3.8).
     fn create_and_get_handle(
         &mut self,
@@ -200,12 +208,22 @@ impl FileServerClient for Nfs3Client<'_> {
         mode: Option<u32>,
         size: Option<u64>,
     ) -> Result<(), FileServerError> {
-        let new_attributes = attributes(mode, size);
-        let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
-        self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
-            Results::SETATTR(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
-            _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
-        })
+        self.setattr(object, attributes(mode, size))
+    }
+
+    fn set_owners(
+        &mut self,
+        object: &[u8],
+        owner: Option<&[u8]>,
+        group: Option<&[u8]>,
+    ) -> Result<(), FileServerError> {
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
+        let [uid, gid] = [owner, group].map(|text| text.map(number));
+        if uid == Some(None) || gid == Some(None) {
+            let reason = NfsOperationFailure::UnusableResults("the owner is not a number".into());
+            return Err(FileServerError::Refused(Nfs::SETATTR.to_string(), reason));
+        }
+        self.setattr(object, Sattr3 { uid: uid.flatten(), gid: gid.flatten(), ..attributes(None, None) })
     }
 
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {

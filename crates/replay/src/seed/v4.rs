@@ -272,6 +272,13 @@ impl<'t> Nfs4Client<'t> {
         run(&mut self.rpc, self.minor, name, &all, data, read)
     }
 
+    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> Result<(), FileServerError> {
+        let (words, values) = mask_and_values(attributes);
+        let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
+        self.run(&Operation::SETATTR, &[putfh(object), set], &[], |_| Some(()))
+    }
+
     fn next_seqid(&mut self) -> u32 {
         match &mut self.state {
             Nfs4ClientState::Client { seqid, .. } => {
@@ -476,10 +483,19 @@ impl FileServerClient for Nfs4Client<'_> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
-        let (words, values) = mask_and_values(&items);
-        let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-        let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
-        self.run(&Operation::SETATTR, &[putfh(object), set], &[], |_| Some(()))
+        self.setattr(object, &items)
+    }
+
+    fn set_owners(
+        &mut self,
+        object: &[u8],
+        owner: Option<&[u8]>,
+        group: Option<&[u8]>,
+    ) -> Result<(), FileServerError> {
+        let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
+        let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
+        let items: Vec<_> = owner.into_iter().chain(group).collect();
+        self.setattr(object, &items)
     }
 
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {

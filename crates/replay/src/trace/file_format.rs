@@ -182,7 +182,8 @@ xdr! { "trace";
         is_size_known: bool,
         /// Mode before the first step; [`NONE`](super::step::NONE) if no attribute has it.
         mode: u32,
-        /// Owner before the first step, as the server writes it; empty if no attribute has it.
+        /// Owner before the first step, as the server writes it; a number of NFSv3 in decimal. If no attribute has it,
+        /// the uid of AUTH_SYS that first changed the object; empty if that is 0 or unknown.
         owner: Opaque<'a>,
         /// Group, likewise.
         group: Opaque<'a>,

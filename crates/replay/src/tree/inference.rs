@@ -1,13 +1,18 @@
 //! Infers facts about files from a step.
 
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
+use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, nfs3_tree_inference as of_v3, nfs4_tree_inference as of_v4};
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{NONE, TraceMessage, TracePayload, TraceProcedure, TraceSlotValueKind};
+
+/// Overhead of an owner and a group in bytes.
+const OWNERS_OVERHEAD_BYTES: usize = 64;
 
 /// The parts of a step that are relevant to files.
 pub struct TreeInferenceInput<'s> {
@@ -42,14 +47,41 @@ pub struct InitialFileContent {
     pub length: u32,
 }
 
+/// A user or group in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CapturedOwner<'a> {
+    /// A string of NFSv4. RFC 8881 section 5.9.
+    Text(&'a [u8]),
+    /// A number of NFSv3. RFC 1813 section 2.6.
+    Number(u32),
+}
+
+impl CapturedOwner<'_> {
+    /// Returns the string; a number in decimal.
+    fn text(self) -> Box<[u8]> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Number(number) => number.to_string().into_bytes().into(),
+        }
+    }
+}
+
 /// The attributes of an object that are present in a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) file_type: Option<FileType>,
     pub(super) size: Option<u64>,
     pub(super) mode: Option<u32>,
-    pub(super) owner: Option<&'a [u8]>,
-    pub(super) group: Option<&'a [u8]>,
+    pub(super) owner: Option<CapturedOwner<'a>>,
+    pub(super) group: Option<CapturedOwner<'a>>,
+}
+
+/// The attributes that a step changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ChangedObjectAttributes {
+    pub(super) mode: bool,
+    pub(super) owner: bool,
+    pub(super) group: bool,
 }
 
 /// A step during inference.
@@ -148,46 +180,76 @@ impl<'s> TreeStepInference<'_, 's> {
             self.tree.set_type(id, file_type);
         }
         self.tree.update_current_attributes(id, attributes);
-        let owners = attributes.owner.zip(attributes.group);
-        let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
-        let has_room = length == 0 || {
-            let wants = self.tree.node(id).is_some_and(|node| node.owners.is_none() && !node.is_changed);
-            wants && self.tree.reserve_memory(length)
-        };
         let Some(node) = self.tree.node(id) else { return };
         if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
             (node.size, node.is_size_known) = (size, true);
         }
-        if !node.is_changed {
+        if !node.changed.mode {
             node.mode = node.mode.or(attributes.mode);
-            if let Some((owner, group)) = owners.filter(|_| has_room && node.owners.is_none()) {
-                node.owners = Some(Box::new([owner.into(), group.into()]));
+        }
+        let [has_owner, has_group] = node
+            .owners
+            .as_deref()
+            .map_or([false; 2], |[owner, group]| [owner, group].map(|name| !name.is_empty()));
+        let owner = attributes.owner.filter(|_| !has_owner && !node.changed.owner);
+        let group = attributes.group.filter(|_| !has_group && !node.changed.group);
+        let [owner, group] = [owner, group].map(|name| name.map(CapturedOwner::text).unwrap_or_default());
+        let length = owner.len() + group.len();
+        if length == 0 || !self.tree.reserve_memory(length + OWNERS_OVERHEAD_BYTES) {
+            return;
+        }
+        if let Some(node) = self.tree.node(id) {
+            let known = node.owners.get_or_insert_default();
+            for (known, new) in known.iter_mut().zip([owner, group]) {
+                if known.is_empty() {
+                    *known = new;
+                }
             }
         }
     }
 
-    /// Records attributes set by a Call. `is_changed` is `true` if mode or owners are among them.
+    /// Records attributes set by a Call: the size, the mode, and those that it changed.
     pub(super) fn record_setattr(
         &mut self,
         id: InferredObjectId,
         size: Option<u64>,
         mode: Option<u32>,
-        is_changed: bool,
+        changed: ChangedObjectAttributes,
     ) {
         let now = self.facts.id;
         if let Some(size) = size {
             self.tree.record_resize(id, size, now);
         }
-        if is_changed {
+        if changed != ChangedObjectAttributes::default() {
             self.tree.set_current_mode(id, mode);
         }
-        if let Some(node) = self.tree.node(id) {
-            node.is_changed |= is_changed && now != 0;
+        self.record_changer(id);
+        if let Some(node) = self.tree.node(id).filter(|_| now != 0) {
+            // A change of owner or group may clear bits of the mode.
+            node.changed.mode |= changed.mode || changed.owner || changed.group;
+            node.changed.owner |= changed.owner;
+            node.changed.group |= changed.group;
         }
+    }
+
+    /// Records that the user of the Call may change an object, so that a server lets it do so again.
+    pub(super) fn record_changer(&mut self, id: InferredObjectId) {
+        let Some(node) = self.tree.node(id) else { return };
+        if node.changer.is_some() || node.existence == TraceObjectOrigin::CREATED {
+            return;
+        }
+        let mut header = Cursor::new(self.facts.call.head.0);
+        let Ok(header) = RpcMsg::decode(&mut header, &mut NullFieldObserver) else { return };
+        node.changer = header
+            .call()
+            .and_then(|call| call.cred.sys())
+            .map(|user| [user.uid, user.gid])
+            .filter(|user| user[0] != 0);
     }
 
     /// Records that an operation wrote to a file.
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
+        self.record_changer(id);
         self.tree.set_type(id, FileType::FILE);
         let end = offset.saturating_add(count.into());
         self.tree.record_write(id, offset, end, self.facts.id);

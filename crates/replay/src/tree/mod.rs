@@ -26,6 +26,7 @@ use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
 pub use current_state::{CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState};
+use inference::ChangedObjectAttributes;
 pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.
@@ -78,18 +79,21 @@ pub struct InferredObject {
     pub is_size_known: bool,
     /// Mode before the first step.
     pub mode: Option<u32>,
-    /// Owner and group before the first step.
+    /// Owner and group before the first step, as the captured server wrote them; an empty one is unknown.
     pub owners: Option<Box<[Box<[u8]>; 2]>>,
+    /// User and group with AUTH_SYS that first changed the object. Unless an attribute shows others, they are taken for
+    /// its owners.
+    pub changer: Option<[u32; 2]>,
     /// Text of a symbolic link.
     pub target: Box<[u8]>,
     /// Step of the first use.
     pub first: u64,
     /// Number of steps that use the object.
     pub uses: u64,
-    /// `true` if a step changed the size, or (`is_changed`) mode or owners: later attributes do not show the initial
-    /// values.
+    /// `true` if a step changed the size: later attributes do not show the initial one.
     is_resized: bool,
-    is_changed: bool,
+    /// Likewise, mode, owner and group.
+    changed: ChangedObjectAttributes,
     /// Ranges of the content that were read or written.
     content: ReplayByteRangeSet,
 }
@@ -223,11 +227,12 @@ impl InferredTree {
             is_size_known: false,
             mode: None,
             owners: None,
+            changer: None,
             target: Box::default(),
             first: now,
             uses: 0,
             is_resized: false,
-            is_changed: false,
+            changed: ChangedObjectAttributes::default(),
             content: ReplayByteRangeSet::default(),
         });
         Some(id)
@@ -381,12 +386,15 @@ impl InferredTree {
         let names = std::mem::take(&mut from.names);
         let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
+        let (owners, changer) = (from.owners.take(), from.changer);
         // The remaining node never existed.
         from.existence = TraceObjectOrigin::CREATED;
         if let Some(node) = self.node(handled) {
             node.names.extend(names);
             (node.existence, node.step) = (existence, step);
             node.mode = node.mode.or(mode);
+            node.owners = node.owners.take().or(owners);
+            node.changer = node.changer.or(changer);
             if node.target.is_empty() {
                 node.target = target;
             }

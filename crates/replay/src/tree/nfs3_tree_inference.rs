@@ -1,13 +1,13 @@
 //! Infers facts about files from the procedures of NFSv3 and MOUNT. RFC 1813 sections 3.3 and 5.2.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
-use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
 use super::InferredObjectId;
-use super::inference::{CapturedObjectAttributes, TreeStepInference};
+use super::inference::{CapturedObjectAttributes, CapturedOwner, ChangedObjectAttributes, TreeStepInference};
 use crate::trace::NONE;
 use crate::trace::file_format::FileType;
 
@@ -16,8 +16,8 @@ fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
         file_type: Some(attributes.r#type.into()),
         size: Some(attributes.size),
         mode: Some(attributes.mode.0),
-        owner: None,
-        group: None,
+        owner: Some(CapturedOwner::Number(attributes.uid)),
+        group: Some(CapturedOwner::Number(attributes.gid)),
     }
 }
 
@@ -31,8 +31,15 @@ fn record_attributes(
     }
 }
 
-fn is_failure<S: StatusUnionDiscriminant + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
-    outcome.ok().is_none()
+/// Records the attributes after an operation that may have changed the size.
+fn record_attributes_after_change(
+    walk: &mut TreeStepInference<'_, '_>,
+    id: Option<InferredObjectId>,
+    changed: &v3::WccData,
+) {
+    if let (Some(id), Some(attributes)) = (id, &changed.after) {
+        walk.attributes(id, &CapturedObjectAttributes { size: None, ..decode_attributes(attributes) });
+    }
 }
 
 pub(super) fn procedure(
@@ -49,11 +56,16 @@ pub(super) fn procedure(
             let id = walk.object_of_handle(asked.object.0);
             record_attributes(walk, id, Some(&got.obj_attributes));
         }
-        (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(_))) => {
+        (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object_of_handle(asked.object.0) {
                 let new = &asked.new_attributes;
-                let is_changed = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
-                walk.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), is_changed);
+                let changed = ChangedObjectAttributes {
+                    mode: new.mode.is_some(),
+                    owner: new.uid.is_some(),
+                    group: new.gid.is_some(),
+                };
+                walk.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), changed);
+                record_attributes_after_change(walk, Some(id), &got.obj_wcc);
             }
         }
         (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
@@ -77,8 +89,13 @@ pub(super) fn procedure(
         }
         (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object_of_handle(asked.symlink.0) {
+                record_attributes(walk, Some(id), got.symlink_attributes.as_ref());
                 walk.link(id, got.data.bytes());
             }
+        }
+        (Args::FSINFO(asked), Results::FSINFO(StatusUnion::Ok(got))) => {
+            let id = walk.object_of_handle(asked.fsroot.0);
+            record_attributes(walk, id, got.obj_attributes.as_ref());
         }
         (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object_of_handle(asked.file.0) {
@@ -98,6 +115,7 @@ pub(super) fn procedure(
                     );
                 }
                 walk.record_write(id, 0, asked.offset, got.count);
+                record_attributes_after_change(walk, Some(id), &got.file_wcc);
             }
         }
         (Args::CREATE(asked), Results::CREATE(got)) => {
@@ -108,7 +126,7 @@ pub(super) fn procedure(
             if let (Some(id), Createhow3::Unchecked(with)) = (made, &asked.how)
                 && with.size == Some(0)
             {
-                walk.record_setattr(id, Some(0), None, false);
+                walk.record_setattr(id, Some(0), None, ChangedObjectAttributes::default());
             }
         }
         (Args::MKDIR(asked), Results::MKDIR(got)) => {
@@ -123,16 +141,20 @@ pub(super) fn procedure(
         (Args::MKNOD(asked), Results::MKNOD(got)) => {
             let _ = infer_creation(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
         }
-        (Args::REMOVE(asked), Results::REMOVE(got)) if !is_failure(&got) => {
-            infer_removal(walk, &asked.object, FileType::FILE);
+        (Args::REMOVE(asked), Results::REMOVE(StatusUnion::Ok(got))) => {
+            infer_removal(walk, &asked.object, &got.dir_wcc, FileType::FILE);
         }
-        (Args::RMDIR(asked), Results::RMDIR(got)) if !is_failure(&got) => {
-            infer_removal(walk, &asked.object, FileType::DIRECTORY);
+        (Args::RMDIR(asked), Results::RMDIR(StatusUnion::Ok(got))) => {
+            infer_removal(walk, &asked.object, &got.dir_wcc, FileType::DIRECTORY);
         }
-        (Args::RENAME(asked), Results::RENAME(got)) if !is_failure(&got) => {
+        (Args::RENAME(asked), Results::RENAME(StatusUnion::Ok(got))) => {
             if let (Some(from), Some(to)) =
                 (walk.object_of_handle(asked.from.dir.0), walk.object_of_handle(asked.to.dir.0))
             {
+                walk.record_changer(from);
+                walk.record_changer(to);
+                record_attributes_after_change(walk, Some(from), &got.fromdir_wcc);
+                record_attributes_after_change(walk, Some(to), &got.todir_wcc);
                 walk.tree.rename((from, asked.from.name.0), (to, asked.to.name.0), now);
             }
         }
@@ -141,12 +163,14 @@ pub(super) fn procedure(
                 (walk.object_of_handle(asked.file.0), walk.object_of_handle(asked.link.dir.0))
             {
                 let variable = walk.variable(asked.file.0);
+                walk.record_changer(parent);
                 walk.tree.create_name(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
             }
         }
         (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
+            record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
             for entry in got.reply.entries.iter() {
                 record_entry(walk, parent, entry.name, NONE);
             }
@@ -154,6 +178,7 @@ pub(super) fn procedure(
         (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
             walk.tree.set_type(parent, FileType::DIRECTORY);
+            record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
             for entry in got.reply.entries.iter() {
                 let variable = entry.name_handle.map_or(NONE, |handle| walk.variable(handle.0));
                 let id = record_entry(walk, parent, entry.name, variable);
@@ -194,6 +219,10 @@ fn infer_creation(
         StatusUnion::Ok(got) => {
             let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
             let now = walk.facts.id;
+            record_attributes_after_change(walk, Some(parent), &got.dir_wcc);
+            if !was_there {
+                walk.record_changer(parent);
+            }
             walk.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
         }
         StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
@@ -204,10 +233,17 @@ fn infer_creation(
     }
 }
 
-fn infer_removal(walk: &mut TreeStepInference<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
+fn infer_removal(
+    walk: &mut TreeStepInference<'_, '_>,
+    place: &Diropargs3<'_>,
+    changed: &v3::WccData,
+    file_type: FileType,
+) {
     if let Some(parent) = walk.object_of_handle(place.dir.0) {
         let now = walk.facts.id;
         walk.tree.set_type(parent, FileType::DIRECTORY);
+        walk.record_changer(parent);
+        record_attributes_after_change(walk, Some(parent), changed);
         walk.tree.remove_name(parent, place.name.0, file_type, now);
     }
 }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::inference::{CapturedObjectAttributes, TreeStepInference};
+use super::inference::{CapturedObjectAttributes, CapturedOwner, ChangedObjectAttributes, TreeStepInference};
 use super::nfs3_tree_inference::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::trace::NONE;
@@ -89,8 +89,8 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
             Attribute::TYPE(of) => all.file_type = Some(of.into()),
             Attribute::SIZE(size) => all.size = Some(size),
             Attribute::MODE(mode) => all.mode = Some(mode.0),
-            Attribute::OWNER(name) => all.owner = Some(name.0),
-            Attribute::OWNER_GROUP(name) => all.group = Some(name.0),
+            Attribute::OWNER(name) => all.owner = Some(CapturedOwner::Text(name.0)),
+            Attribute::OWNER_GROUP(name) => all.group = Some(CapturedOwner::Text(name.0)),
             Attribute::FILEHANDLE(of) => handle = Some(of.0),
             _ => {}
         }
@@ -170,6 +170,7 @@ fn operation<'s>(
                 Createtype4::Other(of) => (*of).into(),
             };
             set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.record_changer(parent);
                 walk.tree.create_name(parent, name, handle, file_type, false, now)
             });
             if let (Some(id), Createtype4::Link(text)) = (current.object, &asked.objtype) {
@@ -189,8 +190,12 @@ fn operation<'s>(
         (Args::SETATTR(asked), _) if is_done => {
             if let Some(id) = current.object {
                 let (new, _) = decode_attributes(&asked.obj_attributes);
-                let is_changed = new.mode.is_some() || new.owner.is_some() || new.group.is_some();
-                walk.record_setattr(id, new.size, new.mode, is_changed);
+                let changed = ChangedObjectAttributes {
+                    mode: new.mode.is_some(),
+                    owner: new.owner.is_some(),
+                    group: new.group.is_some(),
+                };
+                walk.record_setattr(id, new.size, new.mode, changed);
             }
         }
         (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got))) => {
@@ -274,16 +279,20 @@ fn operation<'s>(
         }
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {
+                walk.record_changer(parent);
                 walk.tree.remove_name(parent, asked.target.0, FileType::UNKNOWN, now);
             }
         }
         (Args::RENAME(asked), _) if is_done => {
             if let (Some(from), Some(to)) = (saved.object, current.object) {
+                walk.record_changer(from);
+                walk.record_changer(to);
                 walk.tree.rename((from, asked.oldname.0), (to, asked.newname.0), now);
             }
         }
         (Args::LINK(asked), _) if is_done => {
             if let (Some(file), Some(parent)) = (saved.object, current.object) {
+                walk.record_changer(parent);
                 walk.tree.bind(parent, asked.newname.0, InferredNameBinding::Bound(file));
             }
         }
@@ -350,13 +359,16 @@ fn infer_from_open<'s>(
     };
     let was_there = !is_create || is_unchanged(&got.cinfo);
     set_current_by_name(walk, current, name.0, handle, |walk, parent, name, handle| {
+        if !was_there {
+            walk.record_changer(parent);
+        }
         walk.tree.create_name(parent, name, handle, FileType::FILE, was_there, now)
     });
     if let Some(id) = current.object {
         walk.tree.set_type(id, FileType::FILE);
         // Of the attributes, only a size of 0 applies to a file that was there (RFC 8881 section 18.16.3).
         if was_there && size == Some(0) {
-            walk.record_setattr(id, size, None, false);
+            walk.record_setattr(id, size, None, ChangedObjectAttributes::default());
         }
     }
 }

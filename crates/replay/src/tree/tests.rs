@@ -2,8 +2,9 @@
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
-    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Results as Results3, Sattr3, SetAtime,
-    SetMtime, WccData,
+    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Ftype3, Getattr3Args,
+    Getattr3Resok, Mode3, Nfstime3, ObjWcc, Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args,
+    Specdata3, WccData,
 };
 use nfsrdma_dissectors::nfs::v4::{
     Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply,
@@ -157,4 +158,62 @@ fn bytes_that_allocate_leaves_alone_are_initial_content() {
     let mut initial = Vec::new();
     tree.record_read(file, 0, 200, |from, to| initial.push((from, to)));
     assert_eq!(initial, [(0, 100)]);
+}
+
+fn getattr_of_nfsv3(tree: &mut InferredTree, [uid, gid]: [u32; 2]) {
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    Args3::GETATTR(Getattr3Args { object: Opaque(FILE) }).encode(&mut bodies[0]);
+    let time = || Nfstime3 { seconds: 0, nseconds: 0 };
+    let obj_attributes = Fattr3 {
+        r#type: Ftype3::NF3REG,
+        mode: Mode3(0o644),
+        nlink: 1,
+        uid,
+        gid,
+        size: 100,
+        used: 0,
+        rdev: Specdata3 { specdata1: 0, specdata2: 0 },
+        fsid: 1,
+        fileid: 2,
+        atime: time(),
+        mtime: time(),
+        ctime: time(),
+    };
+    Results3::GETATTR(StatusUnion::Ok(Getattr3Resok { obj_attributes })).encode(&mut bodies[1]);
+    infer(tree, (3, 1), bodies);
+}
+
+fn setattr_of_nfsv3(tree: &mut InferredTree, mode: Option<Mode3>, uid: Option<u32>) {
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    let (atime, mtime) = (SetAtime::DontChange, SetMtime::DontChange);
+    let new_attributes = Sattr3 { mode, uid, gid: None, size: None, atime, mtime };
+    let arguments = Setattr3Args { object: Opaque(FILE), new_attributes, guard: None };
+    Args3::SETATTR(arguments).encode(&mut bodies[0]);
+    let obj_wcc = WccData { before: None, after: None };
+    Results3::SETATTR(StatusUnion::Ok(ObjWcc { obj_wcc })).encode(&mut bodies[1]);
+    infer(tree, (3, 2), bodies);
+}
+
+/// RFC 1813 section 2.6: uid and gid.
+#[test]
+fn attributes_of_nfsv3_show_the_owners_that_no_step_has_set() {
+    let owners = |tree: &InferredTree, file: InferredObjectId| {
+        let known = tree.nodes()[file.0 as usize].owners.clone().map(|known| *known);
+        known.map(|known| known.map(|name| String::from_utf8(name.into()).unwrap()))
+    };
+    let of = |user: &str, group: &str| Some([user.to_owned(), group.to_owned()]);
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    getattr_of_nfsv3(&mut tree, [500, 100]);
+    getattr_of_nfsv3(&mut tree, [501, 101]);
+    assert_eq!(owners(&tree, file), of("500", "100"));
+
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    setattr_of_nfsv3(&mut tree, Some(Mode3(0o600)), None);
+    getattr_of_nfsv3(&mut tree, [500, 100]);
+    assert_eq!(owners(&tree, file), of("500", "100"), "a new mode leaves the owners alone");
+
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    setattr_of_nfsv3(&mut tree, None, Some(7));
+    getattr_of_nfsv3(&mut tree, [7, 100]);
+    assert_eq!(owners(&tree, file), of("", "100"), "the group is the one from before");
 }

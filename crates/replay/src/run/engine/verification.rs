@@ -76,7 +76,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             signs_calls,
             checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
                 .with_rules(options.rules.clone())
-                .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers)),
+                .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers))
+                .with_nameless(seeded.nameless_fileids.clone()),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),

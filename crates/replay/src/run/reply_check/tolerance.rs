@@ -32,7 +32,7 @@ impl ReplyChecker {
     }
 
     fn apply(
-        &self,
+        &mut self,
         rulings: &mut ReplyToleranceRuleCache,
         operation: &Rc<str>,
         a: &mut ComparedMessageSection,
@@ -45,6 +45,12 @@ impl ReplyChecker {
         tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
+        }
+        if self.is_enabled(tolerance_rules::NAMELESS_LINKS)
+            && tolerate_nameless_links(a, b, &self.nameless_fileids)
+        {
+            needed.push(tolerance_rules::NAMELESS_LINKS);
+            self.depends_on_objects = true;
         }
         let mut taken: [Vec<(BuiltInToleranceRule, ComparableMessageField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
@@ -314,6 +320,54 @@ fn tolerate_squashed_owner(
     }
 }
 
+/// Treats link counts of seeded objects as equal if the live one is larger by one: the name that seeding gave them.
+/// Returns `true` if there are any.
+fn tolerate_nameless_links(
+    a: &mut ComparedMessageSection,
+    b: &ComparedMessageSection,
+    fileids: &FxHashSet<u128>,
+) -> bool {
+    if fileids.is_empty() {
+        return false;
+    }
+    let is_links = |entry: &&ComparableMessageField| matches!(entry.path.leaf(), "numlinks" | "nlink");
+    let number = |datum: &ComparableValue| match datum {
+        ComparableValue::Number(number) => Some(*number),
+        _ => None,
+    };
+    // The file ID is after the link count in NFSv3, before it in NFSv4 (RFC 1813 section 2.6, RFC 8881 section 5.6).
+    let fileid = |at: usize, links: &ComparableMessageField| {
+        let above = links.path.parent_path();
+        let is_fileid = |entry: &&ComparableMessageField| {
+            entry.path.leaf() == "fileid" && entry.path.parent_path() == above
+        };
+        let found = match links.path.leaf() {
+            "nlink" => b.entries.get(at..)?.iter().find(is_fileid),
+            _ => b.entries.get(..at)?.iter().rfind(is_fileid),
+        };
+        found.and_then(|entry| number(&entry.datum))
+    };
+    let live: Vec<_> = b.entries.iter().enumerate().filter(|(_, entry)| is_links(entry)).collect();
+    let recorded = || a.entries.iter().filter(is_links);
+    let is_paired =
+        recorded().map(|entry| &entry.path.text).eq(live.iter().map(|(_, entry)| &entry.path.text));
+    if !is_paired {
+        return false;
+    }
+    let mut is_needed = false;
+    let recorded = a.entries.iter_mut().filter(|entry| is_links(&&**entry));
+    for (recorded, (at, links)) in recorded.zip(live) {
+        let is_larger_by_one = number(&recorded.datum)
+            .zip(number(&links.datum))
+            .is_some_and(|(a, b)| a.checked_add(1) == Some(b));
+        if is_larger_by_one && fileid(at, links).is_some_and(|id| fileids.contains(&u128::from(id))) {
+            recorded.datum = links.datum.clone();
+            is_needed = true;
+        }
+    }
+    is_needed
+}
+
 /// Compares access rights in the bits that both servers support.
 fn tolerate_access(
     a: &mut ComparedMessageSection,
@@ -350,6 +404,36 @@ mod tests {
             path: Rc::new(FieldPath::new(text, "", FieldEqualityRequirement::Equal(DifferenceKind::Result))),
             datum,
         }
+    }
+
+    /// RFC 1813 section 2.6 (fattr3), RFC 8881 section 5.6.
+    #[test]
+    fn only_objects_without_a_captured_name_have_one_more_link() {
+        let section =
+            |entries: Vec<ComparableMessageField>| ComparedMessageSection { name: "GETATTR".into(), entries };
+        let of = |is_v4: bool, fileid, links| {
+            let fields = match is_v4 {
+                true => [("obj_attributes.fileid", fileid), ("obj_attributes.numlinks", links)],
+                false => {
+                    [("entries.name_attributes.nlink", links), ("entries.name_attributes.fileid", fileid)]
+                }
+            };
+            fields.map(|(path, value)| entry(path, ComparableValue::Number(value)))
+        };
+        let fileids = FxHashSet::from_iter([7]);
+        let is_tolerated = |recorded: [u64; 2], live: [[u64; 2]; 2]| {
+            [true, false].map(|is_v4| {
+                let objects = |[one, other]: [[u64; 2]; 2]| {
+                    section([of(is_v4, one[0], one[1]), of(is_v4, other[0], other[1])].concat())
+                };
+                let mut a = objects([[1, recorded[0]], [2, recorded[1]]]);
+                tolerate_nameless_links(&mut a, &objects(live), &fileids)
+            })
+        };
+        assert_eq!(is_tolerated([1, 1], [[8, 1], [7, 2]]), [true; 2]);
+        assert_eq!(is_tolerated([1, 1], [[7, 1], [8, 2]]), [false; 2], "another object");
+        assert_eq!(is_tolerated([1, 1], [[8, 1], [7, 3]]), [false; 2], "two more");
+        assert_eq!(is_tolerated([1, 2], [[8, 1], [7, 1]]), [false; 2], "one less");
     }
 
     #[test]
