@@ -168,7 +168,7 @@ as_captured() {
     fi
     # The grace period of these did not end while they were captured, so that nobody had a delegation.
     case $2 in
-    *krb5* | *conc*) begin_grace "refused.$3" ;;
+    *krb5* | *conc* | *large*) begin_grace "refused.$3" ;;
     *) if [ "$denied" -gt 0 ]; then begin_grace "refused.$3"; fi ;;
     esac
 }

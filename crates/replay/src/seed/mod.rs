@@ -17,10 +17,10 @@ use std::io::{Read, Seek};
 
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
-use twox_hash::XxHash3_128;
 
 use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
+use super::tree::name_hash;
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
     MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure, is_root_name,
@@ -109,11 +109,7 @@ pub struct DirectoryNameHashes(FxHashSet<u64>);
 impl DirectoryNameHashes {
     /// Returns `true` if the directory has the name, or one with the same hash.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.0.contains(&Self::hash(name))
-    }
-
-    fn hash(name: &[u8]) -> u64 {
-        XxHash3_128::oneshot(name) as u64
+        self.0.contains(&name_hash(name))
     }
 }
 
@@ -192,7 +188,7 @@ fn list_directories<'d>(
         let mut add = |name: &[u8]| {
             count += 1;
             if count <= max_names {
-                names.0.insert(DirectoryNameHashes::hash(name));
+                names.0.insert(name_hash(name));
             }
         };
         match files.list_names(directory, &mut add) {
