@@ -235,6 +235,31 @@ fn a_removal_that_is_refused_is_exit_code_3() {
     }
 }
 
+/// The directory of a run whose seeding failed is removed, but not one that another run has made.
+#[test]
+fn the_directory_of_a_failed_seeding_is_removed() {
+    let trace = compiled("rxe-v42-deleg", "failed-seeding");
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let proxy = serve(&server, FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{0}/", proxy.port);
+    let is_there = |name: &str| server.lock().unwrap().tree.add_name_below(&[name.as_bytes()], b"probe") > 0;
+    let of = |directory| ["--server", &url, "--directory", directory];
+    let mut seed = ["replay", "seed", "-q", trace.name()].to_vec();
+    seed.extend(of("made"));
+    assert!(program(&seed).status.success());
+    // The second directory that seeding makes.
+    server.lock().unwrap().tree.refused_name = Some(b"nameless".into());
+    for (directory, stays) in [("failed", false), ("made", true)] {
+        let run = ["replay", "run", "-q", "--remove", trace.name()];
+        let output = program(&[&run[..], &of(directory)].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(!said.contains("not removed"), "{said}");
+        assert_eq!(said.contains("NFS4ERR_INVAL"), !stays, "{said}");
+        assert_eq!(is_there(directory), stays, "{directory}: {said}");
+    }
+}
+
 /// Returns `true` if a Call is a GETPORT for a program.
 fn is_query_for(call: &[u8], program: Program) -> bool {
     let mut cursor = Cursor::new(call);

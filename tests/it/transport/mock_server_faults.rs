@@ -29,7 +29,8 @@ use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
 use super::auxiliary_programs;
 use super::client::target;
-use super::program::compiled;
+use super::program::{Passing, compiled, program};
+use crate::captures;
 
 /// Trace of a capture, and a server with its tree.
 pub(super) struct Work {
@@ -184,6 +185,46 @@ fn replayed_with(
         run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
     let printed = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
     (report, printed)
+}
+
+/// Compiles the last tenths of a pcap file with little-endian headers.
+fn compiled_end(capture: &str, first_tenth: usize) -> Vec<u8> {
+    let file = fs::read(captures::path(capture)).unwrap();
+    let (header, mut rest) = file.split_at(24);
+    let mut packets = Vec::new();
+    while let Some(length) = rest.get(8..12) {
+        let length = 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (packet, after) = rest.split_at(length);
+        packets.push(packet);
+        rest = after;
+    }
+    let packets = packets.split_off(packets.len() * first_tenth / 10);
+    let [end, trace] = ["pcap", "trace"].map(|kind| Passing::new(&format!("end-of-{capture}.{kind}")));
+    fs::write(&end.0, [header, &packets.concat()].concat()).unwrap();
+    let output = program(&["replay", "compile", "-q", end.name(), "-o", trace.name()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(&trace.0).unwrap()
+}
+
+/// Captures that begin in the middle: files of an ordinary user, and links whose text is not captured.
+#[test]
+fn seeded_objects_have_the_captured_owners_and_link_sizes() {
+    for (capture, version, first_tenth) in [("rxe-v3", 3, 7), ("rxe-v42", 4, 6)] {
+        let file = compiled_end(capture, first_tenth);
+        let work = Work::of_trace(MockServer::default(), capture, version, file.clone());
+        assert_eq!(work.seeded.refusals, Vec::<String>::new(), "{capture}");
+        let (report, _) = replayed(&work, None, &[], false);
+        let fields: Vec<_> = report.steps.mismatches.iter().flat_map(|found| &found.differences).collect();
+        assert!(!is_detected(&report), "{capture}: {fields:#?}");
+        // A server that squashes root refuses owners.
+        let mut server = MockServer::default();
+        server.tree.new_object_owner = [65_534, 65_533];
+        let squashed = Work::of_trace(server, capture, version, file);
+        let is_owner = |refused: &&String| refused.ends_with(" objects: the export squashes root");
+        // Only the capture of NFSv3 still has files of a user.
+        let expected = usize::from(version == 3);
+        assert_eq!(squashed.seeded.refusals.iter().filter(is_owner).count(), expected, "{capture}");
+    }
 }
 
 #[test]
