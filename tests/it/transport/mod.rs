@@ -2,6 +2,7 @@
 
 mod auxiliary_programs;
 mod callbacks;
+mod captured_servers;
 mod client;
 mod concurrent_copies;
 mod directory_escapes;
