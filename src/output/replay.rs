@@ -23,6 +23,7 @@ use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
     EarlyRunEnd, ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
+    SynthesizedStateCounts,
 };
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
@@ -194,7 +195,7 @@ impl PrintableReplayReport<'_> {
         )?;
         writeln!(
             to,
-            "  run           {} in {}, recorded {} ({})",
+            "  run           {} in {}, recorded {} (pace {})",
             PluralCount(*calls, "Call"),
             duration(nanoseconds),
             duration(self.report.timing.recorded_ns),
@@ -245,10 +246,16 @@ impl PrintableReplayReport<'_> {
                 writeln!(to, "                check incomplete: {why}")?;
             }
         }
+        if self.report.synthesized != SynthesizedStateCounts::default() {
+            writeln!(to, "  synthesized   {}", synthesized_text(self.report.synthesized))?;
+        }
         for (what, count) in self.events() {
             if count > 0 {
                 writeln!(to, "  {what:13} {count}")?;
             }
+        }
+        for (why, count) in &self.report.protocol.discarded {
+            writeln!(to, "  discarded     {}: {why}", PluralCount(*count, "message"))?;
         }
         for (how, count) in &self.report.protocol.violations {
             writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
@@ -360,9 +367,8 @@ impl PrintableReplayReport<'_> {
         reasons
     }
 
-    fn events(&self) -> [(&'static str, u64); 15] {
+    fn events(&self) -> [(&'static str, u64); 13] {
         [
-            ("synthesized", self.report.synthesized),
             ("retried", self.report.delayed),
             ("disconnects", self.report.recovery.disconnects),
             ("reconnects", self.report.recovery.reconnects),
@@ -375,7 +381,6 @@ impl PrintableReplayReport<'_> {
             ("returned", self.report.returned_delegations),
             ("callbacks", self.report.callbacks.by_operation.values().sum()),
             ("unanswered", self.report.callbacks.unanswered),
-            ("discarded", self.report.protocol.discarded),
             ("dropped values", self.report.dropped_values),
         ]
     }
@@ -455,7 +460,13 @@ impl PrintableReplayReport<'_> {
             not_reclaimed: report.recovery.not_reclaimed,
             contexts_renewed: report.recovery.contexts_renewed,
             contexts_destroyed: report.recovery.contexts_destroyed,
-            discarded: report.protocol.discarded,
+            discarded: report.protocol.discarded_messages(),
+            discard_reasons: report
+                .protocol
+                .discarded
+                .iter()
+                .map(|(why, count)| (why.to_string(), (*count).into()))
+                .collect(),
             violations: &report.protocol.violations,
             callbacks: &report.callbacks.by_operation,
             unanswered: report.callbacks.unanswered,
@@ -469,7 +480,8 @@ impl PrintableReplayReport<'_> {
                 p99_ns: report.timing.issue_delay.quantile_ns(0.99),
                 max_ns: report.timing.issue_delay.max_ns(),
             }),
-            synthesized: report.synthesized,
+            synthesized: report.synthesized.clients + report.synthesized.opens,
+            synthesized_opens: report.synthesized.opens,
             compared_fields: report.compared.fields,
             compared_bytes: report.compared.data_bytes,
             seeded_objects: self.seeded.objects,
@@ -548,6 +560,15 @@ impl PrintableReplayReport<'_> {
         let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
         operations.chain(walk).chain([run]).collect()
     }
+}
+
+/// Returns the state from before the capture that the run created, as text.
+fn synthesized_text(made: SynthesizedStateCounts) -> String {
+    format!(
+        "{} and {}, from before the capture",
+        PluralCount(made.clients, "client"),
+        PluralCount(made.opens, "open")
+    )
 }
 
 /// Outcome of the replay of one capture or trace.
@@ -644,6 +665,7 @@ struct JsonReplayReport<'a> {
     contexts_renewed: u64,
     contexts_destroyed: u64,
     discarded: u64,
+    discard_reasons: serde_json::Map<String, serde_json::Value>,
     violations: &'a std::collections::BTreeMap<String, u64>,
     callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
     unanswered: u64,
@@ -653,6 +675,7 @@ struct JsonReplayReport<'a> {
     recorded_ns: u64,
     lateness: Option<JsonLateness>,
     synthesized: u64,
+    synthesized_opens: u64,
     compared_fields: u64,
     compared_bytes: u64,
     seeded_objects: u64,

@@ -35,6 +35,9 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 const REGISTRATION_GRACE: Duration = Duration::from_secs(2);
 /// Maximum time to wait for a program after a connection was lost.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum time to wait for a connection, and for the port mapper, while the server may be restarting: nothing else proceeds
+/// meanwhile.
+const RESTARTING_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of open connections. Further pairs of client and program get no connection.
 const MAX_CONNECTIONS: usize = 1024;
 
@@ -147,12 +150,17 @@ pub struct AuxiliaryRpcConnections {
     configured_ports: ConfiguredAuxiliaryPorts,
     ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryProgramError>>,
     lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
-    /// Time until which each absent program may be restarting. It may have another port then.
+    /// Time until which each absent program may be restarting. It may have another port then. A Reply ends it.
     restarting_until: FxHashMap<(Program, u32), Instant>,
+    /// Time until which each program that the port mapper does not know may be registered.
+    unregistered_until: FxHashMap<(Program, u32), Instant>,
+    /// Programs that are looked for again, the time of the next attempt, and the result of the last one.
+    next_attempts: FxHashMap<(Program, u32), (Instant, AuxiliaryProgramError)>,
     /// Time until which the server may be restarting, because a connection to it was lost.
     server_restarting_until: Option<Instant>,
     /// Ports from which no Reply arrived within the timeout.
     unresponsive_ports: FxHashMap<u16, AuxiliaryProgramError>,
+    nlm_callers: NlmCallerNames,
     last_xid: u32,
 }
 
@@ -178,8 +186,11 @@ impl AuxiliaryRpcConnections {
             ports: FxHashMap::default(),
             lanes: FxHashMap::default(),
             restarting_until: FxHashMap::default(),
+            unregistered_until: FxHashMap::default(),
+            next_attempts: FxHashMap::default(),
             server_restarting_until: None,
             unresponsive_ports: FxHashMap::default(),
+            nlm_callers: NlmCallerNames::of_this_machine(),
             last_xid: xid.0,
         }
     }
@@ -202,29 +213,28 @@ impl AuxiliaryRpcConnections {
     ) -> Result<T, AuxiliaryProgramError> {
         let absent = |why: &dyn fmt::Display| AuxiliaryProgramError::Absent(why.to_string());
         let xid = call.call().xid;
-        self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
+        if let Err(error) = self.tcp.submit(connection, call.call()) {
+            // It was closed while another program was called.
+            self.remove_lost_lane(connection);
+            return Err(absent(&error));
+        }
         let deadline = Instant::now() + self.target.options.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
                 Some(RpcTransportEvent::Reply(reply))
                     if reply.connection == connection && reply.xid == xid =>
                 {
+                    let lane = self.lanes.iter().find(|(_, lane)| lane.connection == connection);
+                    if let Some(((_, program, version), _)) = lane {
+                        self.restarting_until.remove(&(*program, *version));
+                    }
                     return Ok(accept(&reply));
                 }
                 Some(RpcTransportEvent::Disconnected { connection: gone, reason, .. }) => {
-                    let until = Instant::now() + self.restart_timeout();
-                    self.lanes.retain(|(_, program, version), lane| {
-                        let is_other = lane.connection != gone;
-                        if !is_other {
-                            self.restarting_until.insert((*program, *version), until);
-                            self.ports.remove(&(*program, *version));
-                        }
-                        is_other
-                    });
+                    let why = format!("the connection went away: {reason}");
+                    self.remove_lost_lane(gone);
                     if gone == connection {
-                        return Err(AuxiliaryProgramError::Absent(format!(
-                            "the connection went away: {reason}"
-                        )));
+                        return Err(AuxiliaryProgramError::Absent(why));
                     }
                 }
                 _ => {}
@@ -234,6 +244,20 @@ impl AuxiliaryRpcConnections {
         self.lanes.retain(|_, lane| lane.connection != connection);
         let why = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
         Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(why)).clone())
+    }
+
+    /// Removes a connection that its program has closed. The program may be restarting; the time until which it is waited
+    /// for is not extended by further connections that it closes.
+    fn remove_lost_lane(&mut self, connection: TransportConnectionId) {
+        let until = Instant::now() + self.restart_timeout();
+        self.lanes.retain(|(_, program, version), lane| {
+            let is_other = lane.connection != connection;
+            if !is_other {
+                self.restarting_until.entry((*program, *version)).or_insert(until);
+                self.ports.remove(&(*program, *version));
+            }
+            is_other
+        });
     }
 
     fn restart_timeout(&self) -> Duration {
@@ -246,95 +270,172 @@ impl AuxiliaryRpcConnections {
         // Those that were absent may be there afterwards.
         self.ports.retain(|_, port| port.is_ok());
         self.restarting_until.clear();
+        self.unregistered_until.clear();
+        self.unresponsive_ports.clear();
+    }
+
+    /// Returns the time until which a program may be restarting.
+    fn restart_end(&self, program: (Program, u32)) -> Option<Instant> {
+        self.restarting_until.get(&program).copied().max(self.server_restarting_until)
+    }
+
+    /// Returns the target of a connection: while the program may be restarting, with a short timeout.
+    fn target_for(&self, program: (Program, u32)) -> (ConnectTarget, bool) {
+        let mut target = self.target.clone();
+        let is_restarting = self.restart_end(program).is_some_and(|end| end > Instant::now());
+        if is_restarting {
+            target.options.timeout = target.options.timeout.min(RESTARTING_CONNECT_TIMEOUT);
+        }
+        (target, is_restarting)
     }
 
     /// Returns the time at which to look again for a program after this error; `None` if it is not expected any more.
-    pub fn next_attempt(
+    /// However many steps wait for a program, it is looked for once in [`RETRY_DELAY`].
+    pub fn schedule_retry(
         &mut self,
         program: (Program, u32),
         error: &AuxiliaryProgramError,
     ) -> Option<Instant> {
         let now = Instant::now();
-        match error {
-            AuxiliaryProgramError::Absent(_) => {}
+        let until = match error {
+            AuxiliaryProgramError::Absent(_) => self.restart_end(program)?,
             AuxiliaryProgramError::Unregistered(_) => {
-                self.restarting_until.entry(program).or_insert(now + REGISTRATION_GRACE);
+                let grace =
+                    *self.unregistered_until.entry(program).or_insert_with(|| now + REGISTRATION_GRACE);
+                self.restart_end(program).map_or(grace, |end| end.max(grace))
             }
             AuxiliaryProgramError::Silent(_) => return None,
-        }
-        let until = self.restarting_until.get(&program).copied().max(self.server_restarting_until)?;
+        };
         if until <= now {
             return None;
         }
+        if let Some((due, _)) = self.next_attempts.get(&program).filter(|(due, _)| *due > now) {
+            return Some(*due);
+        }
+        let due = now + RETRY_DELAY;
         self.ports.remove(&program);
-        Some(now + RETRY_DELAY)
+        self.next_attempts.insert(program, (due, error.clone()));
+        Some(due)
     }
 
     /// Returns the connection of a client to a program, and opens it if necessary.
     ///
     /// # Errors
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
-    /// connections.
+    /// connections. Before the time of the next attempt, returns the result of the last one.
     pub fn lane(
         &mut self,
         client: u32,
         program: (Program, u32),
     ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
-        let lane = self.open(client, program)?;
-        self.restarting_until.remove(&program);
-        Ok(lane)
-    }
-
-    fn open(
-        &mut self,
-        client: u32,
-        (program, version): (Program, u32),
-    ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
-        if let Some(lane) = self.lanes.get(&(client, program, version)) {
+        if let Some(lane) = self.lanes.get(&(client, program.0, program.1)) {
             return Ok(*lane);
+        }
+        if let Some((due, why)) = self.next_attempts.get(&program)
+            && *due > Instant::now()
+        {
+            return Err(why.clone());
         }
         if self.lanes.len() >= MAX_CONNECTIONS {
             return Err(AuxiliaryProgramError::Absent("too many connections".into()));
         }
-        let port = match (program, self.configured_ports.mount) {
+        let port = match (program.0, self.configured_ports.mount) {
             (Program::PORTMAP, _) => self.configured_ports.port_mapper(),
             (Program::MOUNT, Some(port)) => port,
-            _ => self.port_of_program(program, version)?,
+            _ => self.port_of_program(program)?,
         };
         if let Some(why) = self.unresponsive_ports.get(&port) {
             return Err(why.clone());
         }
-        let peer = SocketAddr::new(self.target.address.ip(), port);
-        let target = ConnectTarget { address: peer, ..self.target.clone() };
-        let connection =
-            self.tcp.connect(&target).map_err(|error| self.record_unresponsive_port(port, error.into()))?;
+        let (target, is_restarting) = self.target_for(program);
+        let peer = SocketAddr::new(target.address.ip(), port);
+        let target = ConnectTarget { address: peer, ..target };
+        let connection = self
+            .tcp
+            .connect(&target)
+            .map_err(|error| self.record_unresponsive_port(port, error.into(), is_restarting))?;
         let local = self.tcp.params(connection).and_then(|terms| terms.local);
         let lane = AuxiliaryRpcConnection { number: connection.0.into(), connection, local, peer };
-        self.lanes.insert((client, program, version), lane);
+        self.lanes.insert((client, program.0, program.1), lane);
         Ok(lane)
     }
 
+    /// Rewrites the caller of a Call of NLM version 4 ([`replace_nlm_caller`]).
+    pub fn replace_nlm_caller(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        replace_nlm_caller(message, &mut self.nlm_callers)
+    }
+
     /// Returns the port of a program from the cache or the port mapper.
-    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, AuxiliaryProgramError> {
+    fn port_of_program(&mut self, program: (Program, u32)) -> Result<u16, AuxiliaryProgramError> {
         let port_mapper = self.configured_ports.port_mapper();
-        if let Some(known) = self.ports.get(&(program, version)) {
+        if let Some(known) = self.ports.get(&program) {
             return known.clone();
         }
+        let (target, is_restarting) = self.target_for(program);
         let port = match self.unresponsive_ports.get(&port_mapper) {
             Some(why) => Err(why.clone()),
-            None => query_port_mapper(&self.target, self.configured_ports, program, version)
-                .map_err(|why| self.record_unresponsive_port(port_mapper, why)),
+            None => query_port_mapper(&target, self.configured_ports, program.0, program.1)
+                .map_err(|why| self.record_unresponsive_port(port_mapper, why, is_restarting)),
         };
-        self.ports.insert((program, version), port.clone());
+        self.ports.insert(program, port.clone());
         port
     }
 
-    /// Records a port that did not respond in time.
-    fn record_unresponsive_port(&mut self, port: u16, why: AuxiliaryProgramError) -> AuxiliaryProgramError {
-        if let AuxiliaryProgramError::Silent(_) = why {
-            self.unresponsive_ports.insert(port, why.clone());
+    /// Records a port that did not respond in time. While it may be restarting, it is only absent.
+    fn record_unresponsive_port(
+        &mut self,
+        port: u16,
+        why: AuxiliaryProgramError,
+        is_restarting: bool,
+    ) -> AuxiliaryProgramError {
+        match why {
+            AuxiliaryProgramError::Silent(why) if is_restarting => AuxiliaryProgramError::Absent(why),
+            AuxiliaryProgramError::Silent(_) => {
+                self.unresponsive_ports.insert(port, why.clone());
+                why
+            }
+            _ => why,
         }
-        why
+    }
+}
+
+/// The names of callers that a run uses in Calls of NLM, in place of those of the captured clients.
+///
+/// A caller name is a host name, which the server may resolve and watch (XNFS section 11), and part of the owner of a
+/// lock, so that different clients need different names.
+#[derive(Debug)]
+pub struct NlmCallerNames {
+    host: Vec<u8>,
+    /// The names used, by those of the captured clients.
+    used: FxHashMap<Vec<u8>, Vec<u8>>,
+}
+
+impl NlmCallerNames {
+    /// Creates names that begin with the host name of this machine.
+    pub fn of_this_machine() -> Self {
+        // What uname(2) returns.
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = name.trim();
+        Self::new(if name.is_empty() { crate::PROGRAM } else { name })
+    }
+
+    fn new(host: &str) -> Self {
+        Self { host: host.as_bytes().to_vec(), used: FxHashMap::default() }
+    }
+
+    /// Returns the name for a captured client: the host name for the first, with a number for the others.
+    fn name_for(&mut self, captured: &[u8]) -> Vec<u8> {
+        if let Some(name) = self.used.get(captured) {
+            return name.clone();
+        }
+        let name = match self.used.len() + 1 {
+            1 => self.host.clone(),
+            number => [&self.host[..], format!("-{number}").as_bytes()].concat(),
+        };
+        if self.used.len() < MAX_CONNECTIONS {
+            self.used.insert(captured.to_vec(), name.clone());
+        }
+        name
     }
 }
 
@@ -367,25 +468,26 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     Some(encoder.finish().0)
 }
 
-/// Replaces the name of the captured client in a Call of NLM version 4 by that of this program. The server would have its
-/// status monitor watch the captured client, and notify it after a restart (XNFS section 11). Returns `None` for every
-/// other Call.
-pub fn replace_nlm_caller(message: &[u8]) -> Option<Vec<u8>> {
+/// Replaces the name of the captured client in a Call of NLM version 4 by one of this machine. Otherwise the server would
+/// have its status monitor watch the captured client, and notify it after a restart (XNFS section 11). Returns `None` for
+/// every other Call.
+pub fn replace_nlm_caller(message: &[u8], names: &mut NlmCallerNames) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::NLM, 4))?;
     let header = message.get(..cursor.at())?;
-    let caller = Text(crate::PROGRAM.as_bytes());
     let procedure = nlm::Procedure(call.proc);
     let mut args = nlm::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
-    match &mut args {
-        nlm::Args::TEST(args) => args.alock.caller_name = caller,
-        nlm::Args::LOCK(args) | nlm::Args::NM_LOCK(args) => args.alock.caller_name = caller,
-        nlm::Args::CANCEL(args) => args.alock.caller_name = caller,
-        nlm::Args::UNLOCK(args) => args.alock.caller_name = caller,
-        nlm::Args::SHARE(args) | nlm::Args::UNSHARE(args) => args.share.caller_name = caller,
+    let caller_name = match &mut args {
+        nlm::Args::TEST(args) => &mut args.alock.caller_name,
+        nlm::Args::LOCK(args) | nlm::Args::NM_LOCK(args) => &mut args.alock.caller_name,
+        nlm::Args::CANCEL(args) => &mut args.alock.caller_name,
+        nlm::Args::UNLOCK(args) => &mut args.alock.caller_name,
+        nlm::Args::SHARE(args) | nlm::Args::UNSHARE(args) => &mut args.share.caller_name,
         _ => return None,
-    }
+    };
+    let name = names.name_for(caller_name.0);
+    *caller_name = Text(&name);
     let mut encoder = Encoder::new();
     encoder.raw(header);
     args.encode(&mut encoder);
@@ -399,7 +501,13 @@ fn is_absolute(path: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::{Arc, Mutex};
+
+    use nfsrdma_rpc::{CallTag, ConnectOptions, OutgoingRpcCall};
+
     use super::*;
+    use crate::containment::Containment;
 
     fn mount(procedure: u32, path: &[u8]) -> Vec<u8> {
         let mut encoder = Encoder::new();
@@ -422,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn an_nlm_call_names_this_program_and_not_the_captured_client() {
+    fn xnfs_section_11_an_nlm_call_names_this_machine_and_callers_stay_different() {
         let lock = |caller: &[u8]| {
             let mut encoder = Encoder::new();
             [9, 0, 2, Program::NLM.0, 4, 2, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
@@ -435,12 +543,144 @@ mod tests {
             [5, 0, 10, 0, 20, 0, 3].iter().for_each(|word| encoder.word(*word));
             encoder.finish().0
         };
-        let ours = lock(crate::PROGRAM.as_bytes());
-        assert_eq!(replace_nlm_caller(&lock(b"client.example")), Some(ours.clone()));
-        assert_eq!(replace_nlm_caller(&lock(b"c")), Some(ours));
+        let mut names = NlmCallerNames::new("here.example");
+        for (captured, ours) in [
+            (&b"client.example"[..], &b"here.example"[..]),
+            (b"c", b"here.example-2"),
+            (b"client.example", b"here.example"),
+            (b"d", b"here.example-3"),
+            (b"c", b"here.example-2"),
+        ] {
+            assert_eq!(replace_nlm_caller(&lock(captured), &mut names), Some(lock(ours)));
+        }
+        let host = NlmCallerNames::of_this_machine().name_for(b"c");
+        assert!(!host.is_empty() && host != crate::PROGRAM.as_bytes(), "{}", host.escape_ascii());
         // An undecodable message is left as it is.
-        assert_eq!(replace_nlm_caller(&lock(b"client")[..50]), None);
-        assert_eq!(replace_nlm_caller(&mount(1, b"/export")), None);
+        assert_eq!(replace_nlm_caller(&lock(b"client")[..50], &mut names), None);
+        assert_eq!(replace_nlm_caller(&mount(1, b"/export"), &mut names), None);
+    }
+
+    /// Starts a listener whose connections are passed to `serve`. Returns its port.
+    fn listen(serve: impl Fn(TcpStream) + Send + 'static) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || listener.incoming().map_while(Result::ok).for_each(serve));
+        port
+    }
+
+    fn connections(ports: ConfiguredAuxiliaryPorts, timeout: Duration) -> AuxiliaryRpcConnections {
+        let target = ConnectTarget {
+            address: SocketAddr::from(([127, 0, 0, 1], 1)),
+            name: "here".into(),
+            options: ConnectOptions { timeout, ..ConnectOptions::default() },
+        };
+        AuxiliaryRpcConnections::new(&target, ports, Xid(1))
+    }
+
+    const MOUNT: (Program, u32) = (Program::MOUNT, 3);
+    const NLM: (Program, u32) = (Program::NLM, 4);
+
+    /// Sends NULL of MOUNT.
+    fn call_null(
+        programs: &mut AuxiliaryRpcConnections,
+        lane: AuxiliaryRpcConnection,
+    ) -> Result<(), AuxiliaryProgramError> {
+        let xid = programs.next_xid();
+        let mut encoder = Encoder::new();
+        [xid.0, 0, 2, 100_005, 3, 0, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+        let message = encoder.finish().0;
+        let containment = Containment::for_seeding("/export", "directory");
+        let call = OutgoingRpcCall::without_payloads(xid, CallTag(0), &message, 64);
+        let call = containment.check_call(call).unwrap();
+        programs.call(lane, &call, |_| ())
+    }
+
+    /// The program closes the connections of all clients when one calls.
+    #[test]
+    fn a_connection_that_was_closed_while_another_was_used_is_replaced() {
+        let open: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let behind = Arc::clone(&open);
+        let port = listen(move |stream| behind.lock().unwrap().push(stream));
+        let mut programs = connections(
+            ConfiguredAuxiliaryPorts { mount: Some(port), ..ConfiguredAuxiliaryPorts::default() },
+            Duration::from_secs(5),
+        );
+        let lanes = [1, 2, 3].map(|client| programs.lane(client, MOUNT).unwrap());
+        while open.lock().unwrap().len() < 3 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        open.lock().unwrap().clear();
+        std::thread::sleep(Duration::from_millis(100));
+        for (client, lane) in (1..).zip(lanes) {
+            assert!(matches!(call_null(&mut programs, lane), Err(AuxiliaryProgramError::Absent(_))));
+            let other = programs.lane(client, MOUNT).unwrap();
+            assert_ne!(other.number, lane.number, "client {client}");
+        }
+    }
+
+    /// The program accepts each connection and closes it.
+    #[test]
+    fn a_program_that_only_closes_connections_is_given_up_after_the_restart_time() {
+        let port = listen(drop);
+        let ports = ConfiguredAuxiliaryPorts { mount: Some(port), ..ConfiguredAuxiliaryPorts::default() };
+        let mut programs = connections(ports, Duration::from_secs(1));
+        let begin = Instant::now();
+        let mut attempts = 0;
+        loop {
+            let lane = programs.lane(1, MOUNT);
+            let why = lane.and_then(|lane| call_null(&mut programs, lane)).unwrap_err();
+            attempts += 1;
+            let Some(due) = programs.schedule_retry(MOUNT, &why) else { break };
+            assert!(begin.elapsed() < Duration::from_secs(5), "{attempts} attempts");
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
+        assert!((4..=7).contains(&attempts), "{attempts}");
+    }
+
+    #[test]
+    fn the_port_mapper_is_asked_once_for_all_steps_that_wait() {
+        let queries: Arc<Mutex<u32>> = Arc::default();
+        let behind = Arc::clone(&queries);
+        let port = listen(move |_| *behind.lock().unwrap() += 1);
+        let ports =
+            ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
+        let mut programs = connections(ports, Duration::from_secs(5));
+        programs.record_server_disconnect();
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(1) {
+            for client in 0..10 {
+                let why = programs.lane(client, NLM).unwrap_err();
+                let due = programs.schedule_retry(NLM, &why);
+                assert!(due.is_some_and(|due| due <= Instant::now() + RETRY_DELAY), "{why}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let queries = *queries.lock().unwrap();
+        assert!((4..=6).contains(&queries), "{queries}");
+    }
+
+    #[test]
+    fn a_silent_port_mapper_is_asked_again_after_a_connection_to_the_server_was_lost() {
+        let held: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let port = listen(move |stream| held.lock().unwrap().push(stream));
+        let ports =
+            ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
+        let mut programs = connections(ports, Duration::from_secs(3));
+        let begin = Instant::now();
+        for _ in 0..2 {
+            let why = programs.lane(1, NLM).unwrap_err();
+            assert!(matches!(why, AuxiliaryProgramError::Silent(_)), "{why}");
+            assert_eq!(programs.schedule_retry(NLM, &why), None);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5), "the timeout occurs once: {:?}", begin.elapsed());
+        // A restart must not keep the other calls waiting.
+        programs.record_server_disconnect();
+        let begin = Instant::now();
+        let why = programs.lane(1, NLM).unwrap_err();
+        assert!(matches!(why, AuxiliaryProgramError::Absent(_)), "{why}");
+        assert!(programs.schedule_retry(NLM, &why).is_some());
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub struct ReverseCall<'a> {
 }
 
 /// The reason that a message was discarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReceivedMessageDiscardReason {
     /// Shorter than the minimum header (RFC 8166 section 4.5), or than the minimum RPC message.
     Short,

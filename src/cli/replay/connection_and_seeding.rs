@@ -30,7 +30,7 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed_after};
-use nfsrdma_replay::trace::TraceError;
+use nfsrdma_replay::trace::{NONE, TraceError};
 
 /// Reason why a replay cannot begin.
 #[derive(Debug)]
@@ -323,16 +323,21 @@ impl ReplayServerArgs {
     /// Returns `true` if the directory is created through NFSv3: by the URL, or else by the version of the trace.
     fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, ReplayStartRefusal> {
         let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-        let wanted = self.server.version.map(|version| if version == NfsVersion::V3 { 3 } else { 4 });
-        match (wanted, first) {
-            (Some(wanted), Some(first)) if wanted != first => Err(anyhow!(
-                "{}: the trace uses NFSv{first}, but {} requests NFSv{wanted}; omit ?vers=",
+        if let (Some(wanted), Some(first)) = (self.server.version, first)
+            && first != requested_version(wanted)
+        {
+            let (used, requested) = (version_text(first), version_text(requested_version(wanted)));
+            return Err(anyhow!(
+                "{}: the trace uses {used}, but {} requests {requested}; omit ?vers=",
                 path.display(),
                 self.server
             )
-            .into()),
-            _ => Ok(wanted.or(first) == Some(3)),
+            .into());
         }
+        Ok(match self.server.version {
+            Some(wanted) => wanted == NfsVersion::V3,
+            None => first.is_some_and(|(version, _)| version == 3),
+        })
     }
 
     /// Mounts the export with MOUNT.
@@ -436,15 +441,34 @@ fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), 
     Ok(())
 }
 
+/// An NFS version, and the minor version of NFSv4.
+type NfsVersionAndMinor = (u32, Option<u32>);
+
+/// Returns the version that a URL requests.
+fn requested_version(version: NfsVersion) -> NfsVersionAndMinor {
+    match version {
+        NfsVersion::V3 => (3, None),
+        NfsVersion::V4(minor) => (4, Some(minor)),
+    }
+}
+
+/// Returns the name of a version, e.g. `NFSv4.2`.
+fn version_text((version, minor): NfsVersionAndMinor) -> String {
+    minor.map_or_else(|| format!("NFSv{version}"), |minor| format!("NFSv{version}.{minor}"))
+}
+
 /// Returns the NFS version of the first NFS step.
-fn first_version(trace: &mut TraceFile) -> Result<Option<u32>, TraceError> {
+fn first_version(trace: &mut TraceFile) -> Result<Option<NfsVersionAndMinor>, TraceError> {
     trace.rewind();
     let mut version = None;
     while version.is_none()
         && let Some(step) = trace.next_step()?
     {
         let is_nfs = step.asked.program == Program::NFS.0 && step.asked.procedure != 0;
-        version = (is_nfs && matches!(step.asked.version, 2..=4)).then_some(step.asked.version);
+        let minor = (step.asked.minor_version != NONE).then_some(step.asked.minor_version);
+        // The minor version of an undecodable COMPOUND is unknown.
+        let is_known = matches!(step.asked.version, 2 | 3) || step.asked.version == 4 && minor.is_some();
+        version = (is_nfs && is_known).then_some((step.asked.version, minor));
     }
     trace.rewind();
     Ok(version)

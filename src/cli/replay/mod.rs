@@ -11,6 +11,7 @@ mod run;
 mod seed;
 mod seeded_directory_markers;
 pub(super) mod server;
+mod single_server_requirement;
 pub(super) mod step_selection;
 
 use anyhow::{Result, bail};

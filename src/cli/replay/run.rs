@@ -14,6 +14,7 @@ use super::connection_and_seeding::{
 };
 use super::report_files::ReplayOutputArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent};
+use super::single_server_requirement::require_single_server;
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
@@ -21,6 +22,7 @@ use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::ReportFormat;
 use crate::output::replay::{PrintableReplayReport, ReplayReportOrRefusal};
+use crate::output::units::PluralCount;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::run::trace_recording::ReplayMessageRecorder;
@@ -310,7 +312,9 @@ pub(super) fn seed_and_run(
     seeding: SeedMode,
 ) -> Result<FinishedReplay, ReplayStartRefusal> {
     // Invalid options are reported before anything is created.
-    let mut options = how.options(server, how.part.select_steps(path)?)?;
+    let part = how.part.select_steps(path)?;
+    require_single_server(path, &part, "--filter")?;
+    let mut options = how.options(server, part)?;
     if options.gss == GssCallReplayPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
@@ -474,10 +478,32 @@ impl FinishedReplay {
             report_error(format!("{why}; its calls were not replayed"));
         }
         self.not_removed.iter().for_each(report_error);
-        for fault in &self.report.protocol.own {
-            report_error(format!("{fault}: protocol error by this program"));
+        for line in own_error_lines(&self.report.protocol.own) {
+            report_error(line);
         }
     }
+}
+
+/// Returns a line for each kind of protocol error of this program: the first of it, and the number of others. Errors are
+/// alike if the operation and the status are.
+fn own_error_lines(errors: &[String]) -> Vec<String> {
+    let kind = |error: &str| {
+        let title = error.split_once(" of frame ").map_or(error, |(title, _)| title).to_owned();
+        (title, error.rsplit_once(": ").map_or("", |(_, status)| status).to_owned())
+    };
+    let mut kinds: Vec<((String, String), &String, u64)> = Vec::new();
+    for error in errors {
+        let of_this = kind(error);
+        match kinds.iter_mut().find(|(other, ..)| *other == of_this) {
+            Some((_, _, count)) => *count += 1,
+            None => kinds.push((of_this, error, 1)),
+        }
+    }
+    let lines = kinds.into_iter().map(|(_, first, count)| match count {
+        1 => format!("{first}: protocol error by this program"),
+        _ => format!("{first}: protocol error by this program; {} alike", PluralCount(count - 1, "other")),
+    });
+    lines.collect()
 }
 
 /// Returns the exit status after a replay.
@@ -506,6 +532,20 @@ mod tests {
         let mut report = ReplayReport { tree_check: walked, ..ReplayReport::default() };
         (report.steps.total, report.steps.states) = (matched + unreplayable, states);
         report
+    }
+
+    #[test]
+    fn alike_errors_of_this_program_are_one_line() {
+        let errors = [
+            "NFS 4.2 READ of frame 7: NFS4ERR_BADSESSION",
+            "NFS 4.2 READ of frame 9: NFS4ERR_BADSESSION",
+            "NFS 4.2 READ of frame 11: NFS4ERR_BADXDR",
+            "NFS 4.2 READ of frame 12: NFS4ERR_BADSESSION",
+        ];
+        let lines = own_error_lines(&errors.map(str::to_owned));
+        let of = "protocol error by this program";
+        assert_eq!(lines[0], format!("{}: {of}; 2 others alike", errors[0]));
+        assert_eq!(lines[1..], [format!("{}: {of}", errors[2])]);
     }
 
     #[test]

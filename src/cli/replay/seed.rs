@@ -8,6 +8,8 @@ use clap::{Args, ValueHint};
 
 use super::connection_and_seeding::{ReplayClientCopyIdentity, SeedingControl};
 use super::server::{ReplayServerArgs, open_trace};
+use super::single_server_requirement::require_single_server;
+use super::step_selection::StepSelection;
 use crate::cli::{ExitStatus, write_error};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::units::{HumanSize, PluralCount};
@@ -41,6 +43,7 @@ pub(super) struct FileTreeSeedArgs {
 
 /// Creates the tree.
 pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
+    require_single_server(&args.trace, &StepSelection::default(), "replay compile -Y")?;
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let interrupted = ShutdownSignalRegistration::new()?;

@@ -78,6 +78,13 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
 /// Reader of a trace file.
 pub(super) type TraceFile = ReplayTraceReader<BufReader<File>>;
 
+/// Returns `true` if a path has the name of a capture, compressed or not.
+fn has_capture_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let mut parts = name.rsplit('.');
+    parts.by_ref().take(2).any(|part| matches!(part, "pcap" | "pcapng" | "cap" | "dmp" | "erf" | "snoop"))
+}
+
 /// Opens the file of a trace.
 ///
 /// # Errors
@@ -86,6 +93,8 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
         let (name, why) = (path.display(), os_error_text(&error));
         let advice = match error.kind() {
+            // An output named like a capture may overwrite one whose name was mistyped.
+            io::ErrorKind::NotFound if has_capture_name(path) => "; check the path".to_owned(),
             io::ErrorKind::NotFound => {
                 format!("; check the path, or make a trace: replay compile CAPTURE -o {name}")
             }

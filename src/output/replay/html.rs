@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
     PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, copy_frames, frames, reason_text,
-    similar_steps, tree_differences, unchecked_paths,
+    similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
@@ -16,7 +16,9 @@ use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
-use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
+use nfsrdma_replay::run::report::{
+    ReplayOperationReport, ReplayReport, StepOutcomeReasonCount, SynthesizedStateCounts,
+};
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 /// Maximum number of differences shown per step.
@@ -226,6 +228,13 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
     if lateness.count() > 0 {
         let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile_ns(part)));
         facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
+    }
+    if report.synthesized != SynthesizedStateCounts::default() {
+        facts.push(("synthesized", synthesized_text(report.synthesized)));
+    }
+    for (why, count) in &report.protocol.discarded {
+        let text = format!("{}: {why}", PluralCount(*count, "message"));
+        facts.push(("discarded", HtmlText(&text).to_string()));
     }
     let events = view.events().into_iter().filter(|(_, count)| *count > 0);
     facts.extend(events.map(|(what, count)| (what, HumanCount(count).to_string())));

@@ -214,7 +214,7 @@ fn a_lock_is_requested_again_until_the_grace_period_ends() {
     assert_eq!(report["delayed"].as_u64(), Some(refused.len() as u64 - 1), "{report:#}");
 }
 
-/// A directory that was to be removed and remains is not what the user asked for.
+/// A refused removal is a failure.
 #[test]
 fn a_removal_that_is_refused_is_exit_code_3() {
     let trace = compiled("rxe-v3", "refused-removal");

@@ -135,7 +135,7 @@ impl ReplayMonitor for Witness<'_> {
 fn is_detected(report: &ReplayReport) -> bool {
     report.is_different()
         || report.end.unreachable.is_some()
-        || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
+        || report.protocol.discarded_messages() + report.recovery.disconnects + report.recovery.recovered > 0
         || !report.refused.is_empty()
         || !report.protocol.own.is_empty()
 }

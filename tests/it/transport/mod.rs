@@ -2,6 +2,8 @@
 
 mod auxiliary_programs;
 mod callbacks;
+mod captured_servers;
+mod captures_from_the_middle;
 mod client;
 mod concurrent_copies;
 mod directory_escapes;

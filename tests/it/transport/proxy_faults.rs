@@ -87,7 +87,7 @@ fn is_clean(report: &ReplayReport) -> bool {
 /// Returns `true` if a report shows a fault of the server.
 fn is_detected(report: &ReplayReport) -> bool {
     report.is_different()
-        || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
+        || report.protocol.discarded_messages() + report.recovery.disconnects + report.recovery.recovered > 0
         || !report.refused.is_empty()
         || !report.protocol.own.is_empty()
 }

@@ -34,7 +34,7 @@ use crate::captures;
 
 /// Replays a trace on its server after a change, with these faults by the number of the Call. Returns also the server
 /// after that.
-fn replayed(
+pub(super) fn replayed(
     work: &Work,
     faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
     change: impl FnOnce(&mut MockServer),

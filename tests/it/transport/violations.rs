@@ -6,15 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nfsrdma_mock_server::server::MockReply;
+use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
+use serde_json::Value as Json;
 
 use super::client::target;
 use super::mock_server_faults::Work;
+use super::program::program;
 use super::proxy::Proxy;
 use super::proxy::injected_faults::FaultInjector;
+use crate::captures;
+use crate::schema::{assert_keeps, validator};
 
 /// Function that returns the replacement of a Reply: the record with its mark, or `None` for the correct one.
 type Instead = fn(call: &[u8], turn: usize) -> Option<Vec<u8>>;
@@ -89,4 +93,30 @@ fn rfc8881_section_2_10_6_1_a_server_that_makes_up_seq_misordered_is_to_blame_an
         report.protocol.violations
     );
     assert!(report.is_different());
+}
+
+/// A second Reply to a Call is no violation, as a server may answer a Call that was sent again. It is named.
+#[test]
+fn messages_that_are_not_used_are_counted_by_reason() {
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let behind = Arc::clone(&server);
+    let proxy = Proxy::framing(FaultInjector::honest(), move |call| {
+        let mut answer = MockReply::default();
+        behind.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
+        let message = answer.complete_message();
+        let mark = 0x8000_0000 | message.len() as u32;
+        [&mark.to_be_bytes()[..], &message].concat().repeat(2)
+    });
+    server.lock().unwrap().port = proxy.port;
+    let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
+    let path = captures::path("rxe-v3");
+    let arguments = ["check", "--server", &url, path.to_str().unwrap()];
+    let text = String::from_utf8(program(&arguments).stdout).unwrap();
+    assert!(text.contains(" messages: no Call in flight has its XID\n"), "{text}");
+    let output = program(&[&arguments[..], &["-T", "json"]].concat());
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let discarded = report["discarded"].as_u64().unwrap();
+    assert!(discarded > 100, "{report:#}");
+    assert_eq!(report["discard_reasons"]["no Call in flight has its XID"], discarded, "{report:#}");
+    assert_keeps(&validator("replay.schema.json"), &report, "replay");
 }

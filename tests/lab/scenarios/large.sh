@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# READs and WRITEs of 1 MiB. The kernel's default limit depends on the memory (512 KiB with 3 GiB), so it is raised. The pages of a file
-# differ, so that a page in the wrong place is found.
+# READs and WRITEs of 1 MiB. The kernel's default limit depends on the memory (512 KiB with 3 GiB), so it is raised. The
+# pages of a file differ, so that a page in the wrong place is found.
 # settings: MOUNT_OPTIONS=rsize=1048576,wsize=1048576
 data=/mnt/nfs/data
 
@@ -16,7 +16,7 @@ mkdir $data/large
 dd if=/tmp/source of=$data/large/whole bs=1M oflag=direct count=4 status=none
 dd if=$data/large/whole of=/tmp/copy bs=1M iflag=direct status=none
 cmp -n 4194304 /tmp/source /tmp/copy
-# Two processes write one file at a time.
+# Two processes write one file at the same time.
 dd if=/tmp/source of=$data/large/halves bs=1M count=1 oflag=direct status=none &
 dd if=/tmp/source of=$data/large/halves bs=1M count=2 skip=1 seek=1 oflag=direct conv=notrunc status=none
 wait $!

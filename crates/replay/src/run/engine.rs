@@ -66,7 +66,7 @@ use super::file_divergence::FileDivergence;
 use super::final_tree_check::{FinalTreeCheckReport, TreeCheckLimits, TreeCheckLiveIdentifiers};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
+use super::preexisting_client_state::{CreatedClientState, PreexistingStateSetupError, create_missing_state};
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
@@ -77,6 +77,7 @@ use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{ReplayTraceReader, TraceError, TraceStep};
 use connections::ReplayConnectionPool;
+use delegation_substitutes::DelegationSubstitutes;
 pub(super) use delegation_substitutes::OperationWithOpenForDelegation;
 use io_split::UnboundVariableReason;
 use issuer::CallIssuer;
@@ -295,13 +296,22 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         }
         let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
         let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
-        match made {
-            Ok(made) => report.synthesized = made,
+        let made = match made {
+            Ok(made) => made,
             Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
             Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
             // Steps that use the missing values report them.
-            Err(PreexistingStateSetupError::Server(what)) => report.refused.push(what),
+            Err(PreexistingStateSetupError::Server(what)) => {
+                report.add_refusal(what);
+                CreatedClientState::default()
+            }
+        };
+        report.synthesized = made.counts;
+        for (_, why) in &made.refused {
+            report.add_refusal(format!("a file that was opened before the capture: {why}"));
         }
+        let mut substitutes = DelegationSubstitutes::default();
+        made.delegations.iter().for_each(|variable| substitutes.insert_active(*variable));
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
             GssCallReplayPolicy::Krb5 => {
@@ -311,6 +321,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         };
         let end = &steps.summary().end;
         report.timing.recorded_ns = end.last.saturating_sub(end.first);
+        let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
+        verification.leaves_open = made.leaves_open;
         let refused_handles = seeded.refused_handles.iter();
         let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
         if let Some(tree) = verification.expected_tree.as_mut().filter(|_| options.checks_tree) {
@@ -331,6 +343,9 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 missing_values: refused_handles
                     .map(|variable| (*variable, UnboundVariableReason::Object))
                     .collect(),
+                ungranted_delegations: made.delegations.into_iter().collect(),
+                substitutes,
+                refused_opens: made.refused.into_iter().collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
                 ..CallIssuer::default()
             },

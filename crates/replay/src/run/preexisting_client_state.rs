@@ -1,4 +1,8 @@
 //! State that a capture requires from before its start: clients, sessions and opens.
+//!
+//! Delegations and locks cannot be created. The file is opened in their place, with an open-owner of this program, as for
+//! a delegation that the live server does not grant: steps use the stateid of that open, and DELEGRETURN is replaced by
+//! its CLOSE. The open in place of a lock stays open.
 
 use std::io::{Read, Seek};
 
@@ -7,10 +11,12 @@ use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::live_values::{LiveServerSession, LiveVariableValues};
+use super::report::SynthesizedStateCounts;
 use crate::containment::{ContainedRpcClient, Containment};
 use crate::root_credential;
 use crate::seed::file_server_client::FileServerError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
+use crate::trace::file_format::FileType;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -23,8 +29,36 @@ struct MissingClientState {
     minor_version: u32,
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
-    /// Stateids: variable, variable of the file, and access.
-    opens: Vec<(u32, u32, u32)>,
+    opens: Vec<MissingStateid>,
+}
+
+/// A stateid from before the capture.
+#[derive(Clone, Copy, Debug)]
+struct MissingStateid {
+    variable: u32,
+    /// Variable of the filehandle of its file.
+    file: u32,
+    access: u32,
+}
+
+/// Bits of the access of a stateid, which OPEN has, too.
+const READ: u32 = 1;
+const READ_AND_WRITE: u32 = 3;
+/// Bit of the access of a stateid of locks.
+const LOCK: u32 = 4;
+/// Bit of the access of a stateid of a delegation.
+const DELEGATION: u32 = 8;
+
+/// State from before the capture that was created.
+#[derive(Debug, Default)]
+pub(super) struct CreatedClientState {
+    pub(super) counts: SynthesizedStateCounts,
+    /// Variables of delegations in whose place the file was opened.
+    pub(super) delegations: Vec<u32>,
+    /// `true` if an open is in the place of a lock, so that no step closes it.
+    pub(super) leaves_open: bool,
+    /// Stateids that could not be created: the variable, and the reason.
+    pub(super) refused: Vec<(u32, String)>,
 }
 
 /// An error that ends a prologue early.
@@ -38,7 +72,7 @@ pub(super) enum PreexistingStateSetupError {
     Transport(nfsrdma_rpc::RpcTransportError),
 }
 
-/// Creates the missing state and assigns it to its variables. Returns the number of clients and opens created.
+/// Creates the missing state and assigns it to its variables.
 ///
 /// # Errors
 /// Returns an error if the server refuses, cannot be reached, or the trace is damaged.
@@ -49,9 +83,9 @@ pub(super) fn create_missing_state(
     tag: &str,
     values: &mut LiveVariableValues,
     containment: &mut Containment,
-) -> Result<u64, PreexistingStateSetupError> {
+) -> Result<CreatedClientState, PreexistingStateSetupError> {
     let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
-    let mut made = 0;
+    let mut made = CreatedClientState::default();
     for (client, missing) in clients {
         let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
         let xid = nfsrdma_analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
@@ -62,13 +96,24 @@ pub(super) fn create_missing_state(
         let name = format!("{} {tag} {client}", crate::PROGRAM);
         let refused = |problem: FileServerError| PreexistingStateSetupError::Server(problem.to_string());
         let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
-        for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
-            let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
-            // Steps that use the missing stateid report it.
-            if let Ok(stateid) = files.open(&handle, owner as u32, *access) {
-                values.set_value(*variable, &stateid.other);
-                values.set_seqid(*variable, stateid.seqid);
-                made += 1;
+        for (owner, one) in missing.opens.iter().enumerate() {
+            let Some(handle) = values.get(one.file).map(<[u8]>::to_vec) else { continue };
+            let access = match one.access & READ_AND_WRITE {
+                // A delegation that no step uses: reading is refused least.
+                0 if one.access & DELEGATION != 0 => READ,
+                access => access,
+            };
+            match files.open(&handle, owner as u32, access) {
+                Ok(stateid) => {
+                    values.set_value(one.variable, &stateid.other);
+                    values.set_seqid(one.variable, stateid.seqid);
+                    made.counts.opens += 1;
+                    if one.access & DELEGATION != 0 {
+                        made.delegations.push(one.variable);
+                    }
+                    made.leaves_open |= one.access & (LOCK | DELEGATION) == LOCK;
+                }
+                Err(problem) => made.refused.push((one.variable, problem.to_string())),
             }
         }
         // A session that no step uses would keep DESTROY_CLIENTID from succeeding: RFC 8881 section 18.50.3.
@@ -92,7 +137,7 @@ pub(super) fn create_missing_state(
                 values.set_value(*variable, &clientid.to_be_bytes());
             }),
         }
-        made += 1;
+        made.counts.clients += 1;
     }
     Ok(made)
 }
@@ -116,9 +161,11 @@ fn missing_state(
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
+    // Files only: a directory cannot be opened in place of its delegation.
     let mut handles: FxHashMap<u32, u32> = FxHashMap::default();
     trace.for_each_object(|object| {
         if objects.contains(&object.number)
+            && object.file_type != FileType::DIRECTORY
             && let Some(handle) = object.handles.iter().next()
         {
             handles.insert(object.number, handle);
@@ -140,16 +187,19 @@ fn missing_state(
                 TraceSlotValueKind::CLIENTID => {
                     missing.clientids.insert(slot.variable);
                 }
-                // Locks and delegations cannot be created by OPEN.
-                _ if access & 12 == 0 => {
-                    if let Some(handle) = handles.get(&object) {
-                        missing.opens.push((slot.variable, *handle, access));
+                // NFSv4.0 opens by name alone.
+                _ if missing.minor_version > 0 => {
+                    if let Some(file) = handles.get(&object).copied() {
+                        missing.opens.push(MissingStateid { variable: slot.variable, file, access });
                     }
                 }
                 _ => {}
             }
         }
     })?;
+    clients.retain(|_, missing| {
+        !(missing.sessions.is_empty() && missing.clientids.is_empty() && missing.opens.is_empty())
+    });
     let mut clients: Vec<_> = clients.into_iter().collect();
     clients.sort_by_key(|(client, _)| *client);
     Ok(clients)

@@ -14,6 +14,7 @@ use super::trace_recording::ReplayTraceRecordingTotals;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
+use nfsrdma_rpc::ReceivedMessageDiscardReason;
 pub use steps::{
     CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepOutcomeSummary,
 };
@@ -112,8 +113,8 @@ pub struct ReplayProtocolErrors {
     pub own: Vec<String>,
     /// Violations by the server, with their number.
     pub violations: BTreeMap<String, u64>,
-    /// Number of invalid messages of the server.
-    pub discarded: u64,
+    /// Messages of the server that were not used, by reason, with their number.
+    pub discarded: BTreeMap<ReceivedMessageDiscardReason, u64>,
 }
 
 impl ReplayProtocolErrors {
@@ -124,12 +125,26 @@ impl ReplayProtocolErrors {
         }
     }
 
+    /// Returns the number of messages of the server that were not used.
+    pub fn discarded_messages(&self) -> u64 {
+        self.discarded.values().sum()
+    }
+
     /// Counts a violation by the server.
     pub fn count_violation(&mut self, how: String) {
         if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
             *self.violations.entry(how).or_default() += 1;
         }
     }
+}
+
+/// State from before the capture that the run created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SynthesizedStateCounts {
+    /// Number of clients, with their sessions.
+    pub clients: u64,
+    /// Number of opens.
+    pub opens: u64,
 }
 
 /// Duration of a run.
@@ -177,8 +192,8 @@ pub struct ReplayReport {
     pub protocol: ReplayProtocolErrors,
     /// Fields and file data compared.
     pub compared: ComparedFieldAndByteCounts,
-    /// Number of clients, sessions and opens created because they were made before the capture.
-    pub synthesized: u64,
+    /// State created because it was made before the capture.
+    pub synthesized: SynthesizedStateCounts,
     /// Refusals by the server of state from before the capture or of state to be recovered.
     pub refused: Vec<String>,
     /// Number of values dropped because of a limit.

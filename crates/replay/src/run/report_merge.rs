@@ -63,8 +63,8 @@ impl ReplayReport {
             (&mut self.connections, other.connections),
             (&mut self.callbacks.unanswered, other.callbacks.unanswered),
             (&mut self.returned_delegations, other.returned_delegations),
-            (&mut self.protocol.discarded, other.protocol.discarded),
-            (&mut self.synthesized, other.synthesized),
+            (&mut self.synthesized.clients, other.synthesized.clients),
+            (&mut self.synthesized.opens, other.synthesized.opens),
             (&mut self.dropped_values, other.dropped_values),
         ] {
             *sum += more;
@@ -74,6 +74,9 @@ impl ReplayReport {
         }
         for (how, count) in other.protocol.violations {
             *self.protocol.violations.entry(how).or_default() += count;
+        }
+        for (why, count) in other.protocol.discarded {
+            *self.protocol.discarded.entry(why).or_default() += count;
         }
         let named = |what: String| format!("client {copy}: {what}");
         other.protocol.own.into_iter().for_each(|what| self.protocol.add_own(named(what)));

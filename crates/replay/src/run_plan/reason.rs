@@ -68,8 +68,8 @@ reasons! { PlanReason;
     NamedBefore => "handle-before", Synthesized, "a filehandle from before the capture; looked up by its known name";
     /// A filehandle of an object whose name was not captured.
     Nameless => "nameless", Synthesized, "a filehandle without a captured name; a separate object replaces it";
-    /// A stateid of an OPEN from before the capture.
-    OpenBefore => "open-before", Synthesized, "a file that was opened before the capture; the run opens it first";
+    /// A stateid of an OPEN or of the delegation of a file from before the capture.
+    OpenBefore => "open-before", Synthesized, "a file that was opened or delegated before the capture; the run opens it first";
     /// A clientid or a session from before the capture.
     ClientBefore => "client-before", Synthesized, "a client or session from before the capture; the run creates its own";
     /// krb5 or krb5i.
@@ -112,12 +112,12 @@ reasons! { PlanReason;
     NeedsOther => "needs-other", Unreplayable, "depends on a step that does not run";
     /// A filehandle of which neither name nor type is known.
     Unknown => "unknown-object", Unreplayable, "a filehandle of unknown name and type";
-    /// A stateid of which nothing is known.
-    StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture, of unknown origin";
+    /// A stateid of which nothing is known, or of NFSv4.0, where a file cannot be opened by its filehandle.
+    StateUnknown => "unknown-stateid", Unreplayable, "a stateid from before the capture, of unknown origin or of NFSv4.0";
     /// A lock from before the capture.
     LockBefore => "lock-before", Unreplayable, "a lock that was taken before the capture";
-    /// A delegation from before the capture.
-    DelegationBefore => "delegation-before", Unreplayable, "a delegation from before the capture, or without a captured Reply";
+    /// A delegation of a directory, or of an unknown file, from before the capture.
+    DelegationBefore => "delegation-before", Unreplayable, "the delegation of a directory or of an unknown file, from before the capture";
     /// A listing whose beginning was not captured.
     ListingBefore => "listing-before", Unreplayable, "continues a listing that began before the capture";
     /// VERIFY, NVERIFY or a SETATTR guard with a value from before the capture.

@@ -86,13 +86,13 @@ impl SelectedSteps {
             if transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading)) {
                 ids.add(step.origin.id);
                 if clients.len() < MAX_REMEMBERED {
-                    clients.insert(step.caller.client);
+                    clients.insert((step.caller.client, step.caller.server));
                 }
             }
         }
         let selected = ids.count;
         steps.for_each_step(|step| {
-            if clients.contains(&step.caller.client) && is_client_setup(step) {
+            if clients.contains(&(step.caller.client, step.caller.server)) && is_client_setup(step) {
                 ids.add(step.origin.id);
             }
         })?;

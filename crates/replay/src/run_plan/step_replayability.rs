@@ -47,10 +47,11 @@ impl From<Option<PlanReason>> for PlanDecision {
 }
 
 /// Information from the tables about an object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct PlanObjectKnowledge {
     is_named: bool,
     has_type: bool,
+    is_directory: bool,
 }
 
 /// Plans the steps of a trace, in order.
@@ -87,13 +88,14 @@ impl StepPlanner {
         let mut wanted = FxHashMap::default();
         trace.for_each_undefined(|line| {
             if line.object != NONE {
-                wanted.insert(line.object, PlanObjectKnowledge { is_named: false, has_type: false });
+                wanted.insert(line.object, PlanObjectKnowledge::default());
             }
         })?;
         trace.for_each_object(|object| {
             if let Some(known) = wanted.get_mut(&object.number) {
                 known.is_named = object.existence == TraceObjectOrigin::ROOT || !object.names.is_empty();
                 known.has_type = object.file_type != FileType::UNKNOWN;
+                known.is_directory = object.file_type == FileType::DIRECTORY;
             }
         })?;
         let mut judge = Self::default();
@@ -218,7 +220,11 @@ fn reason_for_undefined(
             Some(PlanObjectKnowledge { has_type: true, .. }) => PlanReason::Nameless,
             _ => PlanReason::Unknown,
         },
-        TraceSlotValueKind::STATEID if access & 8 != 0 => PlanReason::DelegationBefore,
+        // The run opens the file in place of its delegation; a directory cannot be opened.
+        TraceSlotValueKind::STATEID if access & 8 != 0 => {
+            let is_file = is_found && object.is_some_and(|object| !object.is_directory);
+            if is_file { PlanReason::OpenBefore } else { PlanReason::DelegationBefore }
+        }
         TraceSlotValueKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
         TraceSlotValueKind::STATEID if is_found => PlanReason::OpenBefore,
         TraceSlotValueKind::STATEID => PlanReason::StateUnknown,
@@ -231,18 +237,23 @@ fn reason_for_undefined(
     }
 }
 
-/// Replaces lock and delegation reasons by `OpenBefore`, as the run can open the file itself. Operations that return a
-/// delegation or handle locks keep their reason.
+/// Replaces the reason of a lock by `OpenBefore`, as the run can open the file itself, except in NFSv4.0. Operations that
+/// handle locks keep their reason.
 fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMessageSlot) -> PlanReason {
-    if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
+    // A file is opened before the first step by its filehandle, which NFSv4.0 does not support.
+    if step.asked.minor_version == 0 && matches!(reason, PlanReason::OpenBefore | PlanReason::LockBefore) {
+        return PlanReason::StateUnknown;
+    }
+    if reason != PlanReason::LockBefore {
         return reason;
     }
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
     let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
     match operation.map(|operation| operation.number()) {
-        Some(v4::Operation::DELEGRETURN) => PlanReason::DelegationBefore,
-        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => PlanReason::LockBefore,
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU | v4::Operation::FREE_STATEID) => {
+            PlanReason::LockBefore
+        }
         _ => PlanReason::OpenBefore,
     }
 }

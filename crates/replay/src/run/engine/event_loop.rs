@@ -199,7 +199,7 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(RpcTransportEvent::Discarded { reason: why, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    engine.report.protocol.discarded += 1;
+                    *engine.report.protocol.discarded.entry(why).or_default() += 1;
                     if why.is_violation() {
                         engine.report.protocol.count_violation(format!("invalid message: {why}"));
                     }

@@ -28,7 +28,9 @@ pub(super) struct CallIssuer {
     pub(super) signing: Option<GssCallSigner>,
     /// Reasons why variables have no value.
     pub(super) missing_values: FxHashMap<u32, UnboundVariableReason>,
-    /// Variables of delegations that the live server did not grant.
+    /// Stateids from before the capture that the server refused, with the reason.
+    pub(super) refused_opens: FxHashMap<u32, String>,
+    /// Variables of delegations that the live server did not grant, or that were granted before the capture.
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
     pub(super) substitutes: DelegationSubstitutes,

@@ -13,8 +13,7 @@ use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle};
 use crate::auxiliary_programs::{
-    AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, replace_nlm_caller,
-    reroot_mount_path,
+    AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
 use crate::trace::TraceStep;
 
@@ -62,7 +61,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
-            .or_else(|| replace_nlm_caller(&message))
+            .or_else(|| beside.replace_nlm_caller(&message))
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
         let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
@@ -71,7 +70,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let client = step.caller.client;
         let program = (program, version);
         let mut lane =
-            beside.lane(client, program).map_err(|why| self.absence_obstacle(program, beside, &why))?;
+            beside.lane(client, program).map_err(|why| self.retry_or_give_up(program, beside, &why))?;
         let sent = Instant::now();
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
@@ -98,8 +97,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     lane = other;
                     answered = beside.call(lane, &call, &mut process);
                 }
-                Err(why) => return Err(self.absence_obstacle(program, beside, &why)),
+                Err(why) => return Err(self.retry_or_give_up(program, beside, &why)),
             }
+        }
+        // It may accept a connection and close it until it has started.
+        if let Err(why @ AuxiliaryProgramError::Absent(_)) = &answered
+            && let Some(due) = beside.schedule_retry(program, why)
+        {
+            return Err(StepSendObstacle::UnreachableUntil(due));
         }
         if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
@@ -118,16 +123,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         answered.map_err(|why| self.no_reply_state(&why))?
     }
 
-    /// Returns the reason why a step was not sent whose program has no connection: it is looked for again later, or the
-    /// step is unreplayable.
-    fn absence_obstacle(
+    /// Returns what to do with a step whose program cannot be reached: retry later, or unreplayable.
+    fn retry_or_give_up(
         &mut self,
         program: (Program, u32),
         beside: &mut AuxiliaryRpcConnections,
         why: &AuxiliaryProgramError,
     ) -> StepSendObstacle {
         beside
-            .next_attempt(program, why)
+            .schedule_retry(program, why)
             .map_or_else(|| self.no_reply_state(why).into(), StepSendObstacle::UnreachableUntil)
     }
 

@@ -66,6 +66,10 @@ impl CallIssuer {
             Some(slot) if self.missing_values.contains_key(&slot.variable) => {
                 self.missing_values.get(&slot.variable).map(|lack| lack.text())
             }
+            Some(slot) if self.refused_opens.contains_key(&slot.variable) => {
+                let why = self.refused_opens.get(&slot.variable);
+                why.map(|why| format!("no-value: a file that was opened before the capture: {why}"))
+            }
             Some(slot) => {
                 Some(format!("no-value: no Reply of this run returned the {}", slot.holds.display_name()))
             }
@@ -150,7 +154,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
             let mut stateids = step.call.variables(TraceSlotValueKind::STATEID);
-            let is_lost = |variable| self.issuer.values.get(variable).is_none();
+            let is_lost = |variable| {
+                self.issuer.values.get(variable).is_none()
+                    && !self.issuer.refused_opens.contains_key(&variable)
+            };
             if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Err(StepSendObstacle::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }

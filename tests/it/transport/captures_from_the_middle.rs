@@ -1,0 +1,78 @@
+//! Traces that begin in the middle of a session: what their clients had opened, and the delegations that they held.
+
+use std::fs;
+
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
+use nfsrdma_replay::run::ReplayReport;
+
+use super::ganesha::Ganesha;
+use super::mock_server_faults::Work;
+use super::program::{Passing, program};
+use super::server_variants::replayed;
+use crate::captures;
+
+/// Compiles the transactions of a capture whose first packet is at or after `first`.
+fn compiled_from(capture: &str, first: u32, test: &str) -> Passing {
+    let trace = Passing::new(&format!("{test}-from-{first}.trace"));
+    let (path, filter) = (captures::path(capture), format!("frame.number >= {first}"));
+    let output =
+        program(&["replay", "compile", "-q", "-Y", &filter, path.to_str().unwrap(), "-o", trace.name()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    trace
+}
+
+/// Returns the operations with unreplayable steps, and their number.
+fn unreplayable(report: &ReplayReport) -> Vec<String> {
+    let of = report.steps.operations.iter().filter(|(_, of)| of.states.unreplayable > 0);
+    of.map(|(name, of)| format!("{name}: {}", of.states.unreplayable)).collect()
+}
+
+/// The database has a delegation when the trace begins. Its stateid is in most WRITEs, and in a DELEGRETURN at the end.
+#[test]
+fn a_delegation_from_before_the_capture_is_replaced_by_an_open() {
+    let trace = compiled_from("rxe-v42-database", 90, "delegated-before");
+    let plan = String::from_utf8(program(&["replay", "plan", trace.name()]).stdout).unwrap();
+    assert!(plan.contains("DELEGRETURN") && !plan.contains("unreplayable"), "{plan}");
+    let work = Work::of_trace(MockServer::default(), "rxe-v42-database", 4, fs::read(trace.name()).unwrap());
+    let (report, server) = replayed(&work, [], |_| {});
+    assert_eq!(
+        (report.mismatched(), &report.protocol.own),
+        (0, &Vec::new()),
+        "{:#?}",
+        report.steps.mismatches
+    );
+    let walked = report.tree_check.as_ref().unwrap();
+    assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
+    // The mock server has no delegations of directories.
+    assert_eq!(unreplayable(&report), ["NFS 4.2 GET_DIR_DELEGATION: 1"], "{:#?}", report.steps.reasons);
+    assert_eq!((report.synthesized.clients, report.synthesized.opens), (1, 1));
+    assert_eq!(server.opens(), 0, "its DELEGRETURN is a CLOSE");
+
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let output = program(&["replay", "run", trace.name(), "--server", &url]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(!text.contains("no-value") && !text.contains("delegation-before"), "{text}");
+    assert!(text.contains("  synthesized   1 client and 1 open, from before the capture\n"), "{text}");
+    assert!(text.contains("(pace max)\n"), "{text}");
+}
+
+#[test]
+fn the_refusal_of_an_open_from_before_the_capture_is_in_the_report_and_in_the_reasons() {
+    let trace = compiled_from("rxe-v42-database", 90, "refused-before");
+    let work = Work::of_trace(MockServer::default(), "rxe-v42-database", 4, fs::read(trace.name()).unwrap());
+    let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_ACCESS.0);
+    let fault = MockServerFault { version: 4, operation: "OPEN", what };
+    let (report, _) =
+        replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
+    let refusals: Vec<_> = report.refused.iter().filter(|why| why.contains("before the capture")).collect();
+    let [refusal] = refusals[..] else { panic!("{:?}", report.refused) };
+    assert!(refusal.contains("OPEN: NFS4ERR_ACCESS"), "{refusal}");
+    let reasons = &report.steps.reasons;
+    let because = reasons.iter().find(|((_, why), _)| *why == format!("no-value: {refusal}"));
+    assert!(because.is_some_and(|(_, because)| because.steps > 10), "{reasons:#?}");
+    assert!(!reasons.keys().any(|(_, why)| why.contains("no Reply of this run")), "{reasons:#?}");
+}
