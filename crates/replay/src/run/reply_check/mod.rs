@@ -54,6 +54,9 @@ use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, Loca
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;
 
+/// Bits of an NFSv3 mode that are defined. RFC 1813 section 2.6.
+const MODE_BITS: u64 = 0o7777;
+
 /// A recorded and a live Reply to be compared.
 pub struct ReplyPair<'a> {
     /// The `id` of the step.
@@ -411,8 +414,10 @@ impl ReplyChecker {
                 break;
             };
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
-            remove_incomparable(a, self.may_have_restarted);
-            remove_incomparable(b, self.may_have_restarted);
+            for section in [&mut *a, &mut *b] {
+                remove_incomparable(section, self.may_have_restarted);
+                clear_undefined_mode_bits(section);
+            }
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
@@ -661,6 +666,16 @@ fn is_unsupported(status: &str) -> bool {
 fn remove_incomparable(section: &mut ComparedMessageSection, may_have_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
+}
+
+/// Clears the bits of NFSv3 modes that have no meaning: some servers add the type of the file. RFC 1813 section 2.6.
+fn clear_undefined_mode_bits(section: &mut ComparedMessageSection) {
+    let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_name::NFS_MODE3);
+    for entry in modes {
+        if let ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) = &mut entry.datum {
+            *mask &= MODE_BITS;
+        }
+    }
 }
 
 fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {
