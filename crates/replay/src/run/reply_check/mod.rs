@@ -151,6 +151,8 @@ pub struct ReplyChecker {
     relations: AttributeRelations,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
+    /// `true` if the server has restarted in this run, or has ended a lease.
+    has_lost_state: bool,
     /// User and group of objects created by root in NFSv3, if the export squashes root.
     squashed_ids: Option<[u32; 2]>,
 }
@@ -179,6 +181,7 @@ impl ReplyChecker {
             listings: ReplayListingChecks::default(),
             relations: AttributeRelations::default(),
             may_have_restarted: false,
+            has_lost_state: false,
             squashed_ids: None,
         }
     }
@@ -199,6 +202,7 @@ impl ReplyChecker {
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
         self.may_have_restarted = true;
+        self.has_lost_state = true;
         self.patterns.clear();
         self.relations.clear();
     }
