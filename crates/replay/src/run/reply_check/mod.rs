@@ -204,7 +204,7 @@ impl ReplyChecker {
         self.may_have_restarted = true;
         self.has_lost_state = true;
         self.patterns.clear();
-        self.relations.clear();
+        self.relations.record_restart();
     }
 
     /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does
