@@ -245,6 +245,18 @@ fn has_name(operation: &str) -> bool {
     of_v4 || of_v3
 }
 
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and 15.1.9.2.
+pub(super) fn is_delay(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_DELAY"
+            | "NFS4ERR_GRACE"
+            | "NFS3ERR_JUKEBOX"
+            | "LCK_DENIED_GRACE_PERIOD"
+            | "NLM4_DENIED_GRACE_PERIOD"
+    )
+}
+
 /// Status flags that report events of the callback path, and leases that moved to another server. RFC 8881 section
 /// 18.46.3.
 const EVENT_STATUS_FLAGS: u32 = SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN.0
@@ -348,7 +360,9 @@ mod tests {
         // RESTART_RECLAIM_NEEDED, DEVID_CHANGED, DEVID_DELETED and a bit that is not defined.
         for lost in [0x8, 0x10, 0x20, 0x40, 0x100, 0x800, 0x1000, 0x8000_0000] {
             assert!(!may_report_status_flags([0, lost | 1], false), "{lost:#x}");
-            assert!(may_report_status_flags([lost, lost | 1], false) && may_report_status_flags([lost, 0], false));
+            assert!(
+                may_report_status_flags([lost, lost | 1], false) && may_report_status_flags([lost, 0], false)
+            );
             assert!(may_report_status_flags([0, lost], true));
         }
     }

@@ -344,6 +344,7 @@ mod tests {
             files: &[],
             execution: None,
             is_racing: false,
+            is_delayed_in_capture: false,
             listing: None,
         }
     }

@@ -94,6 +94,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
     pub(in crate::run) sets_only_delegated_times: bool,
+    /// Returns `false` if an operation, by index, did not request the attribute of this name.
+    pub(in crate::run) may_return: &'a dyn Fn(usize, &str) -> bool,
     /// Returns the path of a variable's object, if it is known.
     pub(in crate::run) path_of: &'a dyn Fn(u32) -> Option<String>,
 }
@@ -224,6 +226,12 @@ impl AttributeRelations {
         }
         self.sizes.clear();
         self.clock.forget();
+    }
+
+    /// Sets the type of the server's change attributes.
+    #[cfg(test)]
+    pub(super) fn set_change_attr_type(&mut self, number: u32) {
+        self.clock.change_attr_type = Some(number);
     }
 
     /// Marks objects as uncertain after a step with these effects; also their sizes, if it may have changed these.
