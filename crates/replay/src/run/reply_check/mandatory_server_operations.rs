@@ -5,9 +5,10 @@ use std::rc::Rc;
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
+use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::AttributeRelationViolation;
 use super::tolerance::{attribute, is_attribute};
@@ -94,9 +95,17 @@ pub(super) fn missing_attributes(
         sections.insert(place.section.0);
         known.insert((place.section.0, &*place.path.text));
     }
-    let mut missing = Vec::new();
-    for place in recorded.iter().filter(|place| is_attribute(&place.path.text)) {
+    let listed = listed_attributes(live);
+    let (mut missing, mut entry) = (Vec::new(), None);
+    let mut told = FxHashSet::default();
+    for place in recorded {
         let text = &*place.path.text;
+        if let Some(name) = entry_name(place) {
+            entry = listed.get(name);
+        }
+        if !is_attribute(text) {
+            continue;
+        }
         let name = attribute(text);
         // Attributes whose values are compared differ without this.
         let is_compared = matches!(
@@ -110,8 +119,13 @@ pub(super) fn missing_attributes(
             }
             () => continue,
         };
+        // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
+        let is_missing = match text.contains("entries.") {
+            true => entry.is_some_and(|entry| !entry.has_error && !entry.paths.contains(text)),
+            false => !known.contains(&(place.section.0, text)),
+        };
         // Each attribute once per operation.
-        if sections.contains(&place.section.0) && known.insert((place.section.0, text)) {
+        if sections.contains(&place.section.0) && is_missing && told.insert((place.section.0, text)) {
             missing.push(AttributeRelationViolation {
                 section: place.section.0,
                 path: format!("{}.{text} ({relation})", place.section.1),
@@ -123,6 +137,42 @@ pub(super) fn missing_attributes(
         }
     }
     missing
+}
+
+/// Attributes of a directory entry.
+#[derive(Debug, Default)]
+struct ListedAttributes<'p> {
+    paths: FxHashSet<&'p str>,
+    /// `true` if its `rdattr_error` is not NFS4_OK.
+    has_error: bool,
+}
+
+/// Returns the name of a directory entry, if this is its field.
+fn entry_name<'a>(place: &LocatedField<'a>) -> Option<&'a [u8]> {
+    match place.value {
+        FieldValue::Text(name) | FieldValue::Bytes(name) if place.path.text.ends_with("entries.name") => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the attributes of each directory entry, which follow its name.
+fn listed_attributes<'p, 'a>(places: &'p [LocatedField<'a>]) -> FxHashMap<&'a [u8], ListedAttributes<'p>> {
+    let mut listed: FxHashMap<&'a [u8], ListedAttributes<'p>> = FxHashMap::default();
+    let mut current: &[u8] = &[];
+    for place in places {
+        if let Some(name) = entry_name(place) {
+            current = name;
+            listed.entry(name).or_default();
+        } else if let Some(entry) = listed.get_mut(current) {
+            entry.paths.insert(&place.path.text);
+            let is_error = attribute(&place.path.text) == "rdattr_error";
+            entry.has_error |=
+                is_error && !matches!(place.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
+        }
+    }
+    listed
 }
 
 /// Returns `true` if a rule lets an attribute differ.
