@@ -101,6 +101,7 @@ fn hold(
         files: &[],
         execution: None,
         is_racing: false,
+        is_delayed_in_capture: false,
         listing: None,
     })
 }
@@ -155,7 +156,9 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
                         | DifferenceKind::Offset
                 );
                 let is_found = match verdict {
-                    ReplyCheckResult::Mismatched(_) | ReplyCheckResult::Unsupported(..) => true,
+                    ReplyCheckResult::Mismatched(_)
+                    | ReplyCheckResult::MismatchedBefore { .. }
+                    | ReplyCheckResult::Unsupported(..) => true,
                     ReplyCheckResult::Tolerated(_) => !must,
                     ReplyCheckResult::Matched => false,
                 };

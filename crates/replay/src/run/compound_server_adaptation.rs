@@ -10,9 +10,10 @@ use std::net::SocketAddr;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CbClient4, Close4Args, CompoundCall, Createhow4, ExchangeId4Args,
-    ExchangeIdFlags, Fattr4, Getattr4Args, Mode4, Netaddr4, ObjectFh4, Open4Args, OpenClaim4, Openflag4,
-    Readdir4Args, Setclientid4Args, ShareAccess, StateProtect4A, mask_and_values, words_for_bits,
+    Args, Attribute, Attributes, BitNames, Bitmap4, CbClient4, Close4Args, CompoundCall, Createhow4,
+    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Mode4, Netaddr4, ObjectFh4, Open4Args,
+    OpenClaim4, Openflag4, Readdir4Args, Setclientid4Args, ShareAccess, StateProtect4A, mask_and_values,
+    words_for_bits,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
@@ -20,6 +21,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_open_grants::StepOpenGrants;
 use super::engine::OperationWithOpenForDelegation;
+use crate::trace::TraceMessage;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
@@ -77,13 +79,7 @@ impl CompoundRewriteContext<'_> {
     }
 
     fn supports(&self, bit: u32) -> bool {
-        // A server must support these. If it does not, its Replies differ. RFC 8881 section 5.1.
-        if matches!(bit, Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR | Attributes::FILEHANDLE) {
-            return true;
-        }
-        let word =
-            |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
-        self.supported.is_none_or(word)
+        is_sent_attribute(self.supported, bit)
     }
 
     fn supported_mask(&self, mask: &Bitmap4<'_>) -> Option<OperationReplacement> {
@@ -165,6 +161,37 @@ impl CompoundRewriteContext<'_> {
             _ => None,
         }
     }
+}
+
+/// Returns `true` if a Call to a server with these attributes (mask words; `None` if unknown) still names an attribute.
+fn is_sent_attribute(supported: Option<&[u32]>, bit: u32) -> bool {
+    // A server must support these. If it does not, its Replies differ. RFC 8881 section 5.1.
+    if matches!(bit, Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR | Attributes::FILEHANDLE) {
+        return true;
+    }
+    let word =
+        |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
+    supported.is_none_or(word)
+}
+
+/// Returns `false` if an operation of a recorded COMPOUND, by index, is a GETATTR or READDIR that did not request an
+/// attribute when it was sent to a server with these attributes.
+pub(super) fn may_return_attribute(
+    call: &TraceMessage<'_>,
+    supported: Option<&[u32]>,
+    index: usize,
+    attribute: &str,
+) -> bool {
+    let items = call.items();
+    let mut cursor = call.body_cursor().with_chunks(&items);
+    let Ok(call) = CompoundCall::decode(&mut cursor, &mut NullFieldObserver) else { return true };
+    let mask = match call.operations().map_while(Result::ok).nth(index) {
+        Some(Args::GETATTR(args)) => args.attr_request,
+        Some(Args::READDIR(args)) => args.attr_request,
+        _ => return true,
+    };
+    let mut sent = mask.iter().filter(|bit| is_sent_attribute(supported, *bit));
+    sent.any(|bit| Attributes::name(bit) == Some(attribute))
 }
 
 /// Applies a replacement to an operation.

@@ -8,7 +8,7 @@ pub mod file;
 pub mod inference;
 
 use nfsrdma_dissectors::field::field_name;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{Operation, SequenceStatusFlags};
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
 /// Rule that tolerates a difference.
@@ -63,7 +63,7 @@ rules! {
     /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
     /// sr_status_flags.
-    STATUS_FLAGS = "status-flags", "status flags report events of the session and server";
+    STATUS_FLAGS = "status-flags", "status flags report callback paths, moved leases and, after a restart, lost state";
     /// Mode of COPY.
     COPY_MODE = "copy-mode", "a server may copy synchronously or asynchronously";
     /// Data that is more stable than requested.
@@ -247,6 +247,33 @@ fn has_name(operation: &str) -> bool {
     of_v4 || of_v3
 }
 
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and 15.1.9.2.
+pub(super) fn is_delay(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_DELAY"
+            | "NFS4ERR_GRACE"
+            | "NFS3ERR_JUKEBOX"
+            | "LCK_DENIED_GRACE_PERIOD"
+            | "NLM4_DENIED_GRACE_PERIOD"
+    )
+}
+
+/// Status flags that report events of the callback path, and leases that moved to another server. RFC 8881 section
+/// 18.46.3.
+const EVENT_STATUS_FLAGS: u32 = SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN.0
+    | SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN_SESSION.0
+    | SequenceStatusFlags::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING.0
+    | SequenceStatusFlags::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRED.0
+    | SequenceStatusFlags::SEQ4_STATUS_BACKCHANNEL_FAULT.0
+    | SequenceStatusFlags::SEQ4_STATUS_LEASE_MOVED.0;
+
+/// Returns `true` if a server may report these status flags where the recorded one reported others. `lost_state` is
+/// `true` if the run's server has restarted or ended a lease. RFC 8881 section 18.46.3.
+pub(super) fn may_report_status_flags([recorded, live]: [u64; 2], lost_state: bool) -> bool {
+    lost_state || live & !recorded & !u64::from(EVENT_STATUS_FLAGS) == 0
+}
+
 /// Returns `true` if a status means that there is no space, which another file system may have.
 pub(super) fn is_no_space(status: &str) -> bool {
     matches!(
@@ -321,6 +348,24 @@ mod tests {
             ("GETACL", "resok.mask", "nfsacl.mask"),
         ] {
             assert_eq!(rule_of_field(operation, path, field), None, "{operation} {path}");
+        }
+    }
+
+    #[test]
+    fn rfc8881_section_18_46_3_revoked_state_is_reported_only_after_a_loss() {
+        // CB_PATH_DOWN, CB_GSS_CONTEXTS_EXPIRING, CB_GSS_CONTEXTS_EXPIRED, LEASE_MOVED, CB_PATH_DOWN_SESSION and
+        // BACKCHANNEL_FAULT.
+        for event in [0x1, 0x2, 0x4, 0x80, 0x200, 0x400] {
+            assert!(may_report_status_flags([0, event], false), "{event:#x}");
+        }
+        // EXPIRED_ALL_STATE_REVOKED, EXPIRED_SOME_STATE_REVOKED, ADMIN_STATE_REVOKED, RECALLABLE_STATE_REVOKED,
+        // RESTART_RECLAIM_NEEDED, DEVID_CHANGED, DEVID_DELETED and a bit that is not defined.
+        for lost in [0x8, 0x10, 0x20, 0x40, 0x100, 0x800, 0x1000, 0x8000_0000] {
+            assert!(!may_report_status_flags([0, lost | 1], false), "{lost:#x}");
+            assert!(
+                may_report_status_flags([lost, lost | 1], false) && may_report_status_flags([lost, 0], false)
+            );
+            assert!(may_report_status_flags([0, lost], true));
         }
     }
 

@@ -22,6 +22,12 @@ pub(crate) enum ValueChange {
     Stale,
     /// Random value each time.
     Random,
+    /// SEQ4_STATUS_EXPIRED_SOME_STATE_REVOKED is set.
+    Revoked,
+    /// `mounted_on_fileid` or `xattr_support`, which was not requested, is added to attributes.
+    Unrequested,
+    /// The last attribute, `time_modify` or `mounted_on_fileid`, is left out.
+    LeftOut,
 }
 
 /// Kind of fault: a changed value of a version, in these operations.
@@ -204,6 +210,13 @@ const V4: &[(&str, &str, ValueChange, bool)] = &[
     once("READDIR", "entry.fileid", ValueChange::More),
     once("READDIR", "entry.mode", ValueChange::Flip),
     once("READDIR", "entry.change", ValueChange::Zero),
+    // Attributes that nobody asked for, and those that are not returned.
+    once("GETATTR", "attributes", ValueChange::Unrequested),
+    always("GETATTR", "attributes", ValueChange::Unrequested),
+    once("READDIR", "entry.attributes", ValueChange::Unrequested),
+    once("GETATTR", "attributes", ValueChange::LeftOut),
+    always("GETATTR", "attributes", ValueChange::LeftOut),
+    once("READDIR", "entry.attributes", ValueChange::LeftOut),
 ];
 
 /// Further faults of NFSv4.1 and 4.2.
@@ -211,6 +224,8 @@ const SESSIONS: &[(&str, &str, ValueChange, bool)] = &[
     once("SEQUENCE", "status", ValueChange::More),
     once("SEQUENCE", "sessionid", ValueChange::Flip),
     once("SEQUENCE", "sequenceid", ValueChange::More),
+    once("SEQUENCE", "status_flags", ValueChange::Revoked),
+    always("SEQUENCE", "status_flags", ValueChange::Revoked),
 ];
 
 /// Returns all kinds of faults.
@@ -271,7 +286,7 @@ impl FaultInjector {
     }
 
     /// Decodes a Reply, and changes it if it is time.
-    pub(crate) fn process_reply(&mut self, asked: &ProxiedCall, record: &mut [u8]) {
+    pub(crate) fn process_reply(&mut self, asked: &ProxiedCall, record: &mut Vec<u8>) {
         let Some(kind) = self.kind else { return };
         let mut is_file = false;
         // Operations that make another object the current one, whose earlier values are unknown here.
@@ -303,9 +318,41 @@ impl FaultInjector {
                 continue;
             }
             if kind.field == field.name && (kind.operation == "*" || kind.operation == field.operation) {
-                self.change_value(kind, asked, field, record);
+                match kind.value_change {
+                    ValueChange::Unrequested | ValueChange::LeftOut => {
+                        // Later fields have other positions.
+                        if self.change_attributes(kind, asked, field, record) {
+                            return;
+                        }
+                    }
+                    _ => self.change_value(kind, asked, field, record),
+                }
             }
         }
+    }
+
+    /// Changes the set of attributes. Returns `true` if it did.
+    fn change_attributes(
+        &mut self,
+        kind: Kind,
+        asked: &ProxiedCall,
+        field: &Field,
+        record: &mut Vec<u8>,
+    ) -> bool {
+        let truth = &record[field.bytes.clone()];
+        let changed = match kind.value_change {
+            ValueChange::Unrequested => with_unrequested(truth),
+            _ => without_last(truth),
+        };
+        let Some(value) = changed else { return false };
+        self.occasions += 1;
+        if self.occasions <= self.skip || !kind.is_always && self.injected > 0 {
+            return false;
+        }
+        self.injected += 1;
+        self.last = format!("{} of {:x}: {truth:x?} became {value:x?}", field.operation, asked.xid);
+        record.splice(field.bytes.clone(), value);
+        true
     }
 
     fn change_value(&mut self, kind: Kind, asked: &ProxiedCall, field: &Field, record: &mut [u8]) {
@@ -324,6 +371,8 @@ impl FaultInjector {
             ValueChange::Stale => {
                 value = before.filter(|before| before.len() == truth.len()).unwrap_or(value)
             }
+            ValueChange::Revoked => value.iter_mut().next_back().into_iter().for_each(|byte| *byte |= 0x10),
+            ValueChange::Unrequested | ValueChange::LeftOut => return,
             ValueChange::Random => {
                 for byte in &mut value {
                     self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -345,6 +394,59 @@ impl FaultInjector {
             record[field.bytes.clone()].copy_from_slice(&value);
         }
     }
+}
+
+/// Splits fattr4 into the words of its mask, and its values. RFC 8881 section 3.3.7.
+fn mask_and_values(attributes: &[u8]) -> Option<(Vec<u32>, Vec<u8>)> {
+    let mut words = attributes.chunks_exact(4).map(|word| u32::from_be_bytes(word.try_into().unwrap()));
+    let count = words.next()? as usize;
+    let mask: Vec<u32> = words.by_ref().take(count).collect();
+    let length = words.next()? as usize;
+    let start = 4 * (count + 2);
+    (mask.len() == count).then_some((mask, attributes.get(start..start + length)?.to_vec()))
+}
+
+fn fattr4(mask: &[u32], values: &[u8]) -> Vec<u8> {
+    let mut words = vec![mask.len() as u32];
+    words.extend(mask);
+    words.push(values.len() as u32);
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+    bytes.extend(values);
+    bytes
+}
+
+/// Adds mounted_on_fileid (55) as the last attribute, or xattr_support (82). The server would have returned the first
+/// if it had been requested; the captures request the second in GETATTR alone, of the root.
+fn with_unrequested(attributes: &[u8]) -> Option<Vec<u8>> {
+    let (mut mask, mut values) = mask_and_values(attributes)?;
+    mask.resize(mask.len().max(3), 0);
+    if mask[2] == 0 && mask[1] < 1 << (55 - 32) {
+        mask[1] |= 1 << (55 - 32);
+        values.extend(77_u64.to_be_bytes());
+    } else if mask[2] < 1 << (82 - 64) {
+        mask[2] |= 1 << (82 - 64);
+        values.extend(1_u32.to_be_bytes());
+    } else {
+        return None;
+    }
+    Some(fattr4(&mask, &values))
+}
+
+/// Removes the last attribute if it is `time_modify` or `mounted_on_fileid`.
+fn without_last(attributes: &[u8]) -> Option<Vec<u8>> {
+    let (mut mask, mut values) = mask_and_values(attributes)?;
+    let last = mask.get(1).filter(|word| **word != 0)?.ilog2();
+    let length = match last + 32 {
+        53 => 12,
+        55 => 8,
+        _ => return None,
+    };
+    if mask[2..].iter().any(|word| *word != 0) {
+        return None;
+    }
+    mask[1] &= !(1 << last);
+    values.truncate(values.len().checked_sub(length)?);
+    Some(fattr4(&mask, &values))
 }
 
 /// Adds one to a number, or subtracts one unless `is_more`.

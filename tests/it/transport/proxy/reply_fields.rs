@@ -311,7 +311,8 @@ impl ReplyDecoder<'_> {
             53 => {
                 self.field("sessionid", 16)?;
                 self.field("sequenceid", 4)?;
-                self.words.skip(16)?;
+                self.words.skip(12)?;
+                self.field("status_flags", 4)?;
             }
             69 => {
                 self.field("eof", 4)?;
@@ -350,9 +351,12 @@ impl ReplyDecoder<'_> {
 
     /// Decodes fattr4: a mask, and the values in the order of their bits. RFC 8881 sections 3.3.2 and 5.
     fn fattr4(&mut self, is_entry: bool) -> Option<()> {
+        let start = self.words.at;
         let mask = self.words.bitmap()?;
         let values = self.words.opaque()?;
         let after = self.words.at;
+        let name = if is_entry { "entry.attributes" } else { "attributes" };
+        self.fields.push(Field { operation: self.operation, name, bytes: start..after });
         self.words.at = values.start;
         let bits = (0..mask.len() as u32 * 32).filter(|bit| mask[*bit as usize / 32] & 1 << (bit % 32) != 0);
         for bit in bits {

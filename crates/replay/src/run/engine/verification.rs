@@ -15,7 +15,7 @@ use super::super::final_tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
 use super::super::step_outcome::StepOutcome;
-use super::super::{recovery, tolerance_rules};
+use super::super::{compound_server_adaptation, recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
 use super::lock_stateid_change_detection::LockStateidChangeDetector;
 use super::reply::{recorded_items, unprotected_reply};
@@ -76,6 +76,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             signs_calls,
             checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
                 .with_rules(options.rules.clone())
+                .with_supported_attributes(seeded.supported.as_deref())
                 .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers))
                 .with_nameless(seeded.nameless_fileids.clone()),
             unchecked_replies: ReplyCheckQueue::default(),
@@ -225,12 +226,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         // The client's next Call shows what the captured server decided.
         let is_decided = outcome.is_success() || outcome.is_refused();
-        if recorded.is_delayed() && is_decided && !self.options.strict {
-            return Ok((
-                StepOutcome::Tolerated(tolerance_rules::DELAYED),
-                StepExecutionFidelity::Differently,
-            ));
-        }
+        let is_delayed_in_capture = recorded.is_delayed() && is_decided;
         let key = contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
@@ -266,6 +262,10 @@ impl<'r> LiveReplyVerificationState<'r> {
         let listing = listed_directory(step, parts);
         let tree = self.expected_tree.as_ref();
         let path_of = |file: u32| tree.and_then(|tree| tree.path(file));
+        let supported = self.seeded.supported.as_deref().filter(|_| !self.options.strict);
+        let may_return = |index: usize, attribute: &str| {
+            compound_server_adaptation::may_return_attribute(&step.call, supported, index, attribute)
+        };
         let verdict = self.checker.check(&ReplyPair {
             step: held.id.step,
             frames: held.id.frames,
@@ -297,11 +297,20 @@ impl<'r> LiveReplyVerificationState<'r> {
                 set_size_bytes: parts.set_size_bytes,
                 set_modify_seconds: parts.set_modify_seconds,
                 sets_only_delegated_times: parts.sets_only_delegated_times,
+                may_return: &may_return,
                 path_of: &path_of,
             }),
             is_racing: held.captured.overlaps_change,
+            is_delayed_in_capture,
             listing,
         });
+        // Differences of operations before one whose status may differ.
+        let (verdict, earlier) = match verdict {
+            ReplyCheckResult::MismatchedBefore { differences, status, otherwise } => {
+                (*otherwise, Some((differences, status)))
+            }
+            verdict => (verdict, None),
+        };
         let directories = &self.seeded.directories;
         let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
         let mut touched = FileDivergence::default();
@@ -336,7 +345,13 @@ impl<'r> LiveReplyVerificationState<'r> {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
             touched.merge(&outside);
         }
-        let mut went = StepExecutionFidelity::AsRecorded;
+        let earlier = earlier.filter(|(differences, _)| {
+            !(self.checker.is_enabled(tolerance_rules::AFTER) && touched.explains(differences))
+        });
+        let mut went = match verdict {
+            ReplyCheckResult::Tolerated(tolerance_rules::DELAYED) => StepExecutionFidelity::Differently,
+            _ => StepExecutionFidelity::AsRecorded,
+        };
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
                 if (self.checker.is_enabled(tolerance_rules::AFTER)
@@ -362,6 +377,10 @@ impl<'r> LiveReplyVerificationState<'r> {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
+        }
+        if let Some((mut differences, status)) = earlier {
+            differences.push(status);
+            return Ok((StepOutcome::Mismatched(differences), StepExecutionFidelity::Differently));
         }
         let state = match verdict {
             ReplyCheckResult::Mismatched(differences)
@@ -395,9 +414,9 @@ impl<'r> LiveReplyVerificationState<'r> {
             }
             ReplyCheckResult::Mismatched(_) if is_after => StepOutcome::Tolerated(tolerance_rules::AFTER),
             // The files differ from the capture, which the final check must know.
-            ReplyCheckResult::Tolerated(rule @ (tolerance_rules::ROOM | tolerance_rules::CREDENTIALS)) => {
-                StepOutcome::Tolerated(rule)
-            }
+            ReplyCheckResult::Tolerated(
+                rule @ (tolerance_rules::ROOM | tolerance_rules::CREDENTIALS | tolerance_rules::DELAYED),
+            ) => StepOutcome::Tolerated(rule),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
                 StepOutcome::Substituted(held.reason.map_or("", PlanReason::code))
             }
@@ -415,7 +434,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Unsupported(operation, status) => {
                 StepOutcome::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
             }
-            ReplyCheckResult::Mismatched(differences) => StepOutcome::Mismatched(differences),
+            ReplyCheckResult::Mismatched(differences)
+            | ReplyCheckResult::MismatchedBefore { differences, .. } => StepOutcome::Mismatched(differences),
         };
         Ok((state, went))
     }

@@ -2,13 +2,17 @@
 
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
+use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
+use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::AttributeRelationViolation;
 use super::tolerance::{attribute, is_attribute};
+use crate::run::tolerance_rules::rule_of_field;
 use crate::trace::NONE;
 
 /// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
@@ -76,13 +80,13 @@ const REQUIRED_ATTRIBUTES: &[&str] = &[
     "filehandle",
 ];
 
-/// Returns the violations by a live Reply that has attributes, but lacks a REQUIRED one that the recorded Reply has.
-/// Values of most are not compared. `places` are the fields of both Replies.
-pub(super) fn missing_required_attributes(
+/// Returns the violations by a live Reply that has attributes, but lacks one that the recorded Reply has and that the
+/// server must support, or does support. RFC 8881 section 18.7.3.
+pub(super) fn missing_attributes(
     [recorded, live]: [&[LocatedField<'_>]; 2],
+    is_supported: impl Fn(&str) -> bool,
 ) -> Vec<AttributeRelationViolation> {
-    let is_same_layout = || recorded.iter().zip(live).all(|(a, b)| Rc::ptr_eq(&a.path, &b.path));
-    if recorded.len() == live.len() && is_same_layout() {
+    if has_same_layout(recorded, live) {
         return Vec::new();
     }
     let mut known = FxHashSet::default();
@@ -91,14 +95,40 @@ pub(super) fn missing_required_attributes(
         sections.insert(place.section.0);
         known.insert((place.section.0, &*place.path.text));
     }
-    let mut missing = Vec::new();
-    for place in recorded.iter().filter(|place| is_attribute(&place.path.text)) {
+    let listed = listed_attributes(live);
+    let (mut missing, mut entry) = (Vec::new(), None);
+    let mut told = FxHashSet::default();
+    for place in recorded {
         let text = &*place.path.text;
-        let is_required = REQUIRED_ATTRIBUTES.contains(&attribute(text));
+        if let Some(name) = entry_name(place) {
+            entry = listed.get(name);
+        }
+        if !is_attribute(text) {
+            continue;
+        }
+        let name = attribute(text);
+        // Attributes whose values are compared differ without this.
+        let is_compared = matches!(
+            place.path.class,
+            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
+        );
+        let relation = match () {
+            () if REQUIRED_ATTRIBUTES.contains(&name) => "required",
+            () if is_supported(name) && !is_compared && !has_rule(&place.section.1, &place.path) => {
+                "supported"
+            }
+            () => continue,
+        };
+        // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
+        let is_missing = match text.contains("entries.") {
+            true => entry.is_some_and(|entry| !entry.has_error && !entry.paths.contains(text)),
+            false => !known.contains(&(place.section.0, text)),
+        };
         // Each attribute once per operation.
-        if is_required && sections.contains(&place.section.0) && known.insert((place.section.0, text)) {
+        if sections.contains(&place.section.0) && is_missing && told.insert((place.section.0, text)) {
             missing.push(AttributeRelationViolation {
-                path: format!("{}.{text} (required)", place.section.1),
+                section: place.section.0,
+                path: format!("{}.{text} ({relation})", place.section.1),
                 field: place.path.field,
                 object: NONE,
                 values: ["returned".to_owned(), "not returned".to_owned()],
@@ -107,6 +137,89 @@ pub(super) fn missing_required_attributes(
         }
     }
     missing
+}
+
+/// Attributes of a directory entry.
+#[derive(Debug, Default)]
+struct ListedAttributes<'p> {
+    paths: FxHashSet<&'p str>,
+    /// `true` if its `rdattr_error` is not NFS4_OK.
+    has_error: bool,
+}
+
+/// Returns the name of a directory entry, if this is its field.
+fn entry_name<'a>(place: &LocatedField<'a>) -> Option<&'a [u8]> {
+    match place.value {
+        FieldValue::Text(name) | FieldValue::Bytes(name) if place.path.text.ends_with("entries.name") => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the attributes of each directory entry, which follow its name.
+fn listed_attributes<'p, 'a>(places: &'p [LocatedField<'a>]) -> FxHashMap<&'a [u8], ListedAttributes<'p>> {
+    let mut listed: FxHashMap<&'a [u8], ListedAttributes<'p>> = FxHashMap::default();
+    let mut current: &[u8] = &[];
+    for place in places {
+        if let Some(name) = entry_name(place) {
+            current = name;
+            listed.entry(name).or_default();
+        } else if let Some(entry) = listed.get_mut(current) {
+            entry.paths.insert(&place.path.text);
+            let is_error = attribute(&place.path.text) == "rdattr_error";
+            entry.has_error |=
+                is_error && !matches!(place.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
+        }
+    }
+    listed
+}
+
+/// Returns `true` if a rule lets an attribute differ.
+fn has_rule(operation: &str, path: &FieldPath) -> bool {
+    rule_of_field(operation, &path.text, path.field).is_some()
+}
+
+/// Returns the violations by a live Reply that has attributes which neither the recorded Reply has nor the Call
+/// requested. `may_return` returns `false` if an operation, by index, did not request an attribute. RFC 8881 sections
+/// 18.7.3 and 18.23.3.
+pub(super) fn unrequested_attributes(
+    [recorded, live]: [&[LocatedField<'_>]; 2],
+    may_return: &dyn Fn(usize, &str) -> bool,
+) -> Vec<AttributeRelationViolation> {
+    if has_same_layout(recorded, live) {
+        return Vec::new();
+    }
+    let attributes = |places: &'_ [LocatedField<'_>]| {
+        let of = places.iter().filter(|place| is_attribute(&place.path.text));
+        of.map(|place| (place.section.0, attribute(&place.path.text).to_owned())).collect::<FxHashSet<_>>()
+    };
+    let mut known = attributes(recorded);
+    let mut violations = Vec::new();
+    for place in live.iter().filter(|place| is_attribute(&place.path.text)) {
+        let (section, operation) = &place.section;
+        let name = attribute(&place.path.text);
+        // Each attribute once per operation; the first section is the header.
+        let is_new = known.insert((*section, name.to_owned()));
+        let Some(index) = section.checked_sub(1).filter(|_| is_new) else { continue };
+        if !may_return(index, name) {
+            violations.push(AttributeRelationViolation {
+                section: *section,
+                path: format!("{operation}.{} (not requested)", place.path.text),
+                field: place.path.field,
+                object: NONE,
+                values: ["not returned".to_owned(), "returned".to_owned()],
+                rule: None,
+            });
+        }
+    }
+    violations
+}
+
+/// Returns `true` if two Replies have the same fields.
+fn has_same_layout(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> bool {
+    let is_one = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| Rc::ptr_eq(&a.path, &b.path);
+    recorded.len() == live.len() && recorded.iter().zip(live).all(is_one)
 }
 
 /// NFSv3 procedures whose errors do not include NFS3ERR_NOTSUPP, except those that are named like a required operation

@@ -14,6 +14,8 @@ mod attribute_relations;
 mod directory_listing;
 mod mandatory_server_operations;
 mod reply_check_result_cache;
+#[cfg(test)]
+mod tests;
 mod tolerance;
 mod write_chunks;
 
@@ -22,7 +24,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
@@ -31,7 +33,7 @@ pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
 pub(in crate::run) use attribute_relations::{FinalAttributeDifference, FinalObjectAttributes};
 use directory_listing::ReplayListingChecks;
-use mandatory_server_operations::{lacks_required, missing_required_attributes};
+use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CachedReplyCheckTemplate, ReplyPatternCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
@@ -53,6 +55,9 @@ use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, Loca
 
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;
+
+/// Bits of an NFSv3 mode that are defined. RFC 1813 section 2.6.
+const MODE_BITS: u64 = 0o7777;
 
 /// A recorded and a live Reply to be compared.
 pub struct ReplyPair<'a> {
@@ -82,6 +87,8 @@ pub struct ReplyPair<'a> {
     pub execution: Option<ReplyCheckStepContext<'a>>,
     /// `true` if it overlapped in the capture with a step that changes files.
     pub is_racing: bool,
+    /// `true` if the captured server asked for a retry, and the live server did not.
+    pub is_delayed_in_capture: bool,
     /// Variable of the listed directory, and `true` if the listing begins with this Call.
     pub listing: Option<(u32, bool)>,
 }
@@ -118,6 +125,23 @@ pub enum ReplyCheckResult {
     Unsupported(String, String),
     /// Differences that no rule tolerates.
     Mismatched(Vec<Difference>),
+    /// Differences of operations before one whose status may differ: they are not due to it.
+    MismatchedBefore {
+        /// The differences.
+        differences: Vec<Difference>,
+        /// The difference of the status.
+        status: Difference,
+        /// The result without them: unsupported, or tolerated.
+        otherwise: Box<ReplyCheckResult>,
+    },
+}
+
+/// A status that may differ, which explains the differences of its operation and of those after it.
+#[derive(Debug)]
+struct ExcusedStatusDifference {
+    /// Section of the operation in the message; 0 for the header.
+    section: usize,
+    difference: Difference,
 }
 
 /// Compares live Replies with recorded ones.
@@ -136,7 +160,7 @@ pub struct ReplyChecker {
     file_rules: Vec<ToleranceFileRule>,
     rule_cache: ReplyToleranceRuleCache,
     patterns: ReplyPatternCache,
-    /// Attributes that the live server has returned.
+    /// Attributes that the live server supports, or has returned.
     offered_attributes: FxHashSet<Box<str>>,
     /// Operations that the live server has executed.
     executed_operations: FxHashSet<Rc<str>>,
@@ -148,6 +172,8 @@ pub struct ReplyChecker {
     relations: AttributeRelations,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
+    /// `true` if the server has restarted in this run, or has ended a lease.
+    has_lost_state: bool,
     /// User and group of objects created by root in NFSv3, if the export squashes root.
     squashed_ids: Option<[u32; 2]>,
     /// Live file IDs of seeded objects with one more link than in the capture.
@@ -180,6 +206,7 @@ impl ReplyChecker {
             listings: ReplayListingChecks::default(),
             relations: AttributeRelations::default(),
             may_have_restarted: false,
+            has_lost_state: false,
             squashed_ids: None,
             nameless_fileids: FxHashSet::default(),
             depends_on_objects: false,
@@ -190,6 +217,14 @@ impl ReplyChecker {
     #[must_use]
     pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
         Self { file_rules: file, ..self }
+    }
+
+    /// Sets the attributes that the live server supports, as mask words: it must return those that are requested.
+    #[must_use]
+    pub fn with_supported_attributes(self, supported: Option<&[u32]>) -> Self {
+        let words = Bitmap4::<Attributes>::from(supported.unwrap_or_default());
+        let names = words.iter().filter_map(Attributes::name).map(Box::from);
+        Self { offered_attributes: names.collect(), ..self }
     }
 
     /// Sets the user and group to which the export squashes root in NFSv3.
@@ -208,8 +243,9 @@ impl ReplyChecker {
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
         self.may_have_restarted = true;
+        self.has_lost_state = true;
         self.patterns.clear();
-        self.relations.clear();
+        self.relations.record_restart();
     }
 
     /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does
@@ -243,12 +279,12 @@ impl ReplyChecker {
             && !replies.creates_exclusively;
         let is_learnt = is_plain && self.patterns.wants_pattern(length);
         if !is_learnt && replies.execution.is_none() {
-            return self.compare(replies, [None, None]);
+            return self.compare(replies, [None, None]).0;
         }
         self.depends_on_objects = false;
         let before = self.compared;
         let mut places = [Vec::new(), Vec::new()];
-        let verdict = self.compare(replies, places.each_mut().map(Some));
+        let (verdict, excused) = self.compare(replies, places.each_mut().map(Some));
         let compared = self.compared.since(before);
         let places = places.each_ref().map(Vec::as_slice);
         let related = reply_attribute_values::paired_attributes(places[0], places[1]);
@@ -256,8 +292,11 @@ impl ReplyChecker {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
         broken.append(&mut self.relations.check_entries(replies, places, sides));
-        let mut lacking = missing_required_attributes(places);
-        if is_learnt && lacking.is_empty() && !self.depends_on_objects {
+        let mut lacking = missing_attributes(places, |name| self.offered_attributes.contains(name));
+        if let Some(execution) = &replies.execution {
+            lacking.append(&mut unrequested_attributes(places, execution.may_return));
+        }
+        if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
             let compared = (&verdict, compared);
             let pattern = CachedReplyCheckTemplate::of(
                 replies,
@@ -269,7 +308,7 @@ impl ReplyChecker {
             self.patterns.insert(length, pattern);
         }
         broken.append(&mut lacking);
-        self.add_violations(replies, verdict, broken)
+        self.add_violations(replies, verdict, excused, broken)
     }
 
     /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step
@@ -323,14 +362,18 @@ impl ReplyChecker {
         FinalAttributeDifferences { differences, tolerated: tolerated.len() as u64 }
     }
 
-    /// Adds violated relations to a result.
+    /// Adds violated relations to a result. A status that may differ explains those of its operation and of later ones.
     fn add_violations(
         &mut self,
         replies: &ReplyPair<'_>,
         verdict: ReplyCheckResult,
-        broken: Vec<AttributeRelationViolation>,
+        excused: Option<ExcusedStatusDifference>,
+        mut broken: Vec<AttributeRelationViolation>,
     ) -> ReplyCheckResult {
-        if broken.is_empty() || matches!(verdict, ReplyCheckResult::Unsupported(..)) {
+        if let Some(excused) = &excused {
+            broken.retain(|violation| violation.section < excused.section);
+        }
+        if broken.is_empty() {
             return verdict;
         }
         let (tolerated, broken): (Vec<_>, Vec<_>) = broken
@@ -357,8 +400,25 @@ impl ReplyChecker {
                 known.append(&mut differences);
                 ReplyCheckResult::Mismatched(known)
             }
-            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule]),
-            _ => self.result(differences, &[]),
+            ReplyCheckResult::MismatchedBefore { differences: mut known, status, otherwise } => {
+                known.append(&mut differences);
+                ReplyCheckResult::MismatchedBefore { differences: known, status, otherwise }
+            }
+            verdict if excused.is_some() => {
+                self.remove_tolerated(&mut differences);
+                match excused.filter(|_| !differences.is_empty()) {
+                    Some(ExcusedStatusDifference { difference: status, .. }) => {
+                        ReplyCheckResult::MismatchedBefore {
+                            differences,
+                            status,
+                            otherwise: Box::new(verdict),
+                        }
+                    }
+                    None => verdict,
+                }
+            }
+            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule], None, false).0,
+            _ => self.result(differences, &[], None, false).0,
         }
     }
 
@@ -397,7 +457,7 @@ impl ReplyChecker {
             sides,
         );
         let verdict = pattern.verdict.clone();
-        Some(self.add_violations(replies, verdict, broken))
+        Some(self.add_violations(replies, verdict, None, broken))
     }
 
     /// Decodes both Replies and compares them field by field. Stores the positions of their fields if requested.
@@ -405,7 +465,7 @@ impl ReplyChecker {
         &mut self,
         replies: &ReplyPair<'a>,
         [of_recorded, of_live]: [Option<&mut Vec<LocatedField<'a>>>; 2],
-    ) -> ReplyCheckResult {
+    ) -> (ReplyCheckResult, Option<ExcusedStatusDifference>) {
         let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
         let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
         fill_hashes(&mut recorded, replies.known);
@@ -424,15 +484,14 @@ impl ReplyChecker {
                 break;
             };
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
-            remove_incomparable(a, self.may_have_restarted);
-            remove_incomparable(b, self.may_have_restarted);
+            for section in [&mut *a, &mut *b] {
+                remove_incomparable(section, self.may_have_restarted);
+                clear_undefined_mode_bits(section);
+            }
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
-            let status = |section: &ComparedMessageSection| {
-                section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
-            };
-            if !self.is_strict && status(a) == status(b) {
+            if !self.is_strict && section_status(a) == section_status(b) {
                 if replies.creates_exclusively && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE) {
                     tolerance::tolerate_mode(a, b, &mut tolerated);
                 }
@@ -451,6 +510,10 @@ impl ReplyChecker {
             ..ComparisonRecord::default()
         };
         let half = |value| DifferenceSideValue { location: Some(place), frame: place.reply, value };
+        let other_status = first_differing_status(&recorded, &live);
+        let failing =
+            other_status.and_then(|at| recorded.sections.get(at)).map(|section| Rc::clone(&section.name));
+        let before = other_status.map(|at| [&recorded, &live].map(|message| operations_before(message, at)));
         let (recorded, live) = (record(recorded), record(live));
         let mut differences = RecordComparer {
             options: &self.selection,
@@ -471,34 +534,71 @@ impl ReplyChecker {
             Difference { kind, operation, path, field, count: 1, a, b }
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
-        differences.extend(returned.map(|lengths| {
-            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
-            let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
-            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
-        }));
-        self.result(differences, &tolerated)
+        let wrong_chunks: Vec<_> = returned
+            .into_iter()
+            .map(|lengths| {
+                let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+                let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
+                Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
+            })
+            .collect();
+        differences.extend(wrong_chunks.iter().cloned());
+        let (verdict, status) =
+            self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
+        let Some(difference) = status else { return (verdict, None) };
+        let excused = ExcusedStatusDifference { section: other_status.unwrap_or(0), difference };
+        let mut earlier = wrong_chunks;
+        if let Some([recorded, live]) = before {
+            let mut found = RecordComparer {
+                options: &self.selection,
+                identities: &mut CrossCaptureIdentityMap::default(),
+                compared: &mut ComparedFieldAndByteCounts::default(),
+            }
+            .compare(&record(recorded), &record(live));
+            found.retain(|difference| self.selection.includes(difference));
+            earlier.append(&mut found);
+        }
+        self.remove_tolerated(&mut earlier);
+        if earlier.is_empty() {
+            return (verdict, Some(excused));
+        }
+        let status = excused.difference.clone();
+        let verdict =
+            ReplyCheckResult::MismatchedBefore { differences: earlier, status, otherwise: Box::new(verdict) };
+        (verdict, Some(excused))
     }
 
+    /// Returns the result of these differences, and the difference of a status that explains the others if it does.
+    /// `failing` is the first operation whose status differs.
     fn result(
         &mut self,
         mut differences: Vec<Difference>,
         tolerated: &[BuiltInToleranceRule],
-    ) -> ReplyCheckResult {
+        failing: Option<&str>,
+        is_delayed_in_capture: bool,
+    ) -> (ReplyCheckResult, Option<Difference>) {
         if let Some(rule) = self.remove_tolerated(&mut differences)
             && differences.is_empty()
         {
-            return ReplyCheckResult::Tolerated(rule);
+            return (ReplyCheckResult::Tolerated(rule), None);
         }
         if differences.is_empty() {
-            return tolerated
+            let verdict = tolerated
                 .first()
                 .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
+            return (verdict, None);
         }
         let of = |difference: &Difference| {
             let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
             (value(&difference.a), value(&difference.b))
         };
-        let status = differences.iter().find(|difference| difference.kind == DifferenceKind::Status);
+        let statuses = || differences.iter().filter(|difference| difference.kind == DifferenceKind::Status);
+        let is_of_failing = |difference: &&Difference| {
+            let of = difference.path.split_once('.').map_or("", |(operation, _)| operation);
+            failing == Some(of)
+        };
+        // The status of the COMPOUND itself is that of its last operation.
+        let status = statuses().find(is_of_failing).or_else(|| statuses().next());
         if let (Some(status), false) = (status, self.is_strict) {
             let (a, b) = of(status);
             // An unsupported operation has a result with its own name.
@@ -518,19 +618,22 @@ impl ReplyChecker {
                 if self.unsupported.len() < MAX_UNSUPPORTED || self.unsupported.contains_key(operation) {
                     self.unsupported.entry(operation.to_owned()).or_insert_with(|| status.clone());
                 }
-                return ReplyCheckResult::Unsupported(operation.to_owned(), b);
+                return (ReplyCheckResult::Unsupported(operation.to_owned(), b), Some(status.clone()));
             }
             if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && is_success(&b) {
-                return ReplyCheckResult::Tolerated(tolerance_rules::ROOM);
+                return (ReplyCheckResult::Tolerated(tolerance_rules::ROOM), Some(status.clone()));
+            }
+            if is_delayed_in_capture && tolerance_rules::is_delay(&a) {
+                return (ReplyCheckResult::Tolerated(tolerance_rules::DELAYED), Some(status.clone()));
             }
             if self.is_enabled(tolerance_rules::SAME_REFUSAL)
                 && tolerance_rules::is_same_refusal(operation, &a, &b)
                 && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
             {
-                return ReplyCheckResult::Tolerated(tolerance_rules::SAME_REFUSAL);
+                return (ReplyCheckResult::Tolerated(tolerance_rules::SAME_REFUSAL), None);
             }
         }
-        ReplyCheckResult::Mismatched(differences)
+        (ReplyCheckResult::Mismatched(differences), None)
     }
 
     /// Returns `true` if the differences only concern access rights.
@@ -628,10 +731,26 @@ fn is_ok(datum: &ComparableValue) -> bool {
 
 /// Returns the status of each operation.
 fn statuses(message: &ComparableMessage) -> Vec<&ComparableValue> {
-    let sections = message.sections.iter();
-    sections
-        .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
-        .collect()
+    message.sections.iter().filter_map(section_status).collect()
+}
+
+fn section_status(section: &ComparedMessageSection) -> Option<&ComparableValue> {
+    section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum)
+}
+
+/// Returns the index of the first section after the header whose status differs.
+fn first_differing_status(recorded: &ComparableMessage, live: &ComparableMessage) -> Option<usize> {
+    let mut pairs = recorded.sections.iter().zip(&live.sections).enumerate().skip(1);
+    pairs.find(|(_, (a, b))| section_status(a) != section_status(b)).map(|(at, _)| at)
+}
+
+/// Returns the operations before a section. The status in the header of a COMPOUND is that of the last one.
+fn operations_before(message: &ComparableMessage, end: usize) -> ComparableMessage {
+    let mut sections: Vec<_> = message.sections.iter().take(end).cloned().collect();
+    if let Some(header) = sections.first_mut() {
+        header.entries.retain(|entry| !is_status(entry));
+    }
+    ComparableMessage { sections, ..ComparableMessage::default() }
 }
 
 /// Returns `true` if an operation may create a name in a directory.
@@ -674,6 +793,16 @@ fn is_unsupported(status: &str) -> bool {
 fn remove_incomparable(section: &mut ComparedMessageSection, may_have_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
+}
+
+/// Clears the bits of NFSv3 modes that have no meaning: some servers add the type of the file. RFC 1813 section 2.6.
+fn clear_undefined_mode_bits(section: &mut ComparedMessageSection) {
+    let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_name::NFS_MODE3);
+    for entry in modes {
+        if let ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) = &mut entry.datum {
+            *mask &= MODE_BITS;
+        }
+    }
 }
 
 fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {

@@ -344,8 +344,27 @@ mod tests {
             files: &[],
             execution: None,
             is_racing: false,
+            is_delayed_in_capture: false,
             listing: None,
         }
+    }
+
+    /// Returns a Reply of GETATTR with this mode.
+    fn reply_with_mode(mode: u32) -> Vec<u8> {
+        let mut reply = reply(1, 1, 100, 5);
+        reply[32..36].copy_from_slice(&mode.to_be_bytes());
+        reply
+    }
+
+    #[test]
+    fn rfc1813_section_2_6_a_mode_is_its_last_12_bits() {
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
+        let [plain, typed, other] = [0o644, 0o100_644, 0o100_600].map(reply_with_mode);
+        for _ in 0..2 {
+            assert_eq!(judge.check(&replies(&typed, &plain)), ReplyCheckResult::Matched);
+            assert_eq!(judge.check(&replies(&plain, &typed)), ReplyCheckResult::Matched);
+        }
+        assert!(matches!(judge.check(&replies(&typed, &other)), ReplyCheckResult::Mismatched(_)));
     }
 
     fn judge_of(recorded: &[u8], live: &[u8]) -> ReplyChecker {

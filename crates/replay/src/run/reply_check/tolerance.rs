@@ -41,6 +41,7 @@ impl ReplyChecker {
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let is_same_data = has_same_data(a, b);
+        let has_usual_flags = self.has_usual_status_flags(a, b);
         tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
         tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
@@ -65,7 +66,11 @@ impl ReplyChecker {
                     }
                     rule => rule,
                 };
-                let rule = rule.filter(|rule| *rule != tolerance_rules::SEGMENTS || is_same_data);
+                let rule = rule.filter(|rule| match *rule {
+                    tolerance_rules::SEGMENTS => is_same_data,
+                    tolerance_rules::STATUS_FLAGS => has_usual_flags,
+                    _ => true,
+                });
                 match rule.filter(|rule| self.is_enabled(*rule)) {
                     Some(rule) => {
                         taken.push((rule, entry.clone()));
@@ -89,7 +94,14 @@ impl ReplyChecker {
         self.remove_optional(a, b, needed);
     }
 
-    /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
+    /// Returns `true` if the status flags of two SEQUENCE results only differ as those of two servers may.
+    fn has_usual_status_flags(&self, a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool {
+        let flags = [a, b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
+        tolerance_rules::may_report_status_flags(flags, self.has_lost_state)
+    }
+
+    /// Removes attributes that only one side has, if the live server neither supports them nor has returned them, or they are
+    /// optional.
     fn remove_optional(
         &self,
         a: &mut ComparedMessageSection,
@@ -368,6 +380,14 @@ fn tolerate_nameless_links(
     is_needed
 }
 
+/// Returns the mask of the first field with this name.
+fn mask(section: &ComparedMessageSection, leaf: &str) -> Option<u64> {
+    section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
+        ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(mask),
+        _ => None,
+    })
+}
+
 /// Compares access rights in the bits that both servers support.
 fn tolerate_access(
     a: &mut ComparedMessageSection,
@@ -378,12 +398,6 @@ fn tolerate_access(
     if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
     }
-    let mask = |section: &ComparedMessageSection, leaf: &str| {
-        section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
-            ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(mask),
-            _ => None,
-        })
-    };
     let supported = mask(a, "supported").zip(mask(b, "supported"));
     let Some((common, differs)) = supported.map(|(a, b)| (a & b, a != b)) else { return };
     let rights = mask(a, "access").zip(mask(b, "access"));

@@ -78,6 +78,9 @@ impl AttributeRelations {
         let operation = done.operations.get(index).copied();
         let [first, second] =
             [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
+        if matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)) && first != NONE {
+            self.object_state(first, done.step_turn).has_uncommitted_data = true;
+        }
         match done.statuses.get(index) {
             None | Some(0) => {}
             Some(status) if is_refusal(*status) => return,
@@ -90,6 +93,9 @@ impl AttributeRelations {
                 }
                 return;
             }
+        }
+        if names.is_commit(operation) && first != NONE {
+            self.object_state(first, done.step_turn).has_uncommitted_data = false;
         }
         match act {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {

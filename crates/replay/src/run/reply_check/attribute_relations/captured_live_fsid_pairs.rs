@@ -13,8 +13,8 @@ pub(super) struct FileSystemPairs {
 }
 
 impl FileSystemPairs {
-    /// Drops the pairs. A server may have other fsids after a restart.
-    pub(super) fn clear(&mut self) {
+    /// Drops the pairs.
+    fn clear(&mut self) {
         self.is_incomplete |= !self.live_by_recorded.is_empty();
         self.live_by_recorded.clear();
     }
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_a_file_system_that_no_reply_named_since_is_not_unknown() {
+    fn a_file_system_whose_pair_was_dropped_is_not_unknown() {
         let mut pairs = FileSystemPairs::default();
         pairs.insert(1, 0);
         pairs.insert(2, 115 << 64);

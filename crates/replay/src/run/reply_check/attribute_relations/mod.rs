@@ -94,6 +94,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
     pub(in crate::run) sets_only_delegated_times: bool,
+    /// Returns `false` if an operation, by index, did not request the attribute of this name.
+    pub(in crate::run) may_return: &'a dyn Fn(usize, &str) -> bool,
     /// Returns the path of a variable's object, if it is known.
     pub(in crate::run) path_of: &'a dyn Fn(u32) -> Option<String>,
 }
@@ -123,6 +125,8 @@ struct LastAttributeValues {
     changed: Option<Instant>,
     /// Arrival time of the live value.
     received: Instant,
+    /// `true` if the server has restarted since.
+    is_before_restart: bool,
     /// Send time of the last change before it.
     previous_change: Option<Instant>,
     /// Counts of removed and renamed names at that time.
@@ -166,6 +170,8 @@ struct ReplyCheckFileState {
     changed: Option<Instant>,
     /// Turn of the step that last wrote its content, unless its times were set since.
     written: Option<u64>,
+    /// `true` if data was written that no COMMIT has made stable since.
+    has_uncommitted_data: bool,
     /// `true` if a step has set its attributes.
     is_set: bool,
     /// Seconds of its time of last modification, if a step has set it and none has written the object since.
@@ -200,13 +206,32 @@ pub(super) struct AttributeRelations {
 }
 
 impl AttributeRelations {
-    /// Forgets the values of objects, names and file systems, after a restart of the server.
-    pub(super) fn clear(&mut self) {
-        self.objects.clear();
-        self.names.clear();
-        self.file_systems.clear();
+    /// Notes a restart of the server. Only what was not committed may be lost: a file that was written since its last
+    /// COMMIT may have an earlier state. File numbers, file systems, owners and names stay, and change attributes and
+    /// ctimes of other objects do not decrease. RFC 1813 section 4.8, RFC 8881 section 18.3.3.
+    pub(super) fn record_restart(&mut self) {
+        for object in self.objects.values_mut() {
+            let is_lost = std::mem::take(&mut object.has_uncommitted_data);
+            for place in object.ordered.iter_mut().take(ComparedAttributeKind::Owner as usize) {
+                if is_lost {
+                    *place = None;
+                } else if let Some(known) = place {
+                    known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
+                    known.is_before_restart = true;
+                }
+            }
+            if is_lost {
+                object.set_modify_seconds = None;
+            }
+        }
         self.sizes.clear();
         self.clock.forget();
+    }
+
+    /// Sets the type of the server's change attributes.
+    #[cfg(test)]
+    pub(super) fn set_change_attr_type(&mut self, number: u32) {
+        self.clock.change_attr_type = Some(number);
     }
 
     /// Marks objects as uncertain after a step with these effects; also their sizes, if it may have changed these.
@@ -220,7 +245,16 @@ impl AttributeRelations {
             if may_change_sizes {
                 self.sizes.set_unlimited(object);
             }
-            self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
+            let object = if self.roots.contains(&object) { ROOT } else { object };
+            let known = self.objects.remove(&object);
+            let has_uncommitted_data = known.is_some_and(|known| known.has_uncommitted_data)
+                || acts
+                    .iter()
+                    .any(|act| matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)));
+            if has_uncommitted_data {
+                let unknown = ReplyCheckFileState { has_uncommitted_data, ..ReplyCheckFileState::default() };
+                self.objects.insert(object, unknown);
+            }
         }
         if acts.iter().any(|act| act.changes_names() || matches!(act, OperationEffect::Open(_, true))) {
             self.clear_names();
@@ -620,6 +654,7 @@ impl AttributeRelations {
             last_read,
             changed: None,
             received: first_received,
+            is_before_restart: false,
             previous_change: before,
             names,
             field: observation.fact.path.field,
@@ -635,10 +670,12 @@ impl AttributeRelations {
             return violation
                 .map(|found| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..found });
         }
-        if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !recorded {
+        // A restart may change a value that stayed in the capture, but does not reduce it.
+        let may_rise = recorded || known.is_before_restart;
+        if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !may_rise {
             return None;
         }
-        if known.likelihood == AttributeChangeLikelihood::Certain {
+        if recorded && known.likelihood == AttributeChangeLikelihood::Certain {
             let apart = server_clock_granularity::elapsed_between(
                 known.received,
                 known.changed.unwrap_or(known.received),
@@ -662,12 +699,13 @@ impl AttributeRelations {
                 return then("of now");
             }
         }
+        let is_recorded_rising = !recorded || known.values[0] < now[0];
         let falls = match aspect {
             ComparedAttributeKind::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
-                self.clock.is_forbidden_decrease(before, now) && known.values[0] < observation.number()[0]
+                self.clock.is_forbidden_decrease(before, now) && is_recorded_rising
             }
-            ComparedAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            ComparedAttributeKind::Metadata => is_recorded_rising && now[1] < known.values[1],
             _ => false,
         };
         if falls { then("rises") } else { None }

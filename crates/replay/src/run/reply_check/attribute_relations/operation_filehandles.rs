@@ -70,12 +70,15 @@ impl<'a> OperationFilehandleVariables<'a> {
         )
     }
 
+    /// Returns `true` if an operation is COMMIT.
+    pub(super) fn is_commit(&self, operation: Option<Operation>) -> bool {
+        self.is_commit || operation == Some(Operation::COMMIT)
+    }
+
     /// Returns `true` if an operation may flush earlier writes, which some file systems count as a change.
     pub(super) fn is_flush(&self, operation: Option<Operation>) -> bool {
-        self.is_commit
-            || matches!(
-                operation,
-                Some(Operation::COMMIT | Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE)
-            )
+        let flushes =
+            matches!(operation, Some(Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE));
+        flushes || self.is_commit(operation)
     }
 }

@@ -132,7 +132,14 @@ mod tests {
         let values = Default::default();
         (
             place,
-            AttributeRelationViolation { path: String::new(), field: "", object: NONE, values, rule: None },
+            AttributeRelationViolation {
+                section: 0,
+                path: String::new(),
+                field: "",
+                object: NONE,
+                values,
+                rule: None,
+            },
         )
     }
 

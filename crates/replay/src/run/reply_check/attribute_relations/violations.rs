@@ -12,6 +12,8 @@ use nfsrdma_analysis::comparison::record::hash;
 /// A violated relation.
 #[derive(Debug, PartialEq)]
 pub(in super::super) struct AttributeRelationViolation {
+    /// Section of the message; 1 is the first operation.
+    pub(in super::super) section: usize,
     /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
     pub(in super::super) path: String,
     /// Filter name of the field.
@@ -73,6 +75,7 @@ impl RecordedLiveAttributePair<'_> {
 
     pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> AttributeRelationViolation {
         AttributeRelationViolation {
+            section: self.fact.section,
             path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
             field: self.fact.path.field,
             object: NONE,

@@ -1,0 +1,273 @@
+use std::time::Instant;
+
+use nfsrdma_dissectors::xdr::List;
+use rustc_hash::FxHashMap;
+
+use super::*;
+
+/// Variable of the file of the tests.
+const FILE: u32 = 7;
+/// NFS4ERR_NOENT, NFS4ERR_NOSPC, NFS4ERR_NOTSUPP and NFS4ERR_DELAY. RFC 8881 section 15.1.
+const NOENT: u32 = 2;
+const NOSPC: u32 = 28;
+const NOTSUPP: u32 = 10_004;
+const DELAY: u32 = 10_008;
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// Returns the Reply of a COMPOUND with these results.
+fn compound(status: u32, results: &[&[u32]]) -> Vec<u8> {
+    let header = [9, 1, 0, 0, 0, 0, status, 0, results.len() as u32];
+    bytes(&[&header[..], &results.concat()].concat())
+}
+
+/// Returns the result of GETATTR with `size`, and `space_used` if it is there. RFC 8881 sections 5.8.1.5 and 5.8.2.35.
+fn getattr(size: u32, space_used: Option<u32>) -> Vec<u32> {
+    match space_used {
+        None => vec![9, 0, 1, 0x10, 8, 0, size],
+        Some(used) => vec![9, 0, 2, 0x10, 0x2000, 16, 0, size, 0, used],
+    }
+}
+
+/// Returns the result of GETATTR with `change`, `fsid`, `fileid` and the seconds of `time_metadata`.
+fn identity(change: u32, fsid: u32, fileid: u32, seconds: u32) -> Vec<u32> {
+    let values = [0, change, 0, fsid, 0, 0, 0, fileid, 0, seconds, 0];
+    [&[9, 0, 2, 0x0010_0108, 0x0010_0000, 44][..], &values].concat()
+}
+
+fn pair<'a>(title: &'a str, recorded: &'a [u8], live: &'a [u8]) -> ReplyPair<'a> {
+    ReplyPair {
+        step: 1,
+        frames: [1, 2],
+        title,
+        procedure: Some(Procedure::Compound),
+        recorded: Cursor::new(recorded),
+        known: &[],
+        live: Cursor::new(live),
+        chunks: &[],
+        directories: &[],
+        creates_exclusively: false,
+        files: &[],
+        execution: None,
+        is_racing: false,
+        is_delayed_in_capture: false,
+        listing: None,
+    }
+}
+
+fn checker() -> ReplyChecker {
+    ReplyChecker::new(false, [], ComparisonOptions::default())
+}
+
+/// A step on [`FILE`] with its execution.
+struct Execution<'a> {
+    operations: &'a [Operation],
+    acts: &'a [OperationEffect],
+    turn: u64,
+    /// `true` if GETATTR requested every attribute.
+    requests_all: bool,
+}
+
+impl Execution<'_> {
+    fn check(&self, checker: &mut ReplyChecker, [recorded, live]: [&[u8]; 2]) -> ReplyCheckResult {
+        let count = self.operations.len();
+        let (seeded, now) = (FxHashMap::default(), Instant::now());
+        let (files, statuses, written) = (vec![FILE; count], vec![0; count], vec![0; count]);
+        let may_return = |_: usize, _: &str| self.requests_all;
+        checker.check(&ReplyPair {
+            files: &files,
+            execution: Some(ReplyCheckStepContext {
+                operations: self.operations,
+                acts: self.acts,
+                slots: [List::default(), List::default()],
+                step_turn: self.turn,
+                // Recorded times are not of the day of the capture.
+                call_time_ns: u64::MAX,
+                times: [now, now],
+                has_no_overlap: true,
+                was_sent_unchanged: true,
+                seeded: &seeded,
+                statuses: &statuses,
+                written_bytes: &written,
+                set_size_bytes: None,
+                set_modify_seconds: None,
+                sets_only_delegated_times: false,
+                may_return: &may_return,
+                path_of: &|_| None,
+            }),
+            ..pair("NFS 4.2 GETATTR", recorded, live)
+        })
+    }
+}
+
+const PUTFH: &[u32] = &[22, 0];
+
+fn paths(verdict: &ReplyCheckResult) -> Vec<&str> {
+    match verdict {
+        ReplyCheckResult::Mismatched(differences)
+        | ReplyCheckResult::MismatchedBefore { differences, .. } => {
+            differences.iter().map(|difference| &*difference.path).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn rfc8881_section_18_46_3_revoked_state_differs_unless_it_was_lost() {
+    let reply = |flags| compound(0, &[&[53, 0, 1, 2, 3, 4, 5, 0, 3, 3, flags]]);
+    let (none, path_down, revoked) = (reply(0), reply(0x200), reply(0x10));
+    let mut checker = checker();
+    for _ in 0..2 {
+        let verdict = checker.check(&pair("NFS 4.2 SEQUENCE", &none, &path_down));
+        assert_eq!(verdict, ReplyCheckResult::Tolerated(tolerance_rules::STATUS_FLAGS));
+        let verdict = checker.check(&pair("NFS 4.2 SEQUENCE", &none, &revoked));
+        assert_eq!(paths(&verdict), ["SEQUENCE.sr_status_flags"]);
+        assert_eq!(
+            checker.check(&pair("NFS 4.2 SEQUENCE", &revoked, &revoked)),
+            ReplyCheckResult::Matched,
+            "the captured server had revoked state, too"
+        );
+    }
+    checker.record_reconnection();
+    assert_eq!(paths(&checker.check(&pair("NFS 4.2 SEQUENCE", &none, &revoked))).len(), 1);
+    checker.record_restart();
+    let verdict = checker.check(&pair("NFS 4.2 SEQUENCE", &none, &revoked));
+    assert_eq!(verdict, ReplyCheckResult::Tolerated(tolerance_rules::STATUS_FLAGS));
+}
+
+#[test]
+fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
+    let (plain, more) =
+        (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
+    let execution = |requests_all| Execution {
+        operations: &[Operation::PUTFH, Operation::GETATTR],
+        acts: &[OperationEffect::Nothing, OperationEffect::ReadAttributes],
+        turn: 1,
+        requests_all,
+    };
+    let offered = ReplyCheckResult::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED);
+    assert_eq!(execution(true).check(&mut checker(), [&plain, &more]), offered);
+    let mut one = checker();
+    for _ in 0..2 {
+        let verdict = execution(false).check(&mut one, [&plain, &more]);
+        assert_eq!(paths(&verdict), ["GETATTR.obj_attributes.space_used (not requested)"]);
+    }
+    assert_eq!(execution(false).check(&mut checker(), [&more, &more]), ReplyCheckResult::Matched);
+}
+
+#[test]
+fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
+    let (plain, more) =
+        (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
+    let verdict = |supported: Option<&[u32]>| {
+        checker().with_supported_attributes(supported).check(&pair("NFS 4.2 GETATTR", &more, &plain))
+    };
+    let offered = ReplyCheckResult::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED);
+    assert_eq!(verdict(None), offered);
+    assert_eq!(verdict(Some(&[0x10, 0])), offered);
+    assert_eq!(paths(&verdict(Some(&[0x10, 0x2000]))), ["GETATTR.obj_attributes.space_used (supported)"]);
+}
+
+/// A status that may differ says nothing about the operations before it.
+#[test]
+fn what_precedes_an_excused_status_is_compared() {
+    // CLONE (71), WRITE (38) with count, committed and verifier, and LOCK (12) with a stateid.
+    let cases: [(&str, &[u32], &[u32], bool); 3] = [
+        ("NFS 4.2 CLONE", &[71, 0], &[71, NOTSUPP], false),
+        ("NFS 4.2 WRITE", &[38, NOSPC], &[38, 0, 5, 2, 1, 1], false),
+        ("NFS 4.2 LOCK", &[12, DELAY], &[12, 0, 1, 2, 3, 4], true),
+    ];
+    for (title, recorded, live, is_delayed_in_capture) in cases {
+        let before = compound(recorded[1], &[PUTFH, &getattr(5, None), recorded]);
+        let [same, other] = [5, 6].map(|size| compound(live[1], &[PUTFH, &getattr(size, None), live]));
+        let of = |live| ReplyPair { is_delayed_in_capture, ..pair(title, &before, live) };
+        let excused = checker().check(&of(&same));
+        let is_excused =
+            matches!(excused, ReplyCheckResult::Unsupported(..) | ReplyCheckResult::Tolerated(_));
+        assert!(is_excused, "{title}: {excused:?}");
+        let verdict = checker().check(&of(&other));
+        let ReplyCheckResult::MismatchedBefore { status, otherwise, .. } = &verdict else {
+            panic!("{title}: {verdict:?}")
+        };
+        assert_eq!(paths(&verdict), ["GETATTR.obj_attributes.size"]);
+        assert_eq!((status.kind, &**otherwise), (DifferenceKind::Status, &excused));
+    }
+}
+
+#[test]
+fn a_delay_in_the_capture_does_not_excuse_an_earlier_operation() {
+    let recorded = compound(DELAY, &[PUTFH, &[15, 0], &[12, DELAY]]);
+    let live = compound(NOENT, &[PUTFH, &[15, NOENT]]);
+    let verdict =
+        checker().check(&ReplyPair { is_delayed_in_capture: true, ..pair("NFS 4.2 LOCK", &recorded, &live) });
+    assert!(matches!(verdict, ReplyCheckResult::Mismatched(_)), "{verdict:?}");
+}
+
+/// Values of change attribute, fsid, fileid and time_metadata.
+type Identity = [u32; 4];
+
+/// Checks a GETATTR before and one after a restart, with a WRITE and a COMMIT between if so. Returns the violations.
+fn after_restart(is_written: bool, is_committed: bool, [recorded, live]: [[Identity; 2]; 2]) -> Vec<String> {
+    let mut checker = checker();
+    let reply = |[change, fsid, fileid, seconds]: Identity| {
+        compound(0, &[PUTFH, &identity(change, fsid, fileid, seconds)])
+    };
+    let looks = |turn| Execution {
+        operations: &[Operation::PUTFH, Operation::GETATTR],
+        acts: &[OperationEffect::Nothing, OperationEffect::ReadAttributes],
+        turn,
+        requests_all: true,
+    };
+    // A change attribute that counts. RFC 7862 section 12.2.3.
+    checker.relations.set_change_attr_type(0);
+    let written = compound(0, &[PUTFH, &[38, 0, 5, 0, 1, 1]]);
+    let committed = compound(0, &[PUTFH, &[5, 0, 1, 1]]);
+    if is_written {
+        let writes = Execution {
+            operations: &[Operation::PUTFH, Operation::WRITE],
+            acts: &[OperationEffect::Nothing, OperationEffect::Write(0, Some(5))],
+            ..looks(1)
+        };
+        assert_eq!(writes.check(&mut checker, [&written; 2]), ReplyCheckResult::Matched);
+    }
+    if is_committed {
+        let commits = Execution {
+            operations: &[Operation::PUTFH, Operation::COMMIT],
+            acts: &[OperationEffect::Nothing, OperationEffect::ChangeFileState],
+            ..looks(2)
+        };
+        assert_eq!(commits.check(&mut checker, [&committed; 2]), ReplyCheckResult::Matched);
+    }
+    let verdict = looks(3).check(&mut checker, [&reply(recorded[0]), &reply(live[0])]);
+    assert_eq!(verdict, ReplyCheckResult::Matched);
+    checker.record_restart();
+    let verdict = looks(4).check(&mut checker, [&reply(recorded[1]), &reply(live[1])]);
+    paths(&verdict)
+        .into_iter()
+        .map(|path| path.trim_start_matches("GETATTR.obj_attributes.").to_owned())
+        .collect()
+}
+
+#[test]
+fn rfc8881_section_5_8_1_4_what_is_persistent_survives_a_restart() {
+    let (recorded, live) = ([10, 1, 100, 1000], [50, 2, 200, 5000]);
+    let same = |then: Identity| after_restart(false, false, [[recorded; 2], [live, then]]);
+    assert_eq!(same(live), [""; 0]);
+    assert_eq!(same([50, 2, 201, 5000]), ["fileid (one)"]);
+    assert_eq!(same([50, 3, 200, 5000]), ["fsid.major (one)"]);
+    assert_eq!(same([49, 2, 200, 5000]), ["change (rises)"]);
+    assert_eq!(same([50, 2, 200, 4999]), ["time_metadata.seconds (rises)"]);
+    assert_eq!(same([60, 2, 200, 5005]), [""; 0], "a restart may count as a change");
+}
+
+#[test]
+fn rfc8881_section_18_3_3_what_was_not_committed_may_be_lost() {
+    let (recorded, live, earlier) = ([10, 1, 100, 1000], [50, 2, 200, 5000], [49, 2, 200, 4999]);
+    let values = [[recorded; 2], [live, earlier]];
+    assert_eq!(after_restart(true, false, values), [""; 0]);
+    assert_eq!(after_restart(true, true, values), ["change (rises)", "time_metadata.seconds (rises)"]);
+    let other_number = [[recorded; 2], [live, [49, 2, 201, 4999]]];
+    assert_eq!(after_restart(true, false, other_number), ["fileid (one)"]);
+}
