@@ -92,6 +92,14 @@ fn tree_differences(walked: &FinalTreeCheckReport) -> impl Iterator<Item = (&str
     })
 }
 
+/// Returns how much of the known content of the files was read.
+fn content_text(bytes: u64, known_bytes: u64) -> String {
+    match known_bytes {
+        0 => "no known content".to_owned(),
+        _ => format!("{} of {} of known content", HumanSize(bytes), HumanSize(known_bytes)),
+    }
+}
+
 /// Returns the first paths that the final check left out, after a colon; empty if none is known.
 fn unchecked_paths(walked: &FinalTreeCheckReport) -> String {
     let shown: Vec<&str> = walked.left_out_paths.iter().map(String::as_str).take(3).collect();
@@ -228,9 +236,8 @@ impl PrintableReplayReport<'_> {
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
                 to,
-                "  files         {names}, {objects}, {} of {} of known content: {}",
-                HumanSize(*bytes),
-                HumanSize(*written_bytes),
+                "  files         {names}, {objects}, {}: {}",
+                content_text(*bytes, *written_bytes),
                 PluralCount(*differing, "difference")
             )?;
             if walked.left_out > 0 {

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
     PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, copy_frames, frames, reason_text,
-    similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    content_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
@@ -206,11 +206,10 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             ..
         } = walked;
         let mut text = format!(
-            "{}, {}, {} of {} of known content: {}",
+            "{}, {}, {}: {}",
             PluralCount(*names, "name"),
             PluralCount(*objects, "object"),
-            HumanSize(*bytes),
-            HumanSize(*written_bytes),
+            content_text(*bytes, *written_bytes),
             PluralCount(*differing, "difference")
         );
         if *left_out > 0 {
