@@ -386,7 +386,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
         if let Some((mut differences, status)) = earlier {
-            differences.push(status);
+            differences.push(*status);
             return Ok((StepOutcome::Mismatched(differences), StepExecutionFidelity::Differently));
         }
         let state = match verdict {

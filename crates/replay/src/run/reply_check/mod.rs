@@ -130,7 +130,7 @@ pub enum ReplyCheckResult {
         /// The differences.
         differences: Vec<Difference>,
         /// The difference of the status.
-        status: Difference,
+        status: Box<Difference>,
         /// The result without them: unsupported, or tolerated.
         otherwise: Box<ReplyCheckResult>,
     },
@@ -407,7 +407,8 @@ impl ReplyChecker {
             verdict if excused.is_some() => {
                 self.remove_tolerated(&mut differences);
                 match excused.filter(|_| !differences.is_empty()) {
-                    Some(ExcusedStatusDifference { difference: status, .. }) => {
+                    Some(ExcusedStatusDifference { difference, .. }) => {
+                        let status = Box::new(difference);
                         ReplyCheckResult::MismatchedBefore {
                             differences,
                             status,
@@ -562,7 +563,7 @@ impl ReplyChecker {
         if earlier.is_empty() {
             return (verdict, Some(excused));
         }
-        let status = excused.difference.clone();
+        let status = Box::new(excused.difference.clone());
         let verdict =
             ReplyCheckResult::MismatchedBefore { differences: earlier, status, otherwise: Box::new(verdict) };
         (verdict, Some(excused))
