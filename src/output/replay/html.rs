@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, copy_frames, frames, reason_text,
-    content_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
+    reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;

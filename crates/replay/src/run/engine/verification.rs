@@ -4,6 +4,7 @@ use std::io::{Read, Seek};
 use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
