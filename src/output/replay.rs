@@ -571,11 +571,9 @@ impl PrintableReplayReport<'_> {
 
 /// Returns the state from before the capture that the run created, as text.
 fn synthesized_text(made: SynthesizedStateCounts) -> String {
-    format!(
-        "{} and {}, from before the capture",
-        PluralCount(made.clients, "client"),
-        PluralCount(made.opens, "open")
-    )
+    let counts = [(made.clients, "client"), (made.opens, "open")].into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, of)| PluralCount(count, of).to_string()).collect();
+    format!("{}, from before the capture", counts.join(" and "))
 }
 
 /// Outcome of the replay of one capture or trace.

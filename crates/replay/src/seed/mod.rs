@@ -410,7 +410,7 @@ fn load_objects(
                 size: object.size,
                 mode: (object.mode != NONE).then_some(object.mode & 0o7777),
                 owners: [object.owner.0.into(), object.group.0.into()],
-                target: link_text(&object),
+                target: link_text(object),
                 is_parent: false,
                 live_handle: None,
                 is_refused: false,
