@@ -165,7 +165,7 @@ fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_are_answered() {
+fn rfc7530_section_16_33_the_server_gets_a_port_of_this_side_and_its_calls_are_answered() {
     for (local, netid, host) in [("127.0.0.1", "tcp", "127.0.0.1."), ("::1", "tcp6", "::1.")] {
         let local: IpAddr = local.parse().unwrap();
         if local.is_ipv6() && TcpListener::bind((local, 0)).is_err() {
@@ -190,7 +190,7 @@ fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_ar
 }
 
 #[test]
-fn who_calls_from_another_address_than_the_servers_is_not_heard() {
+fn calls_from_another_address_than_the_servers_are_ignored() {
     // The kernel assigns another source address to the callbacks of this server.
     let server = Calling::start([127, 0, 0, 3].into(), false);
     let report = server.replayed("rxe-v40", &[]);

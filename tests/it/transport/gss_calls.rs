@@ -74,7 +74,7 @@ fn rfc2203_calls_that_were_signed_are_signed_anew_on_nfs_ganesha() {
 }
 
 #[test]
-fn a_server_that_knows_no_kerberos_is_told() {
+fn a_server_without_kerberos_is_reported() {
     let (Some(realm), Some(server)) = (Realm::new(), Ganesha::start(false)) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
     let trace = compiled("rxe-v42-krb5", "unknown");

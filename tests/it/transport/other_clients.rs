@@ -144,7 +144,7 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
 
 /// The error of a server that refuses setup helps the administrator to fix the export.
 #[test]
-fn a_refusal_of_set_up_is_told_in_a_sentence() {
+fn a_refusal_of_set_up_is_reported_in_a_sentence() {
     for (version, operation) in [(3, "MKDIR"), (4, "CREATE")] {
         for (status, expected) in [
             (30, "read-only file system: export it read-write"),

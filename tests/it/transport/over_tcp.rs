@@ -51,7 +51,7 @@ fn many_calls_in_flight_on_several_connections() {
 }
 
 #[test]
-fn a_server_that_is_gone_in_the_middle_is_told() {
+fn a_server_that_is_gone_in_the_middle_is_reported() {
     let Some(mut server) = Ganesha::start(false) else { return };
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target(server.port)).unwrap();
@@ -99,7 +99,7 @@ fn probe_shows_versions_limits_and_exports() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_told_in_one_line_with_exit_code_4() {
+fn an_unreachable_server_is_reported_in_one_line_with_exit_code_4() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     // A server that listens and does not answer.
@@ -133,7 +133,7 @@ fn a_mount_that_says_nothing_is_exit_code_4() {
 }
 
 #[test]
-fn a_version_that_is_not_there_is_told_with_exit_code_4() {
+fn an_unsupported_version_is_reported_with_exit_code_4() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://127.0.0.1:{}/export?vers=3", server.port);
     let output = probe(&["--server", &url]);
@@ -187,7 +187,7 @@ fn a_port_that_speaks_something_else_is_named() {
 }
 
 #[test]
-fn a_call_that_is_turned_away_is_told_with_what_to_do() {
+fn a_denied_call_is_reported_with_a_remedy() {
     // RFC 5531 section 9: the words of a Reply after its XID.
     let turned_away: [(&[u32], &str); 2] = [
         // MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
@@ -208,7 +208,7 @@ fn a_call_that_is_turned_away_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_server_that_closes_at_once_is_told_with_what_to_do() {
+fn a_server_that_closes_at_once_is_reported_with_a_remedy() {
     let (code, said) = said_of(&[]);
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("check that an NFS server listens on this port"), "{said}");

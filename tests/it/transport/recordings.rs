@@ -203,7 +203,7 @@ fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran()
 }
 
 #[test]
-fn a_replay_of_other_work_is_told_from_its_capture() {
+fn a_replay_of_other_work_is_distinguished_from_its_capture() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://127.0.0.1:{}/export", server.port);
     // Data generated from a key instead of the captured data.

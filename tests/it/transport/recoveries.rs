@@ -108,7 +108,7 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
 }
 
 #[test]
-fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_and_told() {
+fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_and_reported() {
     for (capture, version) in [("rxe-v40", 4), ("rxe-v3", 3)] {
         let work = Work::of(capture, version, "again-before");
         let report = replayed(&work, breaks(20, MockTransportFault::BreakBefore));

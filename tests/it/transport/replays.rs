@@ -207,7 +207,7 @@ fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
 }
 
 #[test]
-fn what_nfs_ganesha_answers_otherwise_is_learnt_reviewed_and_let_be() {
+fn differences_of_nfs_ganesha_are_learnt_reviewed_and_tolerated() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
     let url =

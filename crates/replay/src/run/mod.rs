@@ -15,7 +15,8 @@
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`trace_recording`]: trace of the messages of a run;
-//! - [`final_tree_check`]: comparison of the final file tree with the expected one;
+//! - [`expected_final_tree`], [`final_tree_check`]: the tree that the steps must have left, and its comparison with the
+//!   files at the end;
 //! - [`removable_names`]: names that a trace can create, which the removal of a run's directory may remove.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
@@ -27,6 +28,7 @@ mod captured_open_grants;
 mod compound_server_adaptation;
 mod dependencies;
 mod engine;
+mod expected_final_tree;
 mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;

@@ -4,10 +4,11 @@
 //! the captured server, and [`NAMELESS_DIRECTORY`], for objects whose names were not captured. Everything is created
 //! through NFS. The export itself gets no other new name than the run's directory.
 //!
-//! - [`removal`]: removes the directory;
+//! - [`owners`]: gives the objects to their captured owners; [`removal`]: removes the directory;
 //! - [`file_server_client`]: the file operations of a server; [`v3`], [`v4`]: their implementations.
 
 pub mod file_server_client;
+mod owners;
 pub mod removal;
 pub mod v3;
 pub mod v4;
@@ -23,8 +24,9 @@ use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, gen
 use super::tree::name_hash;
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure, is_root_name,
+    MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure,
 };
+use owners::set_owners;
 
 /// Directory that represents the root of the captured server, in the directory of the run.
 pub const TREE_DIRECTORY: &str = "tree";
@@ -682,86 +684,6 @@ fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
-fn set_owners<'o>(
-    maker: &mut TreeSeeder<'_>,
-    objects: impl Iterator<Item = &'o SeedObject>,
-    squashed: Option<&FileUserAndGroup>,
-) -> Result<(), SeedError> {
-    let mut unset = UnsetOwners::default();
-    for SeedObject { live_handle, owners: [owner, group], .. } in objects {
-        let Some(live) = live_handle else { continue };
-        let new = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
-        let [owner, group] = [new(owner), new(group)];
-        if owner.is_none() && group.is_none() {
-            continue;
-        }
-        if squashed.is_some() {
-            unset.objects += 1;
-            continue;
-        }
-        let is_set = unset.set_both(maker.files, live, owner, group);
-        unset.objects += u64::from(!is_set.map_err(|problem| SeedError::Server("owner".into(), problem))?);
-    }
-    if unset.objects > 0 {
-        let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
-        maker.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
-    }
-    Ok(())
-}
-
-/// Owners that the server refuses to set.
-#[derive(Default)]
-struct UnsetOwners<'o> {
-    /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
-    /// the live server.
-    refused: [FxHashSet<&'o [u8]>; 2],
-    /// Number of objects with such an owner or group.
-    objects: u64,
-    /// The first refusal.
-    reason: Option<String>,
-}
-
-impl<'o> UnsetOwners<'o> {
-    /// Sets owner and group; if the server refuses both, each alone. Returns `false` if one is not set.
-    fn set_both(
-        &mut self,
-        files: &mut dyn FileServerClient,
-        live: &[u8],
-        owner: Option<&'o [u8]>,
-        group: Option<&'o [u8]>,
-    ) -> Result<bool, FileServerError> {
-        let [users, groups] = &self.refused;
-        let accepted_owner = owner.filter(|name| !users.contains(name));
-        let accepted_group = group.filter(|name| !groups.contains(name));
-        let is_whole = (accepted_owner, accepted_group) == (owner, group);
-        match (accepted_owner, accepted_group) {
-            (None, None) => Ok(false),
-            (Some(_), Some(_)) => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerError::Refused(..)) => {
-                    let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
-                    Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
-                }
-                done => done.map(|()| is_whole),
-            },
-            _ => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerError::Refused(what, reason)) => {
-                    let name = accepted_owner.or(accepted_group).unwrap_or_default();
-                    self.reason.get_or_insert_with(|| {
-                        let name = String::from_utf8_lossy(name);
-                        format!("{:?}: {what}: {reason}", shorten(&name))
-                    });
-                    let [users, groups] = &mut self.refused;
-                    users.extend(accepted_owner);
-                    groups.extend(accepted_group);
-                    Ok(false)
-                }
-                done => done.map(|()| is_whole),
-            },
-        }
-    }
-}
-
 /// Writes the initial contents of the files.
 fn write_contents(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
@@ -824,153 +746,4 @@ fn write_contents(
 }
 
 #[cfg(test)]
-mod tests {
-    use nfsrdma_dissectors::nfs::v4::Nfsstat4;
-
-    use super::*;
-    use file_server_client::LiveObjectAttributes;
-
-    /// Server with empty directories and directories with names, which knows one user and one group.
-    struct TestServer {
-        listings: Vec<Vec<Box<[u8]>>>,
-        known_owners: [&'static [u8]; 2],
-        /// Owners that were set.
-        set: Vec<[Option<Vec<u8>>; 2]>,
-        refusals: u32,
-    }
-
-    impl FileServerClient for TestServer {
-        fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerError> {
-            unreachable!()
-        }
-
-        fn lookup(&mut self, _: &[u8], _: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
-            unreachable!()
-        }
-
-        fn make(
-            &mut self,
-            _: &[u8],
-            _: &[u8],
-            _: NewObjectKind<'_>,
-            _: u32,
-        ) -> Result<LiveFilehandle, FileServerError> {
-            unreachable!()
-        }
-
-        fn link(&mut self, _: &[u8], _: &[u8], _: &[u8]) -> Result<(), FileServerError> {
-            unreachable!()
-        }
-
-        fn remove(&mut self, _: &[u8], _: &[u8], _: bool) -> Result<(), FileServerError> {
-            unreachable!()
-        }
-
-        fn set_attributes(
-            &mut self,
-            _: &[u8],
-            _: Option<u32>,
-            _: Option<u64>,
-        ) -> Result<(), FileServerError> {
-            unreachable!()
-        }
-
-        fn set_owners(
-            &mut self,
-            _: &[u8],
-            owner: Option<&[u8]>,
-            group: Option<&[u8]>,
-        ) -> Result<(), FileServerError> {
-            let given = [owner, group];
-            let is_known =
-                |(given, known): (&Option<&[u8]>, &&[u8])| given.is_none_or(|given| given == *known);
-            if !given.iter().zip(&self.known_owners).all(is_known) {
-                self.refusals += 1;
-                let reason = NfsOperationFailure::V4(Nfsstat4::NFS4ERR_BADOWNER);
-                return Err(FileServerError::Refused("SETATTR".into(), reason));
-            }
-            self.set.push(given.map(|name| name.map(<[u8]>::to_vec)));
-            Ok(())
-        }
-
-        fn write(&mut self, _: &[u8], _: u64, _: &[u8]) -> Result<(), FileServerError> {
-            unreachable!()
-        }
-
-        fn is_empty(&mut self, _: &[u8]) -> Result<bool, FileServerError> {
-            unreachable!()
-        }
-
-        fn capabilities(&mut self, _: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
-            unreachable!()
-        }
-
-        fn limit_io(&mut self, _: IoLimits) {}
-
-        fn status(&mut self, _: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
-            unreachable!()
-        }
-
-        fn read(&mut self, _: &[u8], _: u64, _: u32) -> Result<Vec<u8>, FileServerError> {
-            unreachable!()
-        }
-
-        fn read_link(&mut self, _: &[u8]) -> Result<Vec<u8>, FileServerError> {
-            unreachable!()
-        }
-
-        fn list_names(
-            &mut self,
-            directory: &[u8],
-            each: &mut dyn FnMut(&[u8]),
-        ) -> Result<(), FileServerError> {
-            self.listings[usize::from(directory[0])].iter().for_each(|name| each(name));
-            Ok(())
-        }
-
-        fn close(&mut self) {}
-    }
-
-    fn server(sizes: &[usize]) -> TestServer {
-        let names = |count: &usize| (0..*count).map(|name| name.to_string().into_bytes().into()).collect();
-        TestServer {
-            listings: sizes.iter().map(names).collect(),
-            known_owners: [b"alice", b"staff"],
-            set: Vec::new(),
-            refusals: 0,
-        }
-    }
-
-    #[test]
-    fn a_listing_that_the_limit_cuts_off_is_not_recorded() {
-        let directories: Vec<LiveFilehandle> = (0..4).map(|number| vec![number]).collect();
-        let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 6).unwrap();
-        let mut handles: Vec<_> = listed.keys().cloned().collect();
-        handles.sort();
-        assert_eq!(handles, [[0], [1]]);
-        assert!(listed[&vec![0]].contains(b"2") && !listed[&vec![0]].contains(b"3"));
-        let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 7).unwrap();
-        assert_eq!(listed.len(), 4);
-    }
-
-    /// RFC 8881 section 5.9: NFS4ERR_BADOWNER.
-    #[test]
-    fn an_owner_that_the_server_does_not_know_is_refused_once_and_the_group_is_set() {
-        let (mut files, mut unset) = (server(&[]), UnsetOwners::default());
-        let mut set = |owner: &'static [u8], group: &'static [u8]| {
-            unset.set_both(&mut files, b"file", Some(owner), Some(group)).unwrap()
-        };
-        assert!(set(b"alice", b"staff"));
-        assert!(!set(b"bob", b"staff"));
-        assert!(!set(b"bob", b"staff"));
-        assert!(!set(b"bob", b"wheels"));
-        assert!(!set(b"alice", b"wheels"));
-        let [alice, staff] = [b"alice", b"staff"].map(|name| Some(name.to_vec()));
-        let group_alone = [None, staff.clone()];
-        let expected = [[alice.clone(), staff], group_alone.clone(), group_alone, [alice, None]];
-        assert_eq!(files.set, expected);
-        // The pair with bob, bob, and wheels.
-        assert_eq!(files.refusals, 3);
-        assert_eq!(unset.reason.as_deref(), Some("\"bob\": SETATTR: NFS4ERR_BADOWNER"));
-    }
-}
+mod tests;

@@ -11,8 +11,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::super::dependencies::effects::OperationEffect;
+use super::super::expected_final_tree::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::file_divergence::FileDivergence;
-use super::super::final_tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
 use super::super::step_outcome::StepOutcome;

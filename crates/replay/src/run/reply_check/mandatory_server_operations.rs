@@ -191,12 +191,12 @@ pub(super) fn unrequested_attributes(
         return Vec::new();
     }
     let attributes = |places: &'_ [LocatedField<'_>]| {
-        let of = places.iter().filter(|place| is_attribute(&place.path.text));
+        let of = places.iter().filter(|place| is_attribute_value(place));
         of.map(|place| (place.section.0, attribute(&place.path.text).to_owned())).collect::<FxHashSet<_>>()
     };
     let mut known = attributes(recorded);
     let mut violations = Vec::new();
-    for place in live.iter().filter(|place| is_attribute(&place.path.text)) {
+    for place in live.iter().filter(|place| is_attribute_value(place)) {
         let (section, operation) = &place.section;
         let name = attribute(&place.path.text);
         // Each attribute once per operation; the first section is the header.
@@ -214,6 +214,11 @@ pub(super) fn unrequested_attributes(
         }
     }
     violations
+}
+
+/// Returns `true` for a field of an attribute; the mask of the attributes is none.
+fn is_attribute_value(place: &LocatedField<'_>) -> bool {
+    is_attribute(&place.path.text) && attribute(&place.path.text) != "attrmask"
 }
 
 /// Returns `true` if two Replies have the same fields.

@@ -75,7 +75,7 @@ impl Execution<'_> {
         let count = self.operations.len();
         let (seeded, now) = (FxHashMap::default(), Instant::now());
         let (files, statuses, written) = (vec![FILE; count], vec![0; count], vec![0; count]);
-        let may_return = |_: usize, _: &str| self.requests_all;
+        let may_return = |_: usize, name: &str| self.requests_all && name != "attrmask";
         checker.check(&ReplyPair {
             files: &files,
             execution: Some(ReplyCheckStepContext {
@@ -155,6 +155,10 @@ fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
         assert_eq!(paths(&verdict), ["GETATTR.obj_attributes.space_used (not requested)"]);
     }
     assert_eq!(execution(false).check(&mut checker(), [&more, &more]), ReplyCheckResult::Matched);
+    // The mask of the attributes is none of them.
+    let refused = compound(13, &[PUTFH, &[9, 13]]);
+    let verdict = execution(true).check(&mut checker(), [&refused, &plain]);
+    assert!(!paths(&verdict).iter().any(|path| path.ends_with("(not requested)")), "{verdict:?}");
 }
 
 #[test]

@@ -1,0 +1,323 @@
+//! The file tree that the steps of a run must have left.
+//!
+//! The tree of the trace is [updated](InferredTree::with_current_state) by the steps that were executed as recorded,
+//! which gives the object of each name and the contents of files. Effects of steps that were not sent or went otherwise
+//! are not expected: what they may have changed is uncertain.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use rustc_hash::FxHashMap;
+
+use super::call_operations_and_files::CallOperationsAndFiles;
+use super::dependencies::effects::OperationEffect;
+use super::step_outcome::StepOutcome;
+use super::tolerance_rules;
+use crate::seed::SeededTree;
+use crate::trace::{
+    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMessage, TracePayload, TraceSlotValueKind,
+    TraceStep,
+};
+use crate::tree::{InferredTree, TreeInferenceInput};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+
+/// Maximum number of bytes of content from before the first step that are checked.
+const MAX_INITIAL_BYTES: u64 = 1 << 30;
+/// Maximum length of a link text that is remembered in bytes.
+const MAX_LINK_TEXT_BYTES: u32 = 4096;
+/// Maximum number of components of a path that are shown.
+pub(super) const MAX_PATH_NAMES: usize = 64;
+
+/// Conformance of a step to the recording, as far as it affects the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepExecutionFidelity {
+    /// Executed as recorded.
+    AsRecorded,
+    /// Each operation was executed as recorded, but the attributes in the Reply differ.
+    WithOtherAttributes,
+    /// An operation had another outcome.
+    Differently,
+}
+
+/// File tree that the steps must have left.
+#[derive(Debug)]
+pub(super) struct ExpectedFinalTree {
+    pub(super) tree: InferredTree,
+}
+
+impl ExpectedFinalTree {
+    pub(super) fn new() -> Self {
+        Self { tree: InferredTree::with_current_state() }
+    }
+
+    /// Applies the effects of a finished step if it was executed as recorded.
+    pub(super) fn apply_step<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        (state, went): (&StepOutcome, StepExecutionFidelity),
+        (is_racing, executed_count): (bool, usize),
+        contents: &mut ReplayTraceReader<R>,
+    ) {
+        let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
+        let is_known = match state {
+            StepOutcome::Matched | StepOutcome::Substituted(_) => {
+                step.reply.is_complete() && step.call.is_complete()
+            }
+            // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
+            // Neither is one about the rights of another user.
+            StepOutcome::Tolerated(tolerance_rules::AFTER | tolerance_rules::CREDENTIALS)
+                if changes() == 0 && !parts.effects.is_empty() =>
+            {
+                return;
+            }
+            StepOutcome::Tolerated(tolerance_rules::AFTER) => {
+                went == StepExecutionFidelity::WithOtherAttributes && step.reply.is_complete()
+            }
+            // The last answer is the recorded one, unless the recorded one was a delay.
+            StepOutcome::Tolerated(tolerance_rules::DELAYED) => {
+                went != StepExecutionFidelity::Differently && step.reply.is_complete()
+            }
+            // With these rules the files differ from the capture.
+            StepOutcome::Tolerated(rule) => {
+                ![tolerance_rules::ROOM, tolerance_rules::CREDENTIALS].contains(rule)
+                    && step.reply.is_complete()
+            }
+            // The effects are certain if only relations to earlier values are violated.
+            StepOutcome::Mismatched(differences) => {
+                let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
+                differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
+            }
+            // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
+            StepOutcome::Unreplayable(_) => return self.mark_effects_uncertain(step, parts, executed_count),
+            StepOutcome::Skipped(_) => return,
+        };
+        let writes = || {
+            parts
+                .effects
+                .iter()
+                .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
+        };
+        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && writes() {
+            // It failed for lack of space in the capture.
+            let frames = [step.origin.call_frame, step.origin.reply_frame];
+            for payload in step.call.payloads.iter() {
+                self.tree.record_replacement(&payload, step.caller.server, step.origin.id, frames);
+            }
+            return;
+        }
+        // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
+        let is_racing = is_racing || went == StepExecutionFidelity::WithOtherAttributes;
+        // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
+        let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
+        let is_racing = is_racing || copies && *state != StepOutcome::Matched;
+        if !is_known {
+            return self.mark_effects_uncertain(step, parts, usize::MAX);
+        }
+        if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
+            return;
+        }
+        let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
+            let mut read = |payload: TracePayload| {
+                let is_text =
+                    payload.length <= MAX_LINK_TEXT_BYTES && payload.content == PayloadContentState::KEPT;
+                let mut bytes = Vec::new();
+                let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
+                is_read.then_some(bytes)
+            };
+            message.payloads.iter().map(&mut read).collect()
+        };
+        // Only the text of symbolic links is read here, no file data.
+        let (calls, replies) = match parts.has_link_text(step.asked.find_description()) {
+            true => (texts(&step.call), texts(&step.reply)),
+            false => (Vec::new(), Vec::new()),
+        };
+        let of_call = |at: usize| text_at(&calls, at);
+        let of_reply = |at: usize| text_at(&replies, at);
+        let facts = step_input(step, [&of_call, &of_reply]);
+        self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+    }
+
+    /// Returns the path of a filehandle's object below the captured root, if its names are known, for display.
+    pub(super) fn path(&self, file: u32) -> Option<String> {
+        let mut at = self.tree.find_by_handle(file)?;
+        let mut path = String::new();
+        for _ in 0..MAX_PATH_NAMES {
+            let node = self.tree.nodes().get(at.0 as usize)?;
+            let name = node.names.last()?;
+            let Some(parent) = name.parent else { break };
+            path = format!("/{}{path}", String::from_utf8_lossy(&name.name));
+            at = parent;
+        }
+        Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+
+    /// Returns the size that a file must have after the steps so far, if known.
+    pub(super) fn size(&self, file: u32) -> Option<u64> {
+        self.tree.current_state(self.tree.find_by_handle(file)?)?.size
+    }
+
+    /// Returns `true` if a directory must have this name after the steps so far.
+    pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.has_name(directory, name)
+    }
+
+    /// Returns `true` if a file must have a name after the steps so far.
+    pub(super) fn must_exist(&self, file: u32) -> bool {
+        let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
+        id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
+    }
+
+    /// Adds content from before the first step, which the check reads as well.
+    ///
+    /// # Errors
+    /// Returns an error if the trace cannot be read.
+    pub(super) fn add_initial_content<R: Read + Seek>(
+        &mut self,
+        trace: &mut ReplayTraceReader<R>,
+        seeded: &SeededTree,
+    ) -> Result<(), TraceError> {
+        let mut files: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        trace.for_each_object(|object| {
+            let seeded_handle = object.handles.iter().find(|handle| seeded.handles.contains_key(handle));
+            if let Some(handle) = seeded_handle {
+                files.insert(object.number, (handle, object.server));
+            }
+        })?;
+        let (tree, mut bytes) = (&mut self.tree, 0);
+        trace.for_each_extent(|extent| {
+            let Some((file, server)) = files.get(&extent.object) else { return };
+            bytes += u64::from(extent.length);
+            if bytes > MAX_INITIAL_BYTES {
+                return;
+            }
+            let payload = TracePayload {
+                at: 0,
+                length: extent.length,
+                is_inside: false,
+                content: extent.content,
+                hash: extent.hash,
+                data: extent.data,
+                operation: 0,
+                file: *file,
+                offset: extent.offset,
+            };
+            tree.add_initial_content(&payload, *server);
+        })
+    }
+
+    /// Marks the effects of a step as uncertain. One that only reads has none.
+    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        self.mark_effects_uncertain(step, parts, usize::MAX);
+    }
+
+    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or whole
+    /// objects.
+    pub(super) fn mark_effects_uncertain(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        count: usize,
+    ) {
+        let is_readable = step.call.is_complete() && !parts.effects.is_empty();
+        if is_readable && !parts.effects.iter().take(count).any(|effect| effect.may_change_size_or_links()) {
+            return;
+        }
+        let place = (step.caller.server, step.origin.id);
+        let may_truncate = parts.set_size_bytes.is_some();
+        let mut is_whole = !is_readable;
+        for (at, effect) in parts.effects.iter().enumerate().take(count) {
+            let file = affected_handle(step, parts, at);
+            match effect {
+                _ if !effect.may_change_size_or_links() => {}
+                OperationEffect::Create(name)
+                | OperationEffect::Link(name)
+                | OperationEffect::Remove(name) => {
+                    self.tree.mark_name_uncertain(file, place, *name, false);
+                }
+                OperationEffect::Open(Some(name), _) => {
+                    self.tree.mark_name_uncertain(file, place, *name, may_truncate);
+                }
+                OperationEffect::Open(None, _) if !may_truncate => {}
+                OperationEffect::Write(from, length) => {
+                    let of =
+                        |payload: &TracePayload| payload.operation as usize == at || step.asked.version == 3;
+                    let payload = || step.call.payloads.iter().find(of).map(|payload| payload.length.into());
+                    let end = length.or_else(payload).map_or(u64::MAX, |length| from.saturating_add(length));
+                    self.tree.mark_range_uncertain(file, place, *from, end);
+                }
+                // The names or files of these are not all known here.
+                _ => is_whole = true,
+            }
+            is_whole |= file == NONE && effect.may_change_size_or_links();
+        }
+        if is_whole {
+            self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
+            if !is_readable || parts.effects.iter().any(|effect| effect.changes_names()) {
+                self.mark_unknown_directories(step, parts);
+            }
+        }
+    }
+
+    /// Records that a step may have changed names in a directory of which its Call has no filehandle: one that was
+    /// looked up from the root.
+    fn mark_unknown_directories(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        let is_lookup = |operation: &Operation| {
+            matches!(
+                *operation,
+                Operation::LOOKUP | Operation::LOOKUPP | Operation::PUTROOTFH | Operation::PUTPUBFH
+            )
+        };
+        let handles = step.call.variables(TraceSlotValueKind::FILEHANDLE).count();
+        if handles == 0 || parts.operations.iter().any(is_lookup) {
+            self.tree.mark_unknown_changes();
+        }
+    }
+}
+
+/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if unknown.
+fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
+    let effect = parts.effects.get(at);
+    if parts.operations.is_empty() {
+        // The directory is the second filehandle of LINK, and the first of the others.
+        let skipped = usize::from(matches!(effect, Some(OperationEffect::Link(_))));
+        return step.call.variables(TraceSlotValueKind::FILEHANDLE).nth(skipped).unwrap_or(NONE);
+    }
+    // OPEN by name and CREATE make the new object the current one.
+    let is_directory_before =
+        matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
+    let at = if is_directory_before { at.checked_sub(1) } else { Some(at) };
+    at.and_then(|at| parts.files.get(at)).copied().unwrap_or(NONE)
+}
+
+/// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.
+fn has_no_effect(operation: &Operation) -> bool {
+    matches!(
+        *operation,
+        Operation::SEQUENCE
+            | Operation::PUTFH
+            | Operation::READ
+            | Operation::READ_PLUS
+            | Operation::ACCESS
+            | Operation::RENEW
+    )
+}
+
+fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
+    texts.get(at)?.as_deref()
+}
+
+fn step_input<'s>(
+    step: &'s TraceStep<'s>,
+    contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> TreeInferenceInput<'s> {
+    TreeInferenceInput {
+        id: step.origin.id,
+        server: step.caller.server,
+        is_reverse: step.caller.is_reverse,
+        asked: &step.asked,
+        call: &step.call,
+        reply: &step.reply,
+        contents,
+    }
+}
