@@ -324,7 +324,6 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
         verification.leaves_open = made.leaves_open;
         let refused_handles = seeded.refused_handles.iter();
-        let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
         if let Some(tree) = verification.expected_tree.as_mut().filter(|_| options.checks_tree) {
             tree.add_initial_content(contents, seeded)?;
         }

@@ -7,6 +7,7 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use super::call_operations_and_files::CallOperationsAndFiles;
@@ -18,7 +19,7 @@ use crate::trace::{
     NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMessage, TracePayload, TraceSlotValueKind,
     TraceStep,
 };
-use crate::tree::{InferredTree, TreeInferenceInput};
+use crate::tree::{CurrentNameBinding, InferredTree, TreeInferenceInput};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of bytes of content from before the first step that are checked.
@@ -165,7 +166,11 @@ impl ExpectedFinalTree {
     /// Returns `true` if a file must have a name after the steps so far.
     pub(super) fn must_exist(&self, file: u32) -> bool {
         let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
-        id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
+        let is_certain =
+            |named: &CurrentNameBinding<'_>| !self.tree.is_name_uncertain(named.parent, named.name);
+        id.is_some_and(|id| {
+            self.tree.current_names().any(|named| named.object == Some(id) && is_certain(&named))
+        })
     }
 
     /// Adds content from before the first step, which the check reads as well.
@@ -219,23 +224,26 @@ impl ExpectedFinalTree {
         parts: &CallOperationsAndFiles,
         count: usize,
     ) {
+        // Calls of MOUNT, NLM and the port mapper change no files.
+        if ![Program::NFS.0, Program::NFSACL.0].contains(&step.asked.program) {
+            return;
+        }
         let is_readable = step.call.is_complete() && !parts.effects.is_empty();
         if is_readable && !parts.effects.iter().take(count).any(|effect| effect.may_change_size_or_links()) {
             return;
         }
         let place = (step.caller.server, step.origin.id);
-        let may_truncate = parts.set_size_bytes.is_some();
+        // CREATE of NFSv3 may truncate a file that is there.
+        let may_truncate = parts.set_size_bytes.is_some() || step.asked.version == 3;
         let mut is_whole = !is_readable;
         for (at, effect) in parts.effects.iter().enumerate().take(count) {
             let file = affected_handle(step, parts, at);
             match effect {
                 _ if !effect.may_change_size_or_links() => {}
-                OperationEffect::Create(name)
-                | OperationEffect::Link(name)
-                | OperationEffect::Remove(name) => {
+                OperationEffect::Link(name) | OperationEffect::Remove(name) => {
                     self.tree.mark_name_uncertain(file, place, *name, false);
                 }
-                OperationEffect::Open(Some(name), _) => {
+                OperationEffect::Create(name) | OperationEffect::Open(Some(name), _) => {
                     self.tree.mark_name_uncertain(file, place, *name, may_truncate);
                 }
                 OperationEffect::Open(None, _) if !may_truncate => {}

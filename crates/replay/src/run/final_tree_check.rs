@@ -245,6 +245,12 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 names.remove(&id);
                 continue;
             }
+            // A step may have removed it.
+            if above.get(&id).is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name)) {
+                self.report.left_out += name_count;
+                names.remove(&id);
+                continue;
+            }
             match self.directory_handle(id) {
                 Some(handle) => directories.entry(handle).or_default().push(id),
                 None => self.report.left_out += name_count,

@@ -99,8 +99,8 @@ pub(super) fn create_missing_state(
         for (owner, one) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(one.file).map(<[u8]>::to_vec) else { continue };
             let access = match one.access & READ_AND_WRITE {
-                // A delegation that no step uses: reading is refused least.
-                0 if one.access & DELEGATION != 0 => READ,
+                // A delegation or lock that no step uses: reading is refused least.
+                0 => READ,
                 access => access,
             };
             match files.open(&handle, owner as u32, access) {

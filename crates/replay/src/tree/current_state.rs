@@ -358,8 +358,10 @@ impl InferredTree {
 
     /// Returns `true` if a directory is known to have this name now.
     pub fn has_name(&self, directory: u32, name: &[u8]) -> bool {
-        let binding = self.find_by_handle(directory).and_then(|id| self.binding(id, name));
+        let Some(directory) = self.find_by_handle(directory) else { return false };
+        let binding = self.binding(directory, name);
         matches!(binding, Some(InferredNameBinding::Bound(id)) if !self.is_uncertain(id))
+            && !self.is_name_uncertain(directory, name)
     }
 
     /// Returns the current state of an object; `None` if it is unknown or uncertain.

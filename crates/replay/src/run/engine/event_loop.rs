@@ -91,15 +91,15 @@ pub(super) fn drive<R: Read + Seek>(
             in_flight += engine.scheduler.in_flight;
             is_done &= engine.scheduler.is_done() && engine.connections.reclaim.is_none();
         }
+        if !takes_more {
+            (busy, together) = (EnginesWithPendingWork::NoEngine, 0);
+        }
         if is_done && in_flight == 0 && ending.is_none() {
             // Of all copies, before the final check of the first.
             let is_returning = engines.iter_mut().map(ReplayEngine::start_delegation_return);
             if is_returning.fold(false, |any, is_returning| any | is_returning) {
                 (is_done, busy) = (false, EnginesWithPendingWork::All);
             }
-        }
-        if !takes_more {
-            (busy, together) = (EnginesWithPendingWork::NoEngine, 0);
         }
         if in_flight == 0 && (is_done || ending.is_some()) {
             for engine in &mut *engines {
