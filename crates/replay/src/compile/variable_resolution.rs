@@ -9,6 +9,7 @@ use crate::trace::live_reply_binding::field_value;
 use crate::trace::run_dependent_field_visitor::{
     SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
+use crate::trace::step::stateid_use;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceCaller, TraceSlotValueKind, VariableUseKind};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
@@ -238,18 +239,18 @@ impl IdentityVariableAssigner {
     ) {
         let has_owner = own.iter().any(|(_, slot)| slot.holds == TraceSlotValueKind::OWNER);
         let access = match operation {
-            Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => 1,
+            Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => stateid_use::READ,
             Some(
                 Operation::WRITE
                 | Operation::SETATTR
                 | Operation::ALLOCATE
                 | Operation::DEALLOCATE
                 | Operation::WRITE_SAME,
-            ) => 2,
-            Some(Operation::COPY | Operation::CLONE) => 3,
-            Some(Operation::LOCK) if has_owner => 3,
-            Some(Operation::LOCK | Operation::LOCKU) => 4,
-            Some(Operation::DELEGRETURN) => 8,
+            ) => stateid_use::WRITE,
+            Some(Operation::COPY | Operation::CLONE) => stateid_use::READ | stateid_use::WRITE,
+            Some(Operation::LOCK) if has_owner => stateid_use::READ | stateid_use::WRITE,
+            Some(Operation::LOCK | Operation::LOCKU) => stateid_use::LOCK,
+            Some(Operation::DELEGRETURN) => stateid_use::DELEGATION,
             _ => 0,
         };
         for (_, slot) in

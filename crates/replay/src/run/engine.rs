@@ -17,7 +17,8 @@
 //! - [`issuing`] and [`send`]: send a step; [`non_nfs_steps`]: steps of programs other than NFS;
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
-//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten.
+//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
+//! - [`held_delegations`]: delegations that the capture does not return.
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;

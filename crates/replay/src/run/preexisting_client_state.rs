@@ -17,6 +17,7 @@ use crate::root_credential;
 use crate::seed::file_server_client::FileServerError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use crate::trace::file_format::FileType;
+use crate::trace::step::stateid_use;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -40,14 +41,6 @@ struct MissingStateid {
     file: u32,
     access: u32,
 }
-
-/// Bits of the access of a stateid, which OPEN has, too.
-const READ: u32 = 1;
-const READ_AND_WRITE: u32 = 3;
-/// Bit of the access of a stateid of locks.
-const LOCK: u32 = 4;
-/// Bit of the access of a stateid of a delegation.
-const DELEGATION: u32 = 8;
 
 /// State from before the capture that was created.
 #[derive(Debug, Default)]
@@ -98,9 +91,9 @@ pub(super) fn create_missing_state(
         let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
         for (owner, one) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(one.file).map(<[u8]>::to_vec) else { continue };
-            let access = match one.access & READ_AND_WRITE {
+            let access = match one.access & (stateid_use::READ | stateid_use::WRITE) {
                 // A delegation or lock that no step uses: reading is refused least.
-                0 => READ,
+                0 => stateid_use::READ,
                 access => access,
             };
             match files.open(&handle, owner as u32, access) {
@@ -108,10 +101,11 @@ pub(super) fn create_missing_state(
                     values.set_value(one.variable, &stateid.other);
                     values.set_seqid(one.variable, stateid.seqid);
                     made.counts.opens += 1;
-                    if one.access & DELEGATION != 0 {
+                    if one.access & stateid_use::DELEGATION != 0 {
                         made.delegations.push(one.variable);
                     }
-                    made.leaves_open |= one.access & (LOCK | DELEGATION) == LOCK;
+                    made.leaves_open |=
+                        one.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
                 Err(problem) => made.refused.push((one.variable, problem.to_string())),
             }

@@ -15,6 +15,7 @@ use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
+use crate::trace::step::stateid_use;
 use crate::trace::{
     GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
     SubstitutableMessageSlot, TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure,
@@ -221,11 +222,11 @@ fn reason_for_undefined(
             _ => PlanReason::Unknown,
         },
         // The run opens the file in place of its delegation; a directory cannot be opened.
-        TraceSlotValueKind::STATEID if access & 8 != 0 => {
+        TraceSlotValueKind::STATEID if access & stateid_use::DELEGATION != 0 => {
             let is_file = is_found && object.is_some_and(|object| !object.is_directory);
             if is_file { PlanReason::OpenBefore } else { PlanReason::DelegationBefore }
         }
-        TraceSlotValueKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
+        TraceSlotValueKind::STATEID if access & stateid_use::LOCK != 0 => PlanReason::LockBefore,
         TraceSlotValueKind::STATEID if is_found => PlanReason::OpenBefore,
         TraceSlotValueKind::STATEID => PlanReason::StateUnknown,
         TraceSlotValueKind::CLIENTID | TraceSlotValueKind::SESSION => PlanReason::ClientBefore,

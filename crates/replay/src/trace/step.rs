@@ -10,6 +10,19 @@ pub const MAX_LIST_LENGTH: u32 = 1 << 17;
 /// The number of an absent variable, slot or minor version.
 pub const NONE: u32 = u32::MAX;
 
+/// Uses of a stateid from before the capture, as bits: OPEN4_SHARE_ACCESS_READ and _WRITE, and those of locks and of
+/// delegations.
+pub mod stateid_use {
+    /// It reads.
+    pub const READ: u32 = 1;
+    /// It writes.
+    pub const WRITE: u32 = 2;
+    /// It is a stateid of locks.
+    pub const LOCK: u32 = 4;
+    /// It is a stateid of a delegation.
+    pub const DELEGATION: u32 = 8;
+}
+
 xdr! { "trace";
     /// The kind of value in a slot. Identities are assigned by a server or a client, and have a variable of their own.
     /// Counts change with the run; their variable names the owner of the count.

@@ -97,7 +97,7 @@ pub(super) fn missing_attributes(
     }
     let listed = listed_attributes(live);
     let (mut missing, mut entry) = (Vec::new(), None);
-    let mut told = FxHashSet::default();
+    let mut seen = FxHashSet::default();
     for place in recorded {
         let text = &*place.path.text;
         if let Some(name) = entry_name(place) {
@@ -125,7 +125,7 @@ pub(super) fn missing_attributes(
             false => !known.contains(&(place.section.0, text)),
         };
         // Each attribute once per operation.
-        if sections.contains(&place.section.0) && is_missing && told.insert((place.section.0, text)) {
+        if sections.contains(&place.section.0) && is_missing && seen.insert((place.section.0, text)) {
             missing.push(AttributeRelationViolation {
                 section: place.section.0,
                 path: format!("{}.{text} ({relation})", place.section.1),
@@ -190,17 +190,15 @@ pub(super) fn unrequested_attributes(
     if has_same_layout(recorded, live) {
         return Vec::new();
     }
-    let attributes = |places: &'_ [LocatedField<'_>]| {
-        let of = places.iter().filter(|place| is_attribute_value(place));
-        of.map(|place| (place.section.0, attribute(&place.path.text).to_owned())).collect::<FxHashSet<_>>()
-    };
-    let mut known = attributes(recorded);
+    let recorded = recorded.iter().filter(|place| is_attribute_value(place));
+    let mut known: FxHashSet<_> =
+        recorded.map(|place| (place.section.0, attribute(&place.path.text))).collect();
     let mut violations = Vec::new();
     for place in live.iter().filter(|place| is_attribute_value(place)) {
         let (section, operation) = &place.section;
         let name = attribute(&place.path.text);
         // Each attribute once per operation; the first section is the header.
-        let is_new = known.insert((*section, name.to_owned()));
+        let is_new = known.insert((*section, name));
         let Some(index) = section.checked_sub(1).filter(|_| is_new) else { continue };
         if !may_return(index, name) {
             violations.push(AttributeRelationViolation {
