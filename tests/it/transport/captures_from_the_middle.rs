@@ -23,6 +23,17 @@ fn compiled_from(capture: &str, first: u32, test: &str) -> Passing {
     trace
 }
 
+/// Compiles captures that were taken at different times, without the operations that create clients and sessions.
+fn compiled_without_sessions(names: &[&str], test: &str) -> Passing {
+    let trace = Passing::new(&format!("{test}.trace"));
+    let paths: Vec<_> = names.iter().map(|name| captures::path(name)).collect();
+    let mut line = vec!["replay", "compile", "-q", "-Y", "not (nfs.opcode in {42, 43})", "-o", trace.name()];
+    line.extend(paths.iter().map(|path| path.to_str().unwrap()));
+    let output = program(&line);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    trace
+}
+
 /// Returns the operations with unreplayable steps, and their number.
 fn unreplayable(report: &ReplayReport) -> Vec<String> {
     let of = report.steps.operations.iter().filter(|(_, of)| of.states.unreplayable > 0);
@@ -75,4 +86,32 @@ fn the_refusal_of_an_open_from_before_the_capture_is_in_the_report_and_in_the_re
     let because = reasons.iter().find(|((_, why), _)| *why == format!("no-value: {refusal}"));
     assert!(because.is_some_and(|(_, because)| because.steps > 10), "{reasons:#?}");
     assert!(!reasons.keys().any(|(_, why)| why.contains("no Reply of this run")), "{reasons:#?}");
+}
+
+/// A client mounts with two minor versions: each has its own client ID and session.
+#[test]
+fn a_refused_client_from_before_the_capture_costs_no_step_of_another() {
+    let captures = ["rxe-v42-cb-getattr", "rxe-v41"];
+    let trace = compiled_without_sessions(&captures, "client-refused-before");
+    let work = Work::of_trace(MockServer::default(), "two clients", 4, fs::read(trace.name()).unwrap());
+    let (report, _) = replayed(&work, [], |_| {});
+    assert_eq!((report.synthesized.clients, &report.refused), (2, &Vec::new()));
+    assert_eq!((report.mismatched(), &report.protocol.own), (0, &Vec::new()), "{:#?}", report.steps.mismatches);
+
+    let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_SERVERFAULT.0);
+    let fault = MockServerFault { version: 4, operation: "EXCHANGE_ID", what };
+    let (report, _) =
+        replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
+    assert_eq!(report.synthesized.clients, 1);
+    let [refusal] = &report.refused[..] else { panic!("{:?}", report.refused) };
+    assert!(
+        refusal.contains("a client from before the capture: EXCHANGE_ID: NFS4ERR_SERVERFAULT"),
+        "{refusal}"
+    );
+    let of = |version: &str| {
+        let of = report.steps.operations.iter().filter(|(name, _)| name.starts_with(version));
+        of.map(|(_, of)| of.states.unreplayable).sum::<u64>()
+    };
+    assert_eq!(of("NFS 4.2"), 0, "{:#?}", report.steps.reasons);
+    assert!(of("NFS 4.1") > 100, "{:#?}", report.steps.reasons);
 }

@@ -301,13 +301,11 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             Ok(made) => made,
             Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
             Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
-            // Steps that use the missing values report them.
-            Err(PreexistingStateSetupError::Server(what)) => {
-                report.add_refusal(what);
-                CreatedClientState::default()
-            }
         };
         report.synthesized = made.counts;
+        for why in &made.refused_clients {
+            report.add_refusal(format!("a client from before the capture: {why}"));
+        }
         for (_, why) in &made.refused {
             report.add_refusal(format!("a file that was opened before the capture: {why}"));
         }

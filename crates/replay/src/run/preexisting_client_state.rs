@@ -24,10 +24,16 @@ use nfsrdma_dissectors::rpc::Xid;
 /// Maximum number of values that are created.
 const MAX_VALUES: usize = 1 << 16;
 
+/// A captured client, once per minor version of NFSv4: a session has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ClientOfMinorVersion {
+    client: u32,
+    minor_version: u32,
+}
+
 /// Missing state of one client.
 #[derive(Debug, Default)]
 struct MissingClientState {
-    minor_version: u32,
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
     opens: Vec<MissingStateid>,
@@ -52,6 +58,8 @@ pub(super) struct CreatedClientState {
     pub(super) leaves_open: bool,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
+    /// Clients that the server refused, with the reason. The state of others is created all the same.
+    pub(super) refused_clients: Vec<String>,
 }
 
 /// An error that ends a prologue early.
@@ -59,8 +67,6 @@ pub(super) struct CreatedClientState {
 pub(super) enum PreexistingStateSetupError {
     /// Error in the trace.
     Trace(TraceError),
-    /// Error of the server.
-    Server(String),
     /// Error of the transport.
     Transport(nfsrdma_rpc::RpcTransportError),
 }
@@ -68,7 +74,7 @@ pub(super) enum PreexistingStateSetupError {
 /// Creates the missing state and assigns it to its variables.
 ///
 /// # Errors
-/// Returns an error if the server refuses, cannot be reached, or the trace is damaged.
+/// Returns an error if the server cannot be reached or the trace is damaged.
 pub(super) fn create_missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     transport: &mut dyn RpcTransport,
@@ -79,16 +85,28 @@ pub(super) fn create_missing_state(
 ) -> Result<CreatedClientState, PreexistingStateSetupError> {
     let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
     let mut made = CreatedClientState::default();
-    for (client, missing) in clients {
+    for (ClientOfMinorVersion { client, minor_version }, missing) in clients {
         let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
-        let xid = nfsrdma_analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
+        let xid = nfsrdma_analysis::comparison::record::hash(
+            format!("{tag} prologue {client} {minor_version}").as_bytes(),
+        );
         let line =
             RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
                 .with_reconnect(target);
         let line = ContainedRpcClient::new(line, containment);
-        let name = format!("{} {tag} {client}", crate::PROGRAM);
-        let refused = |problem: FileServerError| PreexistingStateSetupError::Server(problem.to_string());
-        let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
+        let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
+        let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
+            Ok(files) => files,
+            // Steps that use the missing values report them. A server that does not answer one client would hold up the
+            // run once more for each other.
+            Err(problem) => {
+                made.refused_clients.push(problem.to_string());
+                match problem {
+                    FileServerError::Refused(..) => continue,
+                    FileServerError::Busy(..) | FileServerError::Call(_) => break,
+                }
+            }
+        };
         for (owner, one) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(one.file).map(<[u8]>::to_vec) else { continue };
             let access = match one.access & (stateid_use::READ | stateid_use::WRITE) {
@@ -136,10 +154,10 @@ pub(super) fn create_missing_state(
     Ok(made)
 }
 
-/// Returns the missing state by client.
+/// Returns the missing state, in the order of the clients.
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
-) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
+) -> Result<Vec<(ClientOfMinorVersion, MissingClientState)>, TraceError> {
     let mut wanted: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.for_each_undefined(|line| {
@@ -165,15 +183,16 @@ fn missing_state(
             handles.insert(object.number, handle);
         }
     })?;
-    let mut clients: FxHashMap<u32, MissingClientState> = FxHashMap::default();
+    let mut clients: FxHashMap<ClientOfMinorVersion, MissingClientState> = FxHashMap::default();
     trace.for_each_step(|step| {
         if step.asked.minor_version == NONE || step.caller.is_reverse {
             return;
         }
         for slot in step.call.slots.iter().filter(|slot| !slot.holds.is_count()) {
             let Some((holds, object, access)) = wanted.remove(&slot.variable) else { continue };
-            let missing = clients.entry(step.caller.client).or_default();
-            missing.minor_version = step.asked.minor_version;
+            let minor_version = step.asked.minor_version;
+            let client = ClientOfMinorVersion { client: step.caller.client, minor_version };
+            let missing = clients.entry(client).or_default();
             match holds {
                 TraceSlotValueKind::SESSION => {
                     missing.sessions.insert(slot.variable);
@@ -182,7 +201,7 @@ fn missing_state(
                     missing.clientids.insert(slot.variable);
                 }
                 // NFSv4.0 opens by name alone.
-                _ if missing.minor_version > 0 => {
+                _ if minor_version > 0 => {
                     if let Some(file) = handles.get(&object).copied() {
                         missing.opens.push(MissingStateid { variable: slot.variable, file, access });
                     }
