@@ -9,10 +9,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::net;
 
 #[path = "../tests/it/captures.rs"]
@@ -30,14 +30,14 @@ const SMALL_OPERATIONS: &str = "rxe-v42";
 
 const SIZE: u64 = 64 << 20;
 
-fn walk(mut source: CaptureSource, mut look: impl FnMut(&Frame<'_>)) {
+fn walk(mut source: CaptureFrameSource, mut look: impl FnMut(&Frame<'_>)) {
     while let Some(frame) = source.next().expect("a right capture") {
         look(&frame);
     }
 }
 
 /// Passes each Transaction to `look` as soon as it is emitted.
-fn analyse(source: CaptureSource, mut look: impl FnMut(Transaction)) {
+fn analyse(source: CaptureFrameSource, mut look: impl FnMut(Transaction)) {
     let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
@@ -60,9 +60,9 @@ fn steps(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(name);
         group.sample_size(15).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
         group.throughput(Throughput::ElementsAndBytes { elements, bytes });
-        let mut step = |step: &str, run: fn(CaptureSource)| {
+        let mut step = |step: &str, run: fn(CaptureFrameSource)| {
             group.bench_function(step, |bencher| {
-                let source = || CaptureSource::from_reader(name, large());
+                let source = || CaptureFrameSource::from_reader(name, large());
                 bencher.iter_batched(source, run, BatchSize::PerIteration);
             });
         };

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_inspect::output::{
-    OutputLineFormat, OutputLineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+    OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat, TimeFormat, ViewAndSummaryWriter,
 };
 
 #[path = "../tests/it/captures.rs"]
@@ -41,7 +41,7 @@ const FILTERS: [Option<&str>; 6] = [
     Some("nfsrdma.latency > 0.01"),
 ];
 
-fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputLineUnit) {
+fn inspect(mut source: CaptureFrameSource, filter: Option<&str>, view: OutputLineUnit) {
     let settings = OutputSettings {
         format: OutputLineFormat::Text,
         view,
@@ -56,11 +56,11 @@ fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputLineUnit
         findings: false,
         icrc: false,
         screen: TerminalProfile::pipe(),
-        memory: MemoryBudget::default(),
+        memory: CommandMemoryBudget::default(),
     };
     let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
     let mut flow = Flow::new(FlowLimits::default());
-    let mut output = OutputWriter::new(settings, std::io::sink()).with_filter(filter);
+    let mut output = ViewAndSummaryWriter::new(settings, std::io::sink()).with_filter(filter);
     while let Some(frame) = source.next().expect("a right capture") {
         output.frame(&frame, &mut flow).expect("a sink takes all");
         while let Some((key, transaction)) = flow.next_with_key() {
@@ -89,7 +89,7 @@ fn filters(criterion: &mut Criterion) {
             group.throughput(Throughput::Elements(large().packets()));
             for filter in FILTERS {
                 group.bench_function(filter.unwrap_or("remove the filter"), |bencher| {
-                    let source = || CaptureSource::from_reader(name, large());
+                    let source = || CaptureFrameSource::from_reader(name, large());
                     bencher.iter_batched(
                         source,
                         |source| inspect(source, filter, view),

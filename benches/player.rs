@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use pcap::{Active, Capture};
 
 /// Player that reads the frames once and sends them repeatedly.
@@ -13,7 +13,7 @@ pub(crate) struct Player {
 
 impl Player {
     /// Reads the frames, and opens an interface for sending.
-    pub(crate) fn new(mut source: CaptureSource, interface: &str) -> Self {
+    pub(crate) fn new(mut source: CaptureFrameSource, interface: &str) -> Self {
         let mut frames = Vec::new();
         while let Some(frame) = source.next().expect("the capture can be read") {
             frames.push(frame.bytes.to_vec());

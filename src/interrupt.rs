@@ -18,7 +18,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 /// State of signal handling.
 #[derive(Debug)]
-enum SignalHandling {
+enum SignalHandlingState {
     /// Default action of the system.
     Default,
     /// Signals are caught and stay pending.
@@ -27,7 +27,7 @@ enum SignalHandling {
     Handled,
 }
 
-static WATCH: Mutex<SignalHandling> = Mutex::new(SignalHandling::Default);
+static WATCH: Mutex<SignalHandlingState> = Mutex::new(SignalHandlingState::Default);
 /// Request flag of the command that ends gracefully.
 static SHUTDOWN_REQUEST: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 
@@ -45,9 +45,9 @@ fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// Returns an error if the system refuses.
 pub(crate) fn catch() -> io::Result<()> {
     let mut watch = lock(&WATCH);
-    if matches!(*watch, SignalHandling::Default) {
+    if matches!(*watch, SignalHandlingState::Default) {
         let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
-        *watch = SignalHandling::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
+        *watch = SignalHandlingState::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
         // A file size limit (ulimit -f) becomes a write error instead of a signal that ends the program.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     }
@@ -62,8 +62,9 @@ pub(crate) fn catch() -> io::Result<()> {
 pub(crate) fn watch() -> io::Result<()> {
     catch()?;
     let mut watch = lock(&WATCH);
-    if matches!(*watch, SignalHandling::Caught(_))
-        && let SignalHandling::Caught(signals) = std::mem::replace(&mut *watch, SignalHandling::Handled)
+    if matches!(*watch, SignalHandlingState::Caught(_))
+        && let SignalHandlingState::Caught(signals) =
+            std::mem::replace(&mut *watch, SignalHandlingState::Handled)
     {
         thread::Builder::new().name("signals".into()).spawn(move || handle_signals(signals))?;
     }

@@ -14,7 +14,7 @@ use registry::FieldRegistry;
 
 /// One field of one structure: filter name, name in the specification, kind and documentation.
 #[derive(Debug)]
-pub struct Field {
+pub struct FieldDefinition {
     /// Name for filters and `-e`; Wireshark's name if it has the field (`rpcordma.xid`).
     pub name: &'static str,
     /// Name in the specification (`xid`, `READ4args`).
@@ -26,13 +26,13 @@ pub struct Field {
 }
 
 /// Two fields are equal if their names are. Structures with the same members share the fields.
-impl PartialEq for Field {
+impl PartialEq for FieldDefinition {
     fn eq(&self, other: &Self) -> bool {
         self.label == other.label && self.name == other.name
     }
 }
 
-impl Field {
+impl FieldDefinition {
     /// Returns a field that only groups others: a protocol layer, a structure, an operation.
     pub const fn group(name: &'static str, label: &'static str, doc: &'static str) -> Self {
         Self { name, label, kind: FieldKind::Group, doc }
@@ -149,38 +149,50 @@ pub trait FieldObserver<'a> {
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
     #[inline(always)]
-    fn is_interested_in(&mut self, _field: &'static Field, _describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in(
+        &mut self,
+        _field: &'static FieldDefinition,
+        _describe: fn(&mut FieldRegistry),
+    ) -> bool {
         true
     }
 
     /// Same as [`FieldObserver::is_interested_in`] for a header of fixed layout, which `describe` registers under this
     /// field, too.
     #[inline(always)]
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in_header(
+        &mut self,
+        group: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.is_interested_in(group, describe)
     }
 
     /// Returns `true` if the items announced by a bitmap are wanted: `_values` is the field of their bytes, `_has`
     /// tests a bit.
     #[inline(always)]
-    fn is_interested_in_items(&mut self, _values: &'static Field, _has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(
+        &mut self,
+        _values: &'static FieldDefinition,
+        _has: impl Fn(u32) -> bool,
+    ) -> bool {
         true
     }
 
     /// Begins a structure at byte `at`.
-    fn enter(&mut self, field: &'static Field, at: usize);
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize);
 
     /// Ends the structure entered last, before byte `at`.
     fn leave(&mut self, at: usize);
 
     /// Begins a list at byte `at`. Its items follow, each under this field; there may be none.
     #[inline(always)]
-    fn list(&mut self, _field: &'static Field, _at: usize) {}
+    fn list(&mut self, _field: &'static FieldDefinition, _at: usize) {}
 
     /// Reports the structure left last as a time in nanoseconds; points in time are relative to 1970-01-01 00:00:00
     /// UTC.
     #[inline(always)]
-    fn time(&mut self, _field: &'static Field, _nanoseconds: i128) {}
+    fn time(&mut self, _field: &'static FieldDefinition, _nanoseconds: i128) {}
 
     /// Reports bytes of the encoding that belong to no field: a count, the discriminant of an optional item, padding.
     #[inline(always)]
@@ -191,37 +203,55 @@ pub trait FieldObserver<'a> {
     fn eligible_item(&mut self, _item: DdpEligibleItem) {}
 
     /// Reports a value decoded from these bytes.
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
 /// Methods of a [`FieldObserver`] that can be called by dynamic dispatch.
 trait DynamicFieldObserver<'a> {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
-    fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool;
-    fn enter(&mut self, field: &'static Field, at: usize);
+    fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry))
+    -> bool;
+    fn is_interested_in_header(
+        &mut self,
+        group: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool;
+    fn is_interested_in_items(&mut self, values: &'static FieldDefinition, has: &dyn Fn(u32) -> bool)
+    -> bool;
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize);
     fn leave(&mut self, at: usize);
-    fn list(&mut self, field: &'static Field, at: usize);
-    fn time(&mut self, field: &'static Field, nanoseconds: i128);
+    fn list(&mut self, field: &'static FieldDefinition, at: usize);
+    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128);
     fn structural_bytes(&mut self, bytes: Range<usize>);
     fn eligible_item(&mut self, item: DdpEligibleItem);
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
 impl<'a, O: FieldObserver<'a>> DynamicFieldObserver<'a> for O {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in(
+        &mut self,
+        field: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         FieldObserver::is_interested_in(self, field, describe)
     }
 
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in_header(
+        &mut self,
+        group: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         FieldObserver::is_interested_in_header(self, group, describe)
     }
 
-    fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(
+        &mut self,
+        values: &'static FieldDefinition,
+        has: &dyn Fn(u32) -> bool,
+    ) -> bool {
         FieldObserver::is_interested_in_items(self, values, has)
     }
 
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         FieldObserver::enter(self, field, at);
     }
 
@@ -229,11 +259,11 @@ impl<'a, O: FieldObserver<'a>> DynamicFieldObserver<'a> for O {
         FieldObserver::leave(self, at);
     }
 
-    fn list(&mut self, field: &'static Field, at: usize) {
+    fn list(&mut self, field: &'static FieldDefinition, at: usize) {
         FieldObserver::list(self, field, at);
     }
 
-    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
         FieldObserver::time(self, field, nanoseconds);
     }
 
@@ -245,35 +275,47 @@ impl<'a, O: FieldObserver<'a>> DynamicFieldObserver<'a> for O {
         FieldObserver::eligible_item(self, item);
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         FieldObserver::value(self, field, bytes, value);
     }
 }
 
 /// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once,
 /// in this crate, instead of once for each observer: otherwise, they are half of the program.
-pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicFieldObserver<'a> + 'o));
+pub(crate) struct TypeErasedFieldObserver<'o, 'a>(&'o mut (dyn DynamicFieldObserver<'a> + 'o));
 
-impl<'o, 'a> ObserverRef<'o, 'a> {
+impl<'o, 'a> TypeErasedFieldObserver<'o, 'a> {
     pub(crate) fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {
         Self(observer)
     }
 }
 
-impl<'a> FieldObserver<'a> for ObserverRef<'_, 'a> {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
+    fn is_interested_in(
+        &mut self,
+        field: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.0.is_interested_in(field, describe)
     }
 
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in_header(
+        &mut self,
+        group: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.0.is_interested_in_header(group, describe)
     }
 
-    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(
+        &mut self,
+        values: &'static FieldDefinition,
+        has: impl Fn(u32) -> bool,
+    ) -> bool {
         self.0.is_interested_in_items(values, &has)
     }
 
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.0.enter(field, at);
     }
 
@@ -281,11 +323,11 @@ impl<'a> FieldObserver<'a> for ObserverRef<'_, 'a> {
         self.0.leave(at);
     }
 
-    fn list(&mut self, field: &'static Field, at: usize) {
+    fn list(&mut self, field: &'static FieldDefinition, at: usize) {
         self.0.list(field, at);
     }
 
-    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
         self.0.time(field, nanoseconds);
     }
 
@@ -297,7 +339,7 @@ impl<'a> FieldObserver<'a> for ObserverRef<'_, 'a> {
         self.0.eligible_item(item);
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.0.value(field, bytes, value);
     }
 }
@@ -311,11 +353,11 @@ impl<'a> FieldObserver<'a> for NullFieldObserver {
     const IGNORES_ALL: bool = true;
 
     #[inline(always)]
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     #[inline(always)]
     fn leave(&mut self, _: usize) {}
 
     #[inline(always)]
-    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
 }

@@ -145,12 +145,12 @@ fixed_bytes! {
 ///
 /// It is decoded twice, with the other bits clear and set. The captured fields are those with one value.
 #[derive(Clone, Copy, Debug)]
-pub struct TruncatedFixedHeader<H> {
+pub struct PartlyCapturedHeader<H> {
     clear: H,
     set: H,
 }
 
-impl<H> TruncatedFixedHeader<H> {
+impl<H> PartlyCapturedHeader<H> {
     /// Combines the header with the bits clear, and the one with the bits set, that were not captured.
     pub fn new(clear: H, set: H) -> Self {
         Self { clear, set }
@@ -220,7 +220,7 @@ macro_rules! number {
             #[inline]
             fn decode<O: $crate::field::FieldObserver<'a>>(
                 cursor: &mut $crate::xdr::Cursor<'a>,
-                field: &'static $crate::field::Field,
+                field: &'static $crate::field::FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::XdrError> {
                 <$number as $crate::xdr::Xdr<'a>>::decode(cursor, field, observer).map(Self)
@@ -309,11 +309,11 @@ macro_rules! header {
             pub const LENGTH: usize = $length;
 
             /// The header as one group of fields.
-            pub const GROUP: &'static $crate::field::Field =
-                &$crate::field::Field::group($group, stringify!($name), concat!($($doc),+));
+            pub const GROUP: &'static $crate::field::FieldDefinition =
+                &$crate::field::FieldDefinition::group($group, stringify!($name), concat!($($doc),+));
 
             /// The fields, in the order of their bits.
-            pub const FIELDS: &'static [$crate::field::Field] = &[$($crate::field::Field {
+            pub const FIELDS: &'static [$crate::field::FieldDefinition] = &[$($crate::field::FieldDefinition {
                 name: $filter,
                 label: stringify!($field),
                 kind: <$type as $crate::fixed_header::FixedHeaderFieldValue>::KIND,
@@ -355,13 +355,13 @@ macro_rules! header {
         }
 
         /// Decodes the header at the start of `bytes`, of which the capture may have only the beginning.
-        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::TruncatedFixedHeader<Self>> {
+        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::PartlyCapturedHeader<Self>> {
             let [clear, set] = [0, 0xff].map(|fill| {
                 let mut header = [fill; $length];
                 header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
                 Self::decode(&header, 0, &mut $crate::field::NullFieldObserver).map(|(header, _)| header)
             });
-            Some($crate::fixed_header::TruncatedFixedHeader::new(clear?, set?))
+            Some($crate::fixed_header::PartlyCapturedHeader::new(clear?, set?))
         }
         $crate::header!(@encode [$length] { $($start .. $end $field,)* });
     };
@@ -411,13 +411,13 @@ macro_rules! header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::infiniband::cm::DisconnectRequest;
+    use crate::infiniband::cm::CmDisconnectRequest;
 
     #[test]
     fn of_a_header_that_was_cut_the_fields_before_the_cut_are_known() {
         let bytes = [1, 2, 3, 4, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0];
         let fields = |length: usize| {
-            let part = DisconnectRequest::decode_part(&bytes[..length]).unwrap();
+            let part = CmDisconnectRequest::decode_part(&bytes[..length]).unwrap();
             let numbers = (part.field(|it| it.local_comm_id), part.field(|it| it.remote_comm_id));
             (
                 numbers.0.map(|id| id.0),

@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod captured_frame;
 pub mod catalog;
 pub mod escape;
 pub mod field;
 pub mod fixed_header;
 pub mod flow;
-pub mod frame;
 pub mod infiniband;
 pub mod iwarp;
 pub mod net;

@@ -7,8 +7,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::RetransmissionStall;
-use crate::frame::{FrameNumber, Timestamp};
 
 crate::number! {
     /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
@@ -24,14 +24,14 @@ impl fmt::Display for Handle {
 
 /// One side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionSide {
+pub enum ConnectionSideAOrB {
     /// The side whose packet was seen first.
     A,
     /// The other side.
     B,
 }
 
-impl ConnectionSide {
+impl ConnectionSideAOrB {
     /// Returns the opposite side.
     pub fn peer(self) -> Self {
         match self {

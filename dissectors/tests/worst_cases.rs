@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::{EvictedState, Flow, FlowLimits, FrameContentKind};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband::{Bth, BthOpcode, PartitionKey, Psn, Qpn, Reth};
 use nfsrdma_dissectors::rdma_operation::Handle;
 

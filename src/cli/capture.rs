@@ -8,13 +8,15 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
-use crate::output::live_capture_writer::{CaptureFileDestination, CaptureFileRotation, CaptureRecording};
+use crate::output::live_capture_writer::{
+    CaptureFileDestination, CaptureFileRotation, LiveCaptureFileWriter,
+};
 use crate::output::units;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
@@ -153,7 +155,7 @@ pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
     let opened = args.live.open(interface)?;
     interrupt::catch()?;
     let mut recording = args.live.drop_privileges(rotation.is_some(), || {
-        Ok(CaptureRecording::new(place, opened.interface(), opened.filter())?)
+        Ok(LiveCaptureFileWriter::new(place, opened.interface(), opened.filter())?)
     })?;
     let outcome = record(args, opened, &mut recording)?;
     let lost = recording.lost_packets();
@@ -200,7 +202,7 @@ fn report_failure(error: OutputError, counters: CapturePacketCounters) -> Result
 fn record(
     args: &CaptureCommandArgs,
     opened: nfsrdma_capture_file::live::OpenedLiveCapture,
-    recording: &mut CaptureRecording,
+    recording: &mut LiveCaptureFileWriter,
 ) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;
     let mut progress = ProgressLine::new();

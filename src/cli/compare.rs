@@ -16,11 +16,11 @@ use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportWriter, json_line};
+use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
-use nfsrdma_analysis::comparison::tally::FirstDifferences;
-use nfsrdma_analysis::comparison::{Comparison, ComparisonSide};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 /// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
@@ -101,7 +101,7 @@ pub(super) struct CompareArgs {
 }
 
 /// Returns the value of `--max-memory` with which no identities are forgotten, if some were.
-fn needed_memory(comparison: &Comparison, memory: &MemoryBudget) -> Option<String> {
+fn needed_memory(comparison: &CaptureComparator, memory: &CommandMemoryBudget) -> Option<String> {
     let needed_bytes = memory.budget_for_view(comparison.memory_for_identities());
     (comparison.forgotten_identities() > 0).then(|| BytesArg(needed_bytes).to_string())
 }
@@ -130,7 +130,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
         FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES) });
     let mut to = BufWriter::new(progress.stdout());
     let mut left = args.count.unwrap_or(usize::MAX);
-    let mut comparison = Comparison::new(selection, usize::MAX, memory.view_bytes());
+    let mut comparison = CaptureComparator::new(selection, usize::MAX, memory.view_bytes());
     // Differences are not reported if one file is no capture.
     let is_no_capture = Cell::new(false);
     let next = |side| {

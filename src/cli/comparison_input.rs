@@ -5,7 +5,7 @@ use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use nfsrdma_capture_file::{CaptureSource, ReadProgress, SourceError};
+use nfsrdma_capture_file::{CaptureFrameSource, ReadProgress, SourceError};
 use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -14,14 +14,14 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use super::progress::ProgressLine;
 use super::replay::server::open_trace_file;
 use super::{ExitStatus, write_error};
-use crate::output::{OutputSettings, OutputWriter};
-use nfsrdma_analysis::comparison::ClientDirectionKey;
+use crate::output::{OutputSettings, ViewAndSummaryWriter};
+use nfsrdma_analysis::comparison::ClientAddressAndCallDirection;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparisonRecord};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_replay::trace::file_format::MAGIC;
 use nfsrdma_replay::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
@@ -31,9 +31,9 @@ use nfsrdma_replay::trace::{self, TraceError};
 const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
 /// Source of records.
-enum ComparisonRecordSource {
+enum ComparisonCaptureOrTraceReader {
     /// Capture file and its flow.
-    Capture(Box<(CaptureSource, Flow)>),
+    Capture(Box<(CaptureFrameSource, Flow)>),
     /// Trace file.
     Trace(Box<ComparisonTraceReader>),
 }
@@ -48,7 +48,7 @@ struct ComparisonTraceReader {
 
 /// Reader of a capture or a trace.
 pub(super) struct ComparisonInput {
-    source: ComparisonRecordSource,
+    source: ComparisonCaptureOrTraceReader,
     is_over: bool,
     /// Conformance rules, if records have findings.
     conformance: Option<Box<ConformanceRun>>,
@@ -83,14 +83,14 @@ impl ComparisonTraceReader {
         &mut self,
         recorder: &mut ComparableTransactionRecorder,
         whole: &mut ComparedCaptureSummary,
-    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, TraceError> {
+    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
         let (transaction, amended) = self.builder.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
         amended.apply(&mut record, recorder);
         record.replayed_step = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
-        let client = ClientDirectionKey {
+        let client = ClientAddressAndCallDirection {
             address: recorder.word(self.builder.client(&step)),
             direction: transaction.direction,
         };
@@ -100,14 +100,14 @@ impl ComparisonTraceReader {
 
 impl ComparisonInput {
     /// Opens a capture or a trace; `dialect` overrides detection in a capture.
-    pub(super) fn open(path: &Path, memory: &MemoryBudget, dialect: Option<Dialect>) -> Result<Self> {
+    pub(super) fn open(path: &Path, memory: &CommandMemoryBudget, dialect: Option<Dialect>) -> Result<Self> {
         Self::open_as(path, memory, dialect, None)
     }
 
     /// Opens a capture or a trace, and applies the conformance rules to the Transactions of a capture.
     pub(super) fn open_with_findings(
         path: &Path,
-        memory: &MemoryBudget,
+        memory: &CommandMemoryBudget,
         dialect: Option<Dialect>,
     ) -> Result<Self> {
         let conformance = (!is_trace(path)).then(Box::default);
@@ -116,12 +116,12 @@ impl ComparisonInput {
 
     fn open_as(
         path: &Path,
-        memory: &MemoryBudget,
+        memory: &CommandMemoryBudget,
         dialect: Option<Dialect>,
         conformance: Option<Box<ConformanceRun>>,
     ) -> Result<Self> {
         let from = match is_trace(path) {
-            true => ComparisonRecordSource::Trace(Box::new(ComparisonTraceReader::open(path)?)),
+            true => ComparisonCaptureOrTraceReader::Trace(Box::new(ComparisonTraceReader::open(path)?)),
             false => capture(path, memory, dialect, conformance.is_some())?,
         };
         Ok(Self {
@@ -146,13 +146,13 @@ impl ComparisonInput {
         &mut self,
         recorder: &mut ComparableTransactionRecorder,
         progress: &mut ProgressLine,
-    ) -> Option<(ClientDirectionKey, ComparisonRecord)> {
-        if self.is_over && matches!(self.source, ComparisonRecordSource::Trace(_)) {
+    ) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)> {
+        if self.is_over && matches!(self.source, ComparisonCaptureOrTraceReader::Trace(_)) {
             return None;
         }
         let (source, flow) = match &mut self.source {
-            ComparisonRecordSource::Capture(capture) => &mut **capture,
-            ComparisonRecordSource::Trace(steps) => {
+            ComparisonCaptureOrTraceReader::Capture(capture) => &mut **capture,
+            ComparisonCaptureOrTraceReader::Trace(steps) => {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
@@ -176,7 +176,7 @@ impl ComparisonInput {
                     record.findings = compared_findings(&transaction, &findings, recorder);
                 }
                 self.trace.transaction(&transaction, &record);
-                let client = ClientDirectionKey {
+                let client = ClientAddressAndCallDirection {
                     address: recorder.word(&transaction.connection.client.address.to_string()),
                     direction: transaction.direction,
                 };
@@ -241,10 +241,10 @@ fn compared_findings(
 
 fn capture(
     path: &Path,
-    memory: &MemoryBudget,
+    memory: &CommandMemoryBudget,
     dialect: Option<Dialect>,
     has_findings: bool,
-) -> Result<ComparisonRecordSource, SourceError> {
+) -> Result<ComparisonCaptureOrTraceReader, SourceError> {
     let limits = FlowLimits {
         record_transport_events: has_findings,
         keep_file_data: true,
@@ -252,8 +252,8 @@ fn capture(
         dialect,
         ..memory.limits()
     };
-    Ok(ComparisonRecordSource::Capture(Box::new((
-        CaptureSource::open_within([path], memory.windows())?,
+    Ok(ComparisonCaptureOrTraceReader::Capture(Box::new((
+        CaptureFrameSource::open_within([path], memory.windows())?,
         Flow::new(limits),
     ))))
 }
@@ -270,7 +270,8 @@ pub(super) fn show_trace(
         ComparisonTraceReader::open(path)?;
     let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
     let mut progress = ProgressLine::new();
-    let mut output = OutputWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
+    let mut output =
+        ViewAndSummaryWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
     let mut read = 0;
     while output.lines() < most
         && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::{CaptureSource, SourceError, os_error_text};
+use nfsrdma_capture_file::{CaptureFrameSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::memory_limit::MemoryArgs;
@@ -16,7 +16,7 @@ use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::{ExitStatus, report_error};
 use crate::interrupt;
 use crate::parquet_export::ParquetExport;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
@@ -110,11 +110,11 @@ fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 /// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is no capture.
 fn export(
     args: &ExportArgs,
-    memory: &MemoryBudget,
+    memory: &CommandMemoryBudget,
     capture: &ExportInputCapture<'_>,
     inputs: &ProtectedInputFiles,
 ) -> Result<bool> {
-    let mut source = match CaptureSource::open_within(&capture.files, memory.windows()) {
+    let mut source = match CaptureFrameSource::open_within(&capture.files, memory.windows()) {
         Ok(source) => source,
         Err(error) => {
             report_error(error);
@@ -134,9 +134,9 @@ fn export(
 
 fn read(
     args: &ExportArgs,
-    memory: &MemoryBudget,
+    memory: &CommandMemoryBudget,
     (capture, inputs): (&ExportInputCapture<'_>, &ProtectedInputFiles),
-    source: &mut CaptureSource,
+    source: &mut CaptureFrameSource,
 ) -> io::Result<(Option<ParquetExport>, Vec<SourceError>)> {
     let mut flow = Flow::new(FlowLimits {
         connections: args.max_connections.get(),

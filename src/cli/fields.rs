@@ -50,11 +50,11 @@ struct FilterFieldListingJson<'a> {
     description: &'a str,
     sources: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<FieldNamedNumberJson<'a>>,
+    values: Vec<FieldListingNamedValueJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct FieldNamedNumberJson<'a> {
+struct FieldListingNamedValueJson<'a> {
     name: &'a str,
     number: u64,
 }
@@ -111,7 +111,8 @@ fn text(
 
 fn json(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry]) -> io::Result<()> {
     for entry in entries {
-        let values = entry.names.iter().map(|(number, name)| FieldNamedNumberJson { name, number: *number });
+        let values =
+            entry.names.iter().map(|(number, name)| FieldListingNamedValueJson { name, number: *number });
         let line = FilterFieldListingJson {
             name: entry.name,
             kind: entry.kind.name(),

@@ -4,10 +4,10 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use nfsrdma_capture_file::{CaptureSource, ZstdWindowBudget};
+use nfsrdma_capture_file::{CaptureFrameSource, ZstdWindowBudget};
 use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
-use nfsrdma_dissectors::frame::Timestamp;
 
 use super::report_error;
 use crate::interrupt;
@@ -50,7 +50,7 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &ProtectedInputFiles::new(files))?.refuse_terminal()?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFileWriter::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
+        FrameFileWriter::with_second_pass(sink, view, room, CaptureFrameSource::open_within(files, windows)?)
     } else {
         FrameFileWriter::with_buffered_frames(sink, view, room)
     };
@@ -69,7 +69,7 @@ pub(super) fn open(
 impl FrameFileOutput {
     /// Adds the current frame of the source, after the flow has decoded it; `is_shown` selects it in the view of
     /// frames.
-    pub(super) fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_shown: bool) -> Result<()> {
+    pub(super) fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_shown: bool) -> Result<()> {
         let is_chosen = is_shown && self.view == OutputLineUnit::Frames;
         Ok(self
             .file

@@ -8,11 +8,11 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text};
+use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_text};
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::default_command::{EndOfFileStopCondition, ReadStopCondition};
+use super::list_and_summary_command::{NoEarlyReadStop, ReadStopCondition};
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
@@ -23,9 +23,9 @@ use super::{ExitStatus, SOURCE_WAIT, output_file_creation, report_error, write_e
 use crate::output::ReportFormat;
 use crate::output::lint;
 use crate::output::units::PluralCount;
-use nfsrdma_analysis::conformance::report::LintReport;
-use nfsrdma_analysis::conformance::selection::{FindingPattern, LintConfig};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
+use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 
 /// Default number of findings shown per rule.
@@ -63,11 +63,11 @@ pub(super) struct LintArgs {
     /// A pattern with '*' denies errors and warnings; the id of a rule denies its infos, too. Deviations of known
     /// implementations fail with --deny known only.
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
-    deny: Vec<FindingPattern>,
+    deny: Vec<FindingSelectionPattern>,
 
     /// Do not report these: severities, rules, or patterns
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
-    allow: Vec<FindingPattern>,
+    allow: Vec<FindingSelectionPattern>,
 
     /// TOML file with deny, allow and known implementations (docs/conformance.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -140,7 +140,7 @@ impl LintArgs {
         Ok(config)
     }
 
-    fn limits(&self, memory: &MemoryBudget) -> FlowLimits {
+    fn limits(&self, memory: &CommandMemoryBudget) -> FlowLimits {
         FlowLimits {
             dialect: self.dialect.selected(),
             check_icrc: self.check_icrc,
@@ -177,10 +177,10 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         }
         #[cfg(feature = "live")]
         args.live.reject_for_files()?;
-        let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-        read(args, &config, &memory, &mut source, &mut EndOfFileStopCondition)
+        let mut source = CaptureFrameSource::open_within(&args.files, memory.windows())?;
+        read(args, &config, &memory, &mut source, &mut NoEarlyReadStop)
     };
-    let write_junit = |report: &LintReport, errors: &[String]| match junit {
+    let write_junit = |report: &ConformanceFindingsReport, errors: &[String]| match junit {
         Some(to) => {
             let screen = terminal_capabilities::screen(args.color);
             output_file_creation::write_and_commit(to, |to| lint::junit(to, report, errors, &screen, started))
@@ -191,7 +191,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         Ok(read) => read,
         Err(error) => {
             // An older report would be taken for that of this capture.
-            if let Err(failed) = write_junit(&LintReport::new(0), &[error.to_string()]) {
+            if let Err(failed) = write_junit(&ConformanceFindingsReport::new(0), &[error.to_string()]) {
                 report_error(failed);
             }
             return Err(error);
@@ -217,10 +217,10 @@ fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
     let rules: Vec<&'static Rule> = match &args.explain {
         None => RULES.to_vec(),
         Some(id) => match id.parse() {
-            Ok(pattern @ FindingPattern::Rules(_)) => {
+            Ok(pattern @ FindingSelectionPattern::Rules(_)) => {
                 RULES.iter().copied().filter(|rule| pattern.names(rule)).collect()
             }
-            Ok(FindingPattern::Severity(_)) | Err(_) => {
+            Ok(FindingSelectionPattern::Severity(_)) | Err(_) => {
                 bail!("--explain {id}: no such rule; {}", rule_proposal(id))
             }
         },
@@ -260,7 +260,7 @@ fn rule_proposal(text: &str) -> String {
 struct FindingWriter<'a, W> {
     args: &'a LintArgs,
     config: &'a LintConfig,
-    report: LintReport,
+    report: ConformanceFindingsReport,
     to: W,
     /// Numbers of findings shown, by rule.
     shown: BTreeMap<&'static str, usize>,
@@ -324,10 +324,10 @@ impl<W: Write> FindingWriter<'_, W> {
 fn read(
     args: &LintArgs,
     config: &LintConfig,
-    memory: &MemoryBudget,
-    source: &mut CaptureSource,
+    memory: &CommandMemoryBudget,
+    source: &mut CaptureFrameSource,
     control: &mut impl ReadStopCondition,
-) -> Result<(LintReport, Vec<SourceError>)> {
+) -> Result<(ConformanceFindingsReport, Vec<SourceError>)> {
     let mut flow = Flow::new(args.limits(memory));
     let mut checker = ConformanceChecker::new();
     if args.is_live() {
@@ -337,7 +337,7 @@ fn read(
     let mut output = FindingWriter {
         args,
         config,
-        report: LintReport::new(args.count.unwrap_or(DEFAULT_SHOWN_FINDINGS)),
+        report: ConformanceFindingsReport::new(args.count.unwrap_or(DEFAULT_SHOWN_FINDINGS)),
         to: BufWriter::new(progress.stdout()),
         shown: BTreeMap::new(),
     };

@@ -11,8 +11,8 @@ use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
 use nfsrdma_capture_file::live::{
     self, CaptureInterfaceMonitor, CaptureOptions, LiveCaptureControl, OpenedLiveCapture,
 };
-use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureSource};
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::bytes::BytesArg;
 use super::{SOURCE_WAIT, progress, report_error};
@@ -183,7 +183,7 @@ impl LiveCaptureOptionArgs {
         &self,
         opened: OpenedLiveCapture,
         is_quiet: bool,
-    ) -> Result<(CaptureSource, LiveCaptureSession)> {
+    ) -> Result<(CaptureFrameSource, LiveCaptureSession)> {
         let interrupted = ShutdownSignalRegistration::new()?;
         let name = opened.interface().name.clone();
         let source = opened.start()?;
@@ -273,7 +273,7 @@ impl LiveCaptureSession {
     }
 
     /// Returns the state of the interface as of the last check, which is made while no frame arrives.
-    pub(super) fn link(&self) -> CaptureInterfaceState {
+    pub(super) fn link(&self) -> CaptureInterfaceLinkState {
         self.link.state()
     }
 

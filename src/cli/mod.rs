@@ -2,15 +2,14 @@
 //!
 //! [`run`] is the program. An error is one line on standard error, `nfsrdma-inspect: FILE: error; remedy`.
 
+mod baseline_check;
 mod bytes;
 #[cfg(feature = "live")]
 mod capture;
-mod check;
 mod command_suggestions;
 mod compare;
 mod comparison_input;
 mod completion;
-mod default_command;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_options;
@@ -20,6 +19,7 @@ mod frame_file_output;
 #[cfg(feature = "live")]
 mod interfaces;
 mod lint;
+mod list_and_summary_command;
 #[cfg(feature = "live")]
 mod live_capture_options;
 mod memory_limit;
@@ -45,15 +45,15 @@ use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nfsrdma_rpc::TransportErrorResponsibility;
 
+use baseline_check::BaselineCheckArgs;
 #[cfg(feature = "live")]
 use capture::CaptureCommandArgs;
-use check::BaselineCheckArgs;
 use compare::CompareArgs;
-use default_command::DefaultCommandArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
 use fields::FilterFieldListingArgs;
 use lint::LintArgs;
+use list_and_summary_command::DefaultCommandArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 
@@ -274,7 +274,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let outcome = match cli.command {
         #[cfg(feature = "live")]
         Some(Command::Capture(args)) => capture::run(&args),
-        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Check(args)) => baseline_check::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::Fields(args)) => fields::run(&args),
         Some(Command::Lint(args)) => lint::run(&args),
@@ -284,7 +284,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Some(Command::Export(args)) => export::run(&args),
         #[cfg(feature = "tui")]
         Some(Command::Tui(args)) => tui::run(&args),
-        None => default_command::run(&cli.inspect),
+        None => list_and_summary_command::run(&cli.inspect),
     };
     // Unfinished files of other threads.
     drop(nfsrdma_output_file::remove_unfinished());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::{CapturePacketCounters, ReadProgress};
 
-use crate::output::units::{ByteRate, EventRate, HumanCount, HumanSize, WholeSecondsDuration};
+use crate::output::units::{ByteRate, EventRateText, HoursMinutesSecondsText, HumanCount, HumanSize};
 use nfsrdma_replay::run::ReplayReport;
 
 /// Minimum duration before progress is shown.
@@ -84,9 +84,9 @@ impl ProgressLine {
                 part * 100.0,
                 HumanCount(report.steps.total),
                 HumanCount(total),
-                EventRate(rate),
+                EventRateText(rate),
                 HumanCount(report.mismatched()),
-                WholeSecondsDuration(left)
+                HoursMinutesSecondsText(left)
             )
         });
     }
@@ -154,10 +154,10 @@ fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> Str
             "{:3.0}% of {}, {} left, ",
             (done * 100.0).floor(),
             HumanSize(total),
-            WholeSecondsDuration(left)
+            HoursMinutesSecondsText(left)
         );
     } else {
-        line += &format!("{} in {}, ", HumanSize(read), WholeSecondsDuration(elapsed.as_secs_f64()));
+        line += &format!("{} in {}, ", HumanSize(read), HoursMinutesSecondsText(elapsed.as_secs_f64()));
     }
     line + &format!("{}, {} Transactions", ByteRate(rate), HumanCount(transactions))
 }
@@ -167,7 +167,7 @@ fn describe_live(counters: &CapturePacketCounters, elapsed: Duration, transactio
         captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, ..
     } = *counters;
     let mut line =
-        format!("{} packets in {}", HumanCount(captured), WholeSecondsDuration(elapsed.as_secs_f64()));
+        format!("{} packets in {}", HumanCount(captured), HoursMinutesSecondsText(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
         line += &format!(", {} Transactions", HumanCount(transactions));
     }

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// The dialect in which messages of RPC-over-RDMA are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum RpcRdmaDialectChoice {
+enum RpcRdmaDialectArg {
     /// Detect the dialect of each connection
     #[default]
     Auto,
@@ -24,18 +24,18 @@ enum RpcRdmaDialectChoice {
 pub(super) struct CaptureDialectArgs {
     /// RPC-over-RDMA dialect
     #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
-    dialect: RpcRdmaDialectChoice,
+    dialect: RpcRdmaDialectArg,
 }
 
 impl CaptureDialectArgs {
     /// Returns the selected dialect; `None` to detect it per connection.
     pub(super) fn selected(self) -> Option<Dialect> {
         match self.dialect {
-            RpcRdmaDialectChoice::Auto => None,
-            RpcRdmaDialectChoice::Prototype => Some(Dialect::Prototype),
-            RpcRdmaDialectChoice::Rfc5666 => Some(Dialect::Rfc5666),
-            RpcRdmaDialectChoice::Rfc8166 => Some(Dialect::Rfc8166),
-            RpcRdmaDialectChoice::V2 => Some(Dialect::Version2),
+            RpcRdmaDialectArg::Auto => None,
+            RpcRdmaDialectArg::Prototype => Some(Dialect::Prototype),
+            RpcRdmaDialectArg::Rfc5666 => Some(Dialect::Rfc5666),
+            RpcRdmaDialectArg::Rfc8166 => Some(Dialect::Rfc8166),
+            RpcRdmaDialectArg::V2 => Some(Dialect::Version2),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 #[cfg(feature = "live")]
-use nfsrdma_capture_file::CaptureInterfaceState;
-use nfsrdma_capture_file::{CaptureSource, os_error_text};
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_capture_file::CaptureInterfaceLinkState;
+use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
 #[cfg(feature = "live")]
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::flow::FlowLimits;
 
 use super::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;
@@ -27,7 +27,7 @@ use crate::tui::shared_capture::LiveReadStopCondition;
 use crate::tui::shared_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -106,13 +106,13 @@ impl LiveReadStopCondition for LiveCaptureSession {
         LiveCaptureSession::idle(self)
     }
 
-    fn link(&self) -> CaptureInterfaceState {
+    fn link(&self) -> CaptureInterfaceLinkState {
         LiveCaptureSession::link(self)
     }
 }
 
 /// Opens the capture.
-fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<SharedCapture> {
+fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture> {
     let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
@@ -153,7 +153,7 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<SharedCapture> {
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.
-    let source = CaptureSource::open_within(&args.files, memory.windows())?;
+    let source = CaptureFrameSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         require_frames(source, &args.files)?;
         return Ok(SharedCapture::files(args.files.clone(), memory.windows().clone()));
@@ -174,7 +174,7 @@ fn reject_terminal_input(files: &[PathBuf], is_terminal: bool) -> Result<()> {
 }
 
 /// Returns an error if the capture has no frame to show.
-fn require_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
+fn require_frames(mut source: CaptureFrameSource, files: &[PathBuf]) -> Result<()> {
     let mut errors = Vec::new();
     loop {
         match source.next() {

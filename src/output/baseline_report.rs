@@ -13,7 +13,7 @@ use super::units::PluralCount;
 use crate::escape;
 use nfsrdma_analysis::baseline::BaselineCounts;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
-use nfsrdma_analysis::comparison::tally::DifferenceTally;
+use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl BaselineCheckOutcome {
 
 /// Result of checking one capture.
 #[derive(Debug)]
-pub struct BaselineCheckResult {
+pub struct CaptureBaselineCheckResult {
     /// Path of the capture, as given.
     pub file: String,
     /// Outcome of the check.
@@ -92,7 +92,7 @@ pub struct BaselineCheckResult {
 /// Report on checked captures.
 pub struct BaselineReportWriter<'a> {
     /// Results in the order of the captures.
-    pub checks: &'a [BaselineCheckResult],
+    pub checks: &'a [CaptureBaselineCheckResult],
     /// Output device.
     pub screen: TerminalProfile,
     /// `true` to omit captures without differences.
@@ -202,7 +202,7 @@ impl BaselineReportWriter<'_> {
     }
 }
 
-impl BaselineCheckResult {
+impl CaptureBaselineCheckResult {
     /// Writes the JSON line of kind `check`, which follows the lines of its differences.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ mod text;
 use std::io::{self, Write};
 
 use super::style::TerminalProfile;
-use nfsrdma_analysis::comparison::Comparison;
+use nfsrdma_analysis::comparison::CaptureComparator;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
@@ -17,7 +17,7 @@ pub struct ComparisonReportWriter<'a> {
     /// Second capture.
     pub b: &'a ComparedCaptureSummary,
     /// Result of the comparison.
-    pub comparison: &'a Comparison,
+    pub comparison: &'a CaptureComparator,
     /// First differences, up to the number shown.
     pub first: &'a [Difference],
     /// Memory limit with which no identities would have been forgotten, if some were.

@@ -6,16 +6,16 @@ use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::flow::{
     NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits,
 };
-use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirectionSupport};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{FindingJson, JsonText, SCHEMA, address};
+use super::json::{DisplayAsJsonString, FindingJson, SCHEMA, address};
 use super::operation_statistics::recovery_text;
 use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalProfile};
@@ -167,14 +167,16 @@ fn message_credits(row: &ConnectionStats) -> Option<[Version2SendCredits; 2]> {
 }
 
 /// Returns the time steps in which Calls requested or used credits, or Replies granted any.
-fn credit_steps(series: &CreditSeries) -> Vec<CreditStepJson> {
+fn credit_steps(series: &CreditSeries) -> Vec<CreditSampleJson> {
     let CreditSeries(series) = series;
     let Some(start) = series.start() else { return Vec::new() };
     let steps = (0..).zip(series.steps());
     let shown = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
     shown
-        .map(|(at, step)| CreditStepJson {
-            time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
+        .map(|(at, step)| CreditSampleJson {
+            time: DisplayAsJsonString(Timestamp(
+                start.0.saturating_add_unsigned(series.width().saturating_mul(at)),
+            )),
             asked: step.requested,
             granted: step.granted,
             in_flight: step.in_flight,
@@ -340,10 +342,10 @@ impl ConnectionLineWriter {
 #[derive(Serialize)]
 pub(super) struct ConnectionJson {
     connection: u64,
-    transport: JsonText<ConnectionTransport>,
-    client: Option<JsonText<Address>>,
+    transport: DisplayAsJsonString<ConnectionTransport>,
+    client: Option<DisplayAsJsonString<Address>>,
     client_port: Option<u32>,
-    server: Option<JsonText<Address>>,
+    server: Option<DisplayAsJsonString<Address>>,
     server_port: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vlan_ids: Vec<u16>,
@@ -360,7 +362,7 @@ impl From<&ConnectionTally> for ConnectionJson {
         let name = tally.name;
         Self {
             connection: name.number,
-            transport: JsonText(name.transport),
+            transport: DisplayAsJsonString(name.transport),
             client: address(name.client.address),
             client_port: name.client.port,
             server: address(name.server.address),
@@ -382,12 +384,12 @@ struct ConnectionJsonLine<'f> {
     kind: &'static str,
     #[serde(flatten)]
     connection: ConnectionJson,
-    time: Option<JsonText<Timestamp>>,
+    time: Option<DisplayAsJsonString<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<JsonText<IsoTimestamp>>,
-    end_time: Option<JsonText<Timestamp>>,
+    time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
+    end_time: Option<DisplayAsJsonString<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<JsonText<IsoTimestamp>>,
+    end_time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
     closed: bool,
     dialect: Option<&'static str>,
     credits: Option<ConnectionCreditsJson>,
@@ -464,7 +466,7 @@ struct PeerTransportPropertiesJson {
     receive_size: Option<u32>,
     segment_size: Option<u32>,
     segment_count: Option<u32>,
-    reverse_direction: Option<JsonText<ReverseDirectionSupport>>,
+    reverse_direction: Option<DisplayAsJsonString<ReverseDirectionSupport>>,
     host_auth: bool,
 }
 
@@ -475,7 +477,7 @@ impl From<PeerProperties> for PeerTransportPropertiesJson {
             receive_size: properties.receive_size_bytes,
             segment_size: properties.segment_size_bytes,
             segment_count: properties.segment_count,
-            reverse_direction: properties.reverse_direction.map(JsonText),
+            reverse_direction: properties.reverse_direction.map(DisplayAsJsonString),
             host_auth: properties.has_host_auth,
         }
     }
@@ -489,15 +491,15 @@ struct ConnectionCreditsJson {
     at_limit_ns: Option<u64>,
     reverse_asked: u32,
     reverse_granted: u32,
-    steps: Vec<CreditStepJson>,
+    steps: Vec<CreditSampleJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<PeerMessageCreditsJson>,
+    messages: Option<Version2CreditsByPeerJson>,
 }
 
 /// Credits within a time step.
 #[derive(Serialize)]
-struct CreditStepJson {
-    time: JsonText<Timestamp>,
+struct CreditSampleJson {
+    time: DisplayAsJsonString<Timestamp>,
     asked: u32,
     granted: u32,
     in_flight: u32,
@@ -505,7 +507,7 @@ struct CreditStepJson {
 
 /// Message credits of version 2.
 #[derive(Serialize)]
-struct PeerMessageCreditsJson {
+struct Version2CreditsByPeerJson {
     client: Version2SendCreditsJson,
     server: Version2SendCreditsJson,
 }
@@ -613,10 +615,10 @@ impl<'f> ConnectionJsonLine<'f> {
             schema: SCHEMA,
             kind: "connection",
             connection: tally.into(),
-            time: tally.times.map(|(first, _)| JsonText(first)),
-            time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
-            end_time: tally.times.map(|(_, last)| JsonText(last)),
-            end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
+            time: tally.times.map(|(first, _)| DisplayAsJsonString(first)),
+            time_iso: iso.map(|(first, _)| DisplayAsJsonString(IsoTimestamp(first))),
+            end_time: tally.times.map(|(_, last)| DisplayAsJsonString(last)),
+            end_time_iso: iso.map(|(_, last)| DisplayAsJsonString(IsoTimestamp(last))),
             closed: row.state.is_some_and(|state| state.is_ending),
             dialect: tally.dialect.map(Dialect::key),
             credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsJson {
@@ -627,7 +629,7 @@ impl<'f> ConnectionJsonLine<'f> {
                 reverse_asked: tally.reverse_requested_credits,
                 reverse_granted: tally.reverse_granted_credits,
                 steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
-                messages: message_credits(row).map(|[client, server]| PeerMessageCreditsJson {
+                messages: message_credits(row).map(|[client, server]| Version2CreditsByPeerJson {
                     client: client.into(),
                     server: server.into(),
                 }),

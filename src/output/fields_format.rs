@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_dissectors::flow::Flow;
-use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use serde::Serializer;
 
 use crate::escape;
 use nfsrdma_analysis::filter::catalog::FilterType;
-use nfsrdma_analysis::filter::{FilterRunner, OutputFieldValue, ShownField};
+use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField, OutputFieldValue};
 
-use super::frame_field_values::FrameFieldValues;
+use super::all_frame_fields::FrameFieldValues;
 use super::settings::OutputLineUnit;
 use super::units::{CalendarTime, IsoTimestamp, LongDate};
 
@@ -90,7 +90,7 @@ pub enum SelectedFieldsLineFormat {
 #[derive(Debug)]
 pub struct TsharkFieldsWriter {
     /// Columns to write.
-    pub columns: Vec<ShownField>,
+    pub columns: Vec<OutputColumnField>,
     /// Format of a line.
     pub form: SelectedFieldsLineFormat,
     /// `true` to write a header line first; JSON has none, because each line has the names.

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, UndecodedReason};
-use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
@@ -40,12 +40,12 @@ pub struct FrameListWriter {
     /// Columns scrolled off at the left of each line.
     scroll_columns: usize,
     line: FrameListLine,
-    last: LastFrameSortCells,
+    last: LastFormattedFrameSortKeys,
 }
 
 /// Cells of the last line that its text does not contain in reusable form.
 #[derive(Debug, Default)]
-struct LastFrameSortCells {
+struct LastFormattedFrameSortKeys {
     time: Timestamp,
     source: Address,
     destination: Address,
@@ -57,7 +57,7 @@ struct LastFrameSortCells {
 
 /// Cells of a line, as sort keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FrameSortKeys {
+pub struct FrameColumnSortKeys {
     /// Capture time of the frame.
     pub time: Timestamp,
     /// Address of the sender.
@@ -83,7 +83,7 @@ impl FrameListWriter {
             widths: FrameColumnWidths::for_screen(screen.width, time),
             scroll_columns: 0,
             line: FrameListLine::default(),
-            last: LastFrameSortCells::default(),
+            last: LastFormattedFrameSortKeys::default(),
         }
     }
 
@@ -94,8 +94,8 @@ impl FrameListWriter {
     }
 
     /// Returns the cells of the last line.
-    pub fn last_cells(&self) -> FrameSortKeys {
-        let LastFrameSortCells {
+    pub fn last_cells(&self) -> FrameColumnSortKeys {
+        let LastFormattedFrameSortKeys {
             time,
             source,
             destination,
@@ -104,7 +104,7 @@ impl FrameListWriter {
             info_offset: info_at,
         } = self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
-        FrameSortKeys { time, source, destination, protocol: protocol.clone(), length_bytes, info }
+        FrameColumnSortKeys { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
 
     /// Sets the time of the first frame, from which relative times count.
@@ -187,7 +187,7 @@ impl FrameListWriter {
                 self.line.end_piece(styles.mark);
             }
         }
-        self.last = LastFrameSortCells {
+        self.last = LastFormattedFrameSortKeys {
             time: frame.time,
             source: datagram.source,
             destination: datagram.destination,
@@ -585,7 +585,7 @@ fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
         let _ = write!(text, "{}", mad.header.mgmtclass);
         return;
     };
-    let _ = write!(text, "CM {}", cm::Attribute(mad.header.attributeid.0));
+    let _ = write!(text, "CM {}", cm::CmMessageType(mad.header.attributeid.0));
     let _ = match &message {
         cm::CmMessage::Request(request, ends, _) => {
             let _ = write!(text, " QP={} PSN={}", request.local_qpn, request.starting_psn);

@@ -10,18 +10,18 @@ mod nfs_operations;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::Field;
-use nfsrdma_dissectors::flow::decode::{
+use nfsrdma_dissectors::field::FieldDefinition;
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
     MainOperation, ProcedureOrMainOperation, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v3::TimeHow;
 use nfsrdma_dissectors::nfs::v4::{
     Getattr4Args, Nfsstat4, Open4Args, OpenClaim4, OpenClaimType4 as Claim, OpenDelegation4,
     OpenDelegationType4 as Delegation, Openflag4, Opentype4, Operation, Seek4Args, SeekRes4, ShareDeny,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnionDiscriminant, mount, nlm, rquota};
-use nfsrdma_dissectors::rpc::gss::{GssControlMessage, GssPayload};
+use nfsrdma_dissectors::rpc::gss::{GssControlMessageKind, GssPayload};
 
 use field_collector::{InfoColumnFieldValue, InfoFieldCollector};
 
@@ -78,7 +78,7 @@ impl InfoColumnFormatter {
         let mut is_marked = false;
         match facts.payload {
             Some(GssPayload::Privacy) => text.push_str(" (encrypted)"),
-            Some(GssPayload::Control(GssControlMessage::Init)) => text.push_str(" RPCSEC_GSS context"),
+            Some(GssPayload::Control(GssControlMessageKind::Init)) => text.push_str(" RPCSEC_GSS context"),
             Some(GssPayload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
             _ => {
                 if let Some(file) = about.path.or(about.start) {
@@ -98,7 +98,7 @@ impl InfoColumnFormatter {
                     let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
                     let (call, reply) = (&self.call, &self.reply);
                     let mut writer =
-                        OperationDetailWriter { call, reply, about, glyphs, text, is_marked: false };
+                        InfoColumnDetailWriter { call, reply, about, glyphs, text, is_marked: false };
                     write_details(&mut writer);
                     is_marked = writer.is_marked;
                 }
@@ -146,7 +146,7 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
 }
 
 /// Function that appends the details of an operation.
-type OperationDetailFunction = fn(&mut OperationDetailWriter<'_>);
+type OperationDetailFunction = fn(&mut InfoColumnDetailWriter<'_>);
 
 /// Returns the function for the details of the operation. `None` if it has no details: its messages need not be decoded
 /// again.
@@ -183,7 +183,7 @@ fn details(facts: &RpcSummary) -> Option<OperationDetailFunction> {
     }
 }
 
-struct OperationDetailWriter<'a> {
+struct InfoColumnDetailWriter<'a> {
     call: &'a InfoFieldCollector,
     reply: &'a InfoFieldCollector,
     about: OperationPaths<'a>,
@@ -203,9 +203,9 @@ const STAT_REQUIRED: u64 = 0x18;
 /// Attributes of the first word that stat(2) requests: type, change, size, fsid, rdattr_error, fileid.
 const STAT_ATTRIBUTES: u64 = 0x0010_091a;
 
-impl OperationDetailWriter<'_> {
+impl InfoColumnDetailWriter<'_> {
     /// Appends a range: `0+4096`.
-    fn range(&mut self, [offset, length]: [&Field; 2]) {
+    fn range(&mut self, [offset, length]: [&FieldDefinition; 2]) {
         if let Some(offset) = self.call.number(offset) {
             self.push_range(offset, self.call.number(length));
         }
@@ -221,21 +221,21 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the length of the result of a READ, if it is not the requested one.
-    fn read_length(&mut self, count: &Field, data: &Field) {
+    fn read_length(&mut self, count: &FieldDefinition, data: &FieldDefinition) {
         let returned = self.reply.number(data);
         if let Some(returned) = returned.filter(|returned| self.call.number(count) != Some(*returned)) {
             let _ = write!(self.text, " len {returned}");
         }
     }
 
-    fn end_of_file(&mut self, eof: &Field) {
+    fn end_of_file(&mut self, eof: &FieldDefinition) {
         if self.reply.number(eof) == Some(1) {
             self.text.push_str(" EOF");
         }
     }
 
     /// Appends the requested stability of a WRITE, and the returned one if it differs.
-    fn stability(&mut self, stable: &Field, committed: &Field) {
+    fn stability(&mut self, stable: &FieldDefinition, committed: &FieldDefinition) {
         let name = |value: Option<&InfoColumnFieldValue>| match value {
             Some(InfoColumnFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
             _ => None,
@@ -248,20 +248,20 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the name of an enumeration's value without the common prefix or suffix of its type.
-    fn enum_name(&mut self, field: &Field, affix: &str) {
+    fn enum_name(&mut self, field: &FieldDefinition, affix: &str) {
         if let Some(InfoColumnFieldValue::Enum(_, Some(name))) = self.call.find(field) {
             let name = name.strip_prefix(affix).or(name.strip_suffix(affix)).unwrap_or(name);
             let _ = write!(self.text, " {name}");
         }
     }
 
-    fn number(&mut self, words: &str, field: &Field) {
+    fn number(&mut self, words: &str, field: &FieldDefinition) {
         if let Some(number) = self.call.number(field) {
             let _ = write!(self.text, " {words} {number}");
         }
     }
 
-    fn transfer(&mut self, [source, destination, length]: [&Field; 3]) {
+    fn transfer(&mut self, [source, destination, length]: [&FieldDefinition; 3]) {
         self.range([source, length]);
         let Some(offset) = self.call.number(destination) else { return };
         if !self.new_path() {
@@ -288,14 +288,14 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the first of these names in the Call.
-    fn quote_text(&mut self, fields: &[&Field]) {
+    fn quote_text(&mut self, fields: &[&FieldDefinition]) {
         if let Some(name) = self.call.texts(fields).next() {
             self.quote(name);
         }
     }
 
     /// Appends the first of these names in the Call without quotes.
-    fn unquoted(&mut self, before: &str, fields: &[&Field]) {
+    fn unquoted(&mut self, before: &str, fields: &[&FieldDefinition]) {
         if let Some(name) = self.call.texts(fields).next() {
             self.text.push_str(before);
             escape(name, self.glyphs, self.text);
@@ -303,7 +303,7 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the first of these names in the Call, unless the path contains it already.
-    fn name(&mut self, fields: &[&Field]) {
+    fn name(&mut self, fields: &[&FieldDefinition]) {
         if self.about.path.is_none() {
             self.quote_text(fields);
         }
@@ -324,7 +324,7 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the names of LOOKUPs; NFSv4 has one operation per name.
-    fn path(&mut self, name: &Field) {
+    fn path(&mut self, name: &FieldDefinition) {
         if self.about.path.is_some() {
             return;
         }
@@ -343,7 +343,7 @@ impl OperationDetailWriter<'_> {
 
     fn open(&mut self) {
         let (call, args) = (self.call, Open4Args::FIELDS);
-        let number = |field: &Field| call.number(field).map(|number| number as u32);
+        let number = |field: &FieldDefinition| call.number(field).map(|number| number as u32);
         let names = [OpenClaim4::FIELDS.Null, OpenClaim4::FIELDS.DelegatePrev];
         if call.texts(&names).next().is_some() {
             self.name(&names);
@@ -383,7 +383,7 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the text of a symbolic link.
-    fn link_text(&mut self, message: &InfoFieldCollector, field: &Field) {
+    fn link_text(&mut self, message: &InfoFieldCollector, field: &FieldDefinition) {
         if let Some(link) = message.texts(&[field]).next() {
             let _ = write!(self.text, " {}", self.glyphs.to);
             self.quote(link);
@@ -391,14 +391,14 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the new path or the new name of a LINK.
-    fn link(&mut self, name: &Field) {
+    fn link(&mut self, name: &FieldDefinition) {
         if !self.new_path() {
             self.quote_text(&[name]);
         }
     }
 
     /// Appends the new path or both names of a RENAME.
-    fn rename(&mut self, fields: &[&Field]) {
+    fn rename(&mut self, fields: &[&FieldDefinition]) {
         if self.new_path() {
             return;
         }
@@ -412,7 +412,7 @@ impl OperationDetailWriter<'_> {
         }
     }
 
-    fn directory_entries(&mut self, cookie: &Field, eof: &Field) {
+    fn directory_entries(&mut self, cookie: &FieldDefinition, eof: &FieldDefinition) {
         if let Some(cookie) = self.call.number(cookie).filter(|cookie| *cookie != 0) {
             let _ = write!(self.text, " from {cookie}");
         }
@@ -424,7 +424,7 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the requested rights, and the granted ones if they differ.
-    fn access(&mut self, requested: &Field, granted: &Field) {
+    fn access(&mut self, requested: &FieldDefinition, granted: &FieldDefinition) {
         let Some(requested) = self.call.number(requested) else { return };
         self.rights(requested);
         if let Some(granted) = self.reply.number(granted).filter(|granted| *granted != requested) {
@@ -469,20 +469,20 @@ impl OperationDetailWriter<'_> {
         }
     }
 
-    fn mode(&mut self, field: &Field) {
+    fn mode(&mut self, field: &FieldDefinition) {
         if let Some(mode) = self.call.number(field) {
             let _ = write!(self.text, " mode {mode:04o}");
         }
     }
 
-    fn size(&mut self, field: &Field) {
+    fn size(&mut self, field: &FieldDefinition) {
         if let Some(size) = self.call.number(field) {
             let _ = write!(self.text, " size {}", ExactByteSizeText(size));
         }
     }
 
     /// Appends a word if a time is set.
-    fn times(&mut self, set_it: &Field) {
+    fn times(&mut self, set_it: &FieldDefinition) {
         let is_set = |value: &InfoColumnFieldValue| match value {
             InfoColumnFieldValue::Enum(_, name) => name.is_some() && *name != TimeHow::DONT_CHANGE.name(),
             _ => false,
@@ -493,14 +493,14 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends the number of items that an operation of NFSv4 returned.
-    fn result_count(&mut self, field: &Field, word: &str) {
+    fn result_count(&mut self, field: &FieldDefinition, word: &str) {
         if self.reply.number(Nfsstat4::FIELD) == Some(Nfsstat4::NFS4_OK.0.into()) {
             self.count(field, word);
         }
     }
 
     /// Appends the number of items in the Reply, unless it has no results.
-    fn count(&mut self, field: &Field, word: &str) {
+    fn count(&mut self, field: &FieldDefinition, word: &str) {
         if self.reply.operations_seen > 0 {
             let count = self.reply.count(field);
             let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });

@@ -14,17 +14,17 @@ use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
-use super::PendingCallState;
+use super::PendingCallProgress;
 use crate::escape;
 use field_buffer::MessageFieldBuffer;
 pub(super) use line::FindingJson;
 use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
-pub(crate) use line::{JsonText, NameOrNumberJson, address};
+pub(crate) use line::{DisplayAsJsonString, NameOrNumberJson, address};
 use nfsrdma_analysis::names::FileNames;
 
 /// Version of the schema of the lines.
@@ -32,13 +32,13 @@ pub const SCHEMA: u32 = 1;
 
 /// Writer of Transactions as lines. Reuses the buffers of a line for the next.
 #[derive(Debug, Default)]
-pub struct JsonLines {
+pub struct TransactionJsonLineWriter {
     line: Vec<u8>,
     tape: MessageFieldBuffer<'static>,
     has_iso: bool,
 }
 
-impl JsonLines {
+impl TransactionJsonLineWriter {
     /// Creates a writer; with `has_iso`, each time is also written in ISO 8601 under a key of its own.
     pub fn new(has_iso: bool) -> Self {
         Self { has_iso, ..Self::default() }
@@ -71,7 +71,7 @@ impl JsonLines {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        pending: PendingCallState,
+        pending: PendingCallProgress,
     ) -> io::Result<()> {
         self.line(to, transaction, reading, facts, names, (&[], Some(pending)))
     }
@@ -83,7 +83,7 @@ impl JsonLines {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        (findings, pending): (&[Finding], Option<PendingCallState>),
+        (findings, pending): (&[Finding], Option<PendingCallProgress>),
     ) -> io::Result<()> {
         let mut tape = std::mem::take(&mut self.tape).cleared();
         let (results, call_parts) = record_messages(&mut tape, reading, facts);

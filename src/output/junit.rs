@@ -9,12 +9,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use super::baseline_report::{BaselineCheckOutcome, BaselineCheckResult, difference_line};
+use super::baseline_report::{BaselineCheckOutcome, CaptureBaselineCheckResult, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::escape;
-use nfsrdma_analysis::comparison::tally::OperationDifferences;
+use nfsrdma_analysis::comparison::difference_tally::OperationDifferenceTally;
 
 /// Name of the case for the capture as a whole.
 pub(super) const CAPTURE_CASE: &str = "capture";
@@ -71,7 +71,11 @@ fn class(file: &str) -> &str {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn write(to: &mut impl Write, checks: &[BaselineCheckResult], started: SystemTime) -> io::Result<()> {
+pub fn write(
+    to: &mut impl Write,
+    checks: &[CaptureBaselineCheckResult],
+    started: SystemTime,
+) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, check) in checks.iter().enumerate() {
@@ -83,7 +87,7 @@ pub fn write(to: &mut impl Write, checks: &[BaselineCheckResult], started: Syste
 fn write_check_suite(
     to: &mut impl Write,
     id: usize,
-    check: &BaselineCheckResult,
+    check: &CaptureBaselineCheckResult,
     started: SystemTime,
 ) -> io::Result<()> {
     let error = match &check.outcome {
@@ -255,7 +259,7 @@ fn write_error(to: &mut impl Write, kind: &str, error: &str) -> io::Result<()> {
     writeln!(to, "    </testcase>")
 }
 
-fn write_failure(to: &mut impl Write, found: &OperationDifferences) -> io::Result<()> {
+fn write_failure(to: &mut impl Write, found: &OperationDifferenceTally) -> io::Result<()> {
     let shown = found.first.differences();
     let Some(first) = shown.first() else { return Ok(()) };
     let message = difference_line(first, "→");

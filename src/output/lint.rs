@@ -8,7 +8,7 @@ use nfsrdma_conformance::{
     Finding, FindingAggregation, RULES, RequiredJudgementEvidence, Rule, RuleTally, SeverityLevel,
 };
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use serde::Serialize;
 
 use super::json::SCHEMA;
@@ -17,7 +17,7 @@ use super::style::{StyledText, TerminalProfile};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
 use crate::escape;
-use nfsrdma_analysis::conformance::report::{LintReport, RuleFindings};
+use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};
 
 /// JSON line of a finding.
 #[derive(Serialize)]
@@ -137,7 +137,7 @@ pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
+pub fn json_summary(to: &mut impl Write, report: &ConformanceFindingsReport) -> io::Result<()> {
     let rules = report.tallies.iter().map(|(rule, tally)| RuleJudgementsJson {
         rule: rule.id,
         severity: rule.severity.name(),
@@ -258,7 +258,11 @@ pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalProfil
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalProfile) -> io::Result<()> {
+pub fn text(
+    to: &mut impl Write,
+    report: &ConformanceFindingsReport,
+    screen: &TerminalProfile,
+) -> io::Result<()> {
     for of_rule in report.rules() {
         write_rule(to, of_rule, screen)?;
     }
@@ -302,7 +306,11 @@ fn counted_noun(rule: &Rule) -> &'static str {
     }
 }
 
-fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalProfile) -> io::Result<()> {
+fn write_totals(
+    to: &mut impl Write,
+    report: &ConformanceFindingsReport,
+    screen: &TerminalProfile,
+) -> io::Result<()> {
     let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
@@ -431,7 +439,7 @@ fn is_icrc_rule(rule: &Rule) -> bool {
 /// Returns an error if writing fails.
 pub fn junit(
     to: &mut impl Write,
-    report: &LintReport,
+    report: &ConformanceFindingsReport,
     errors: &[String],
     screen: &TerminalProfile,
     started: SystemTime,

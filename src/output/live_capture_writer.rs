@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use nfsrdma_capture_file::{
     CaptureInterface, CapturePacketCounters, InterfaceId, InterfaceStatistics, PcapngWriter,
 };
-use nfsrdma_dissectors::frame::{Frame, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
 use super::units::FileNameTimestamp;
-use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES, WrittenFile};
+use nfsrdma_output_file::{
+    OutputError, OutputFile, ProtectedInputFiles, RemovableOutputFile, WRITE_BUFFER_BYTES,
+};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ struct OpenCaptureOutputFile {
 
 /// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
 /// be read while it is written, and no older file is removed before a new one exists.
-pub struct CaptureRecording {
+pub struct LiveCaptureFileWriter {
     target: CaptureFileDestination,
     interface: CaptureInterface,
     filter: Option<String>,
@@ -71,7 +73,7 @@ pub struct CaptureRecording {
     /// Path of the last file.
     path: Option<PathBuf>,
     /// Closed files that still exist.
-    written: VecDeque<WrittenFile>,
+    written: VecDeque<RemovableOutputFile>,
     packets: u64,
     /// Those of them that are in files: the others are in a buffer.
     flushed_packets: u64,
@@ -80,7 +82,7 @@ pub struct CaptureRecording {
     last_counters: CapturePacketCounters,
 }
 
-impl CaptureRecording {
+impl LiveCaptureFileWriter {
     /// Creates a recording of the frames of an interface. A single file is created at once, to reserve its name.
     ///
     /// # Errors
@@ -312,9 +314,9 @@ fn numbered_path(name: &Path, number: u64, time: Timestamp) -> PathBuf {
 mod tests {
     use std::fs;
 
-    use nfsrdma_dissectors::frame::{FrameNumber, LinkType};
+    use nfsrdma_dissectors::captured_frame::{FrameNumber, LinkType};
 
-    use nfsrdma_capture_file::CaptureSource;
+    use nfsrdma_capture_file::CaptureFrameSource;
 
     use super::*;
 
@@ -336,7 +338,7 @@ mod tests {
                 fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
             paths.sort();
             let read = |path: PathBuf| {
-                let mut source = CaptureSource::open([&path]).unwrap();
+                let mut source = CaptureFrameSource::open([&path]).unwrap();
                 let mut times = Vec::new();
                 while let Some(frame) = source.next().unwrap() {
                     times.push(frame.time.0 / SECOND);
@@ -361,7 +363,7 @@ mod tests {
         let file =
             b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
 \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";
-        let mut source = CaptureSource::from_reader("test", io::Cursor::new(file.to_vec()));
+        let mut source = CaptureFrameSource::from_reader("test", io::Cursor::new(file.to_vec()));
         source.next().unwrap();
         let (_, interface) = source.interfaces().next().unwrap();
         interface.clone()
@@ -373,7 +375,7 @@ mod tests {
         let place = rotation.map_or(CaptureFileDestination::File(name.clone()), |rotation| {
             CaptureFileDestination::Files(name, rotation)
         });
-        let mut recording = CaptureRecording::new(place, &interface(), None).unwrap();
+        let mut recording = LiveCaptureFileWriter::new(place, &interface(), None).unwrap();
         let count = |count: u64| CapturePacketCounters {
             received: count,
             captured: count,

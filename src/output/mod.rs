@@ -1,13 +1,13 @@
 //! Text and JSON views of Transactions and frames.
 //!
-//! [`OutputWriter`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`],
+//! [`ViewAndSummaryWriter`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`],
 //! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
+mod all_frame_fields;
 pub mod baseline_report;
 pub mod comparison;
 pub mod connections;
 pub mod fields_format;
-mod frame_field_values;
 pub mod frames;
 mod hex_dump;
 pub(crate) mod info_column;
@@ -38,23 +38,23 @@ use std::io::{self, Write};
 
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::pending_call_queries::{PendingCall, PendingTransactionPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
-use nfsrdma_dissectors::frame::Frame;
 
+use nfsrdma_analysis::call_session_slots::{self, CallSessionSlot};
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::connection_states_and_credits::OpenConnectionTallies;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
-use nfsrdma_analysis::session_slots::{self, CallSessionSlot};
 use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 
 use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;
 use frames::FrameListWriter;
-use json::JsonLines;
+use json::TransactionJsonLineWriter;
 use recent_frame_buffer::RecentFrameBuffer;
 pub use settings::{
     OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
@@ -72,7 +72,7 @@ const DEFAULT_SUMMARY_WIDTH: usize = 100;
 
 /// State of a pending Call that its Transaction does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingCallState {
+pub struct PendingCallProgress {
     /// Nanoseconds since the first frame of the Call.
     pub age_ns: u64,
     /// Phase that the Call has reached.
@@ -82,7 +82,7 @@ pub struct PendingCallState {
 }
 
 /// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
-impl fmt::Display for PendingCallState {
+impl fmt::Display for PendingCallProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
             PendingTransactionPhase::DataIn { moved_bytes, offered_bytes } => {
@@ -101,12 +101,12 @@ impl fmt::Display for PendingCallState {
 }
 
 /// View that writes the lines.
-enum OutputLines {
+enum SelectedViewLineWriter {
     /// No lines.
     None,
     List(TransactionListWriter),
     Trees(Box<FieldTreeTextWriter>, RecentFrameBuffer),
-    Json(JsonLines),
+    Json(TransactionJsonLineWriter),
     Frames(FrameListWriter),
     FrameTrees(FrameListWriter, Box<FieldTreeTextWriter>),
     Fields(TsharkFieldsWriter),
@@ -115,7 +115,7 @@ enum OutputLines {
     Connections(ConnectionLineWriter, Box<OpenConnectionTallies>),
 }
 
-impl OutputLines {
+impl SelectedViewLineWriter {
     fn for_settings(settings: &OutputSettings) -> Self {
         let OutputSettings { screen, time, .. } = *settings;
         let view_bytes = settings.memory.view_bytes();
@@ -129,7 +129,7 @@ impl OutputLines {
                 Self::Connections(lines, Box::new(open))
             }
             (_, OutputLineUnit::Transactions, OutputLineFormat::Json, _) => {
-                Self::Json(JsonLines::new(time == TimeFormat::Iso))
+                Self::Json(TransactionJsonLineWriter::new(time == TimeFormat::Iso))
             }
             (_, OutputLineUnit::Transactions, _, false) => {
                 Self::List(TransactionListWriter::new(screen, time))
@@ -147,10 +147,10 @@ impl OutputLines {
 }
 
 /// Writer of the selected view and summary. Writes lines as soon as they are complete.
-pub struct OutputWriter<W> {
+pub struct ViewAndSummaryWriter<W> {
     settings: OutputSettings,
     to: W,
-    lines_view: OutputLines,
+    lines_view: SelectedViewLineWriter,
     statistics: FrameAndTransactionStatistics,
     lines: u64,
     selection: Option<FilterRunner>,
@@ -163,27 +163,33 @@ pub struct OutputWriter<W> {
     findings: Vec<Finding>,
 }
 
-impl<W: Write> OutputWriter<W> {
+impl<W: Write> ViewAndSummaryWriter<W> {
     /// Creates an output that has written nothing.
     pub fn new(settings: OutputSettings, to: W) -> Self {
-        let lines_view = OutputLines::for_settings(&settings);
+        let lines_view = SelectedViewLineWriter::for_settings(&settings);
         let names_bytes = settings.memory.names_bytes();
         let statistics = FrameAndTransactionStatistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Names are not needed if no line shows them.
-            OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
+            SelectedViewLineWriter::None
+            | SelectedViewLineWriter::Operations
+            | SelectedViewLineWriter::Connections(..)
                 if !settings.needs_file_names =>
             {
                 FileNames::new(FilehandleDisplay::Off, 0)
             }
-            OutputLines::Json(_) => FileNames::new(settings.filehandles, names_bytes).with_operations(),
+            SelectedViewLineWriter::Json(_) => {
+                FileNames::new(settings.filehandles, names_bytes).with_operations()
+            }
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
         let has_both = settings.view == OutputLineUnit::Frames && settings.needs_file_names;
         let conformance = settings.findings.then(|| match &lines_view {
-            OutputLines::Connections(..) => Box::new(ConformanceRun::default().with_findings_by_connection()),
+            SelectedViewLineWriter::Connections(..) => {
+                Box::new(ConformanceRun::default().with_findings_by_connection())
+            }
             _ => Box::default(),
         });
         let this = Self {
@@ -207,7 +213,7 @@ impl<W: Write> OutputWriter<W> {
     pub fn with_early_names(mut self) -> Self {
         let room_bytes = self.settings.memory.names_bytes() / 2;
         if self.names.is_enabled() {
-            let has_operations = matches!(self.lines_view, OutputLines::Json(_));
+            let has_operations = matches!(self.lines_view, SelectedViewLineWriter::Json(_));
             let names = || {
                 let names = FileNames::new(self.settings.filehandles, room_bytes);
                 if has_operations { names.with_operations() } else { names }
@@ -229,7 +235,7 @@ impl<W: Write> OutputWriter<W> {
         if let Some(fields) = fields
             && !self.settings.quiet
         {
-            self.lines_view = OutputLines::Fields(fields);
+            self.lines_view = SelectedViewLineWriter::Fields(fields);
         }
         self
     }
@@ -246,9 +252,11 @@ impl<W: Write> OutputWriter<W> {
     pub fn frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) -> io::Result<bool> {
         // Relative times count from the first frame, shown or not.
         match &mut self.lines_view {
-            OutputLines::List(list) => list.start(frame.time),
-            OutputLines::Trees(_, kept) => kept.push(frame),
-            OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
+            SelectedViewLineWriter::List(list) => list.start(frame.time),
+            SelectedViewLineWriter::Trees(_, kept) => kept.push(frame),
+            SelectedViewLineWriter::Frames(list) | SelectedViewLineWriter::FrameTrees(list, _) => {
+                list.start(frame.time)
+            }
             _ => {}
         }
         if self.settings.view != OutputLineUnit::Frames {
@@ -260,7 +268,7 @@ impl<W: Write> OutputWriter<W> {
                     self.statistics.frame(frame);
                 }
             }
-            if let OutputLines::Trees(_, kept) = &mut self.lines_view {
+            if let SelectedViewLineWriter::Trees(_, kept) = &mut self.lines_view {
                 kept.set_last_crc(flow.frame_mpa_counts());
             }
             if let Some(names) = &mut self.early_names {
@@ -285,13 +293,15 @@ impl<W: Write> OutputWriter<W> {
         self.statistics.frame(frame);
         self.lines += 1;
         match &mut self.lines_view {
-            OutputLines::Frames(list) => list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?,
-            OutputLines::FrameTrees(list, tree) => {
+            SelectedViewLineWriter::Frames(list) => {
+                list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?
+            }
+            SelectedViewLineWriter::FrameTrees(list, tree) => {
                 list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
                 tree.frame(&mut self.to, frame, flow, names)?;
                 self.to.write_all(b"\n")?;
             }
-            OutputLines::Fields(fields) => {
+            SelectedViewLineWriter::Fields(fields) => {
                 if let Some(selection) = &self.selection {
                     fields.frame(&mut self.to, selection, frame, flow)?;
                 }
@@ -304,7 +314,7 @@ impl<W: Write> OutputWriter<W> {
         Ok(true)
     }
 
-    /// Judges the transport events of the flow's last step, if rules are applied: [`OutputWriter::frame`] does so after
+    /// Judges the transport events of the flow's last step, if rules are applied: [`ViewAndSummaryWriter::frame`] does so after
     /// each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
@@ -374,26 +384,26 @@ impl<W: Write> OutputWriter<W> {
             let facts = facts.unwrap_or_else(|| reading.summary());
             statistics.transaction(transaction, &facts);
             match lines_view {
-                OutputLines::Fields(fields) if !is_frames => match selection {
+                SelectedViewLineWriter::Fields(fields) if !is_frames => match selection {
                     Some(selection) => fields.line(to, selection),
                     None => Ok(()),
                 },
-                OutputLines::None
-                | OutputLines::Frames(_)
-                | OutputLines::FrameTrees(..)
-                | OutputLines::Fields(_)
-                | OutputLines::Operations => Ok(()),
-                OutputLines::Connections(_, open) => {
+                SelectedViewLineWriter::None
+                | SelectedViewLineWriter::Frames(_)
+                | SelectedViewLineWriter::FrameTrees(..)
+                | SelectedViewLineWriter::Fields(_)
+                | SelectedViewLineWriter::Operations => Ok(()),
+                SelectedViewLineWriter::Connections(_, open) => {
                     open.transaction(transaction, reading, &facts);
                     Ok(())
                 }
-                OutputLines::List(list) => {
+                SelectedViewLineWriter::List(list) => {
                     list.transaction(to, transaction, reading, &facts, names, findings)
                 }
-                OutputLines::Trees(tree, kept) => {
+                SelectedViewLineWriter::Trees(tree, kept) => {
                     tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
                 }
-                OutputLines::Json(json) => {
+                SelectedViewLineWriter::Json(json) => {
                     json.transaction(to, transaction, reading, &facts, names, findings)
                 }
             }?;
@@ -411,7 +421,7 @@ impl<W: Write> OutputWriter<W> {
     pub fn pending(&mut self, call: &PendingCall<'_>, age_ns: u64) -> io::Result<()> {
         let Self { to, lines_view, selection, names, early_names, .. } = self;
         let names = early_names.as_mut().unwrap_or(names);
-        if !matches!(lines_view, OutputLines::List(_) | OutputLines::Json(_)) {
+        if !matches!(lines_view, SelectedViewLineWriter::List(_) | SelectedViewLineWriter::Json(_)) {
             return Ok(());
         }
         let transaction = call.to_transaction();
@@ -423,11 +433,15 @@ impl<W: Write> OutputWriter<W> {
             {
                 return Ok(());
             }
-            let slot = session_slots::slot(reading, &facts);
-            let pending = PendingCallState { age_ns, phase: call.phase(), slot };
+            let slot = call_session_slots::slot(reading, &facts);
+            let pending = PendingCallProgress { age_ns, phase: call.phase(), slot };
             match lines_view {
-                OutputLines::List(list) => list.pending(to, &transaction, reading, &facts, names, pending),
-                OutputLines::Json(json) => json.pending(to, &transaction, reading, &facts, names, pending),
+                SelectedViewLineWriter::List(list) => {
+                    list.pending(to, &transaction, reading, &facts, names, pending)
+                }
+                SelectedViewLineWriter::Json(json) => {
+                    json.pending(to, &transaction, reading, &facts, names, pending)
+                }
                 _ => Ok(()),
             }
         })
@@ -438,7 +452,7 @@ impl<W: Write> OutputWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn write_closed_connections(&mut self, flow: &mut Flow) -> io::Result<()> {
-        let OutputLines::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
+        let SelectedViewLineWriter::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
         while self.lines < self.settings.max_lines
             && let Some(state) = flow.next_closed()
         {
@@ -455,11 +469,11 @@ impl<W: Write> OutputWriter<W> {
     fn write_last_lines(&mut self, flow: &Flow) -> io::Result<()> {
         let OutputSettings { format, screen, max_lines: most, tree, .. } = self.settings;
         match &mut self.lines_view {
-            OutputLines::Operations => {
+            SelectedViewLineWriter::Operations => {
                 self.lines +=
                     operation_statistics::write(&mut self.to, &self.statistics, (format, screen), most)?;
             }
-            OutputLines::Connections(view, open) => {
+            SelectedViewLineWriter::Connections(view, open) => {
                 let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
                 for row in open.take_remaining(flow).iter().take(left) {
                     let findings = findings_of(&mut self.conformance, row);

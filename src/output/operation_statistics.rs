@@ -9,7 +9,7 @@ use super::json::{NameOrNumberJson, SCHEMA};
 use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLineWriter, csv, number, text, text_from};
-use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
+use super::units::{EventRateText, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, Latencies, OperationKey, OperationTally};
@@ -43,7 +43,7 @@ pub fn cells(row: &OperationStats, whole: &RatioDenominators, glyphs: Glyphs) ->
         row.name(),
         row.program(),
         HumanCount(row.calls).to_string(),
-        EventRate(whole.rate(row.calls)).to_string(),
+        EventRateText(whole.rate(row.calls)).to_string(),
         if row.errors > 0 { HumanCount(row.errors).to_string() } else { String::new() },
         time(|latency| latency.p50),
         time(|latency| latency.p90),

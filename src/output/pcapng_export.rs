@@ -11,15 +11,15 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use nfsrdma_capture_file::{CaptureInterface, CaptureSource, InterfaceId, PcapngWriter};
+use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterface, InterfaceId, PcapngWriter};
 use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::{
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use nfsrdma_analysis::names::OperationPaths;
@@ -137,7 +137,7 @@ impl BufferedExportFrame {
 /// Source of the bytes of frames.
 enum ExportFrameByteSource {
     /// Same files, opened a second time.
-    Reread(Box<CaptureSource>),
+    Reread(Box<CaptureFrameSource>),
     /// Bytes in memory.
     Buffered(VecDeque<BufferedExportFrame>),
 }
@@ -188,7 +188,7 @@ impl<W: Write> FrameFileWriter<W> {
         to: W,
         view: OutputLineUnit,
         room: usize,
-        again: CaptureSource,
+        again: CaptureFrameSource,
     ) -> io::Result<Self> {
         Self::new(to, view, room, ExportFrameByteSource::Reread(Box::new(again)))
     }
@@ -264,7 +264,7 @@ impl<W: Write> FrameFileWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
+    pub fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
         let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
         self.buffered_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
     }
@@ -557,7 +557,7 @@ fn membership_bytes(known: Option<&QueuedExportFrame>) -> usize {
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.
-fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &CaptureInterface)> {
+fn advance(source: &mut CaptureFrameSource, to: FrameNumber) -> io::Result<(usize, &CaptureInterface)> {
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,
@@ -587,7 +587,7 @@ mod tests {
             ..FlowLimits::default()
         };
         let mut flow = Flow::new(limits);
-        let mut source = CaptureSource::open([testing::path(name)]).unwrap();
+        let mut source = CaptureFrameSource::open([testing::path(name)]).unwrap();
         let mut file = FrameFileWriter::with_buffered_frames(Vec::new(), view, usize::MAX).unwrap();
         if grows {
             file = file.with_growth();

@@ -10,7 +10,7 @@ use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
 use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlanSummary};
-use nfsrdma_replay::trace::file_format::{FileType, TraceFileDataRetention, TraceTransport};
+use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceFileType, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]
@@ -31,22 +31,22 @@ const LABEL_WIDTH: usize = 14;
 /// Maximum number of operations shown per reason.
 const MAX_SHOWN_OPERATIONS: usize = 6;
 
-fn type_name(of: FileType, is_plural: bool) -> &'static str {
+fn type_name(of: TraceFileType, is_plural: bool) -> &'static str {
     match (of, is_plural) {
-        (FileType::FILE, false) => "file",
-        (FileType::FILE, true) => "files",
-        (FileType::DIRECTORY, false) => "directory",
-        (FileType::DIRECTORY, true) => "directories",
-        (FileType::BLOCK, false) => "block device",
-        (FileType::BLOCK, true) => "block devices",
-        (FileType::CHARACTER, false) => "character device",
-        (FileType::CHARACTER, true) => "character devices",
-        (FileType::LINK, false) => "link",
-        (FileType::LINK, true) => "links",
-        (FileType::SOCKET, false) => "socket",
-        (FileType::SOCKET, true) => "sockets",
-        (FileType::FIFO, false) => "fifo",
-        (FileType::FIFO, true) => "fifos",
+        (TraceFileType::FILE, false) => "file",
+        (TraceFileType::FILE, true) => "files",
+        (TraceFileType::DIRECTORY, false) => "directory",
+        (TraceFileType::DIRECTORY, true) => "directories",
+        (TraceFileType::BLOCK, false) => "block device",
+        (TraceFileType::BLOCK, true) => "block devices",
+        (TraceFileType::CHARACTER, false) => "character device",
+        (TraceFileType::CHARACTER, true) => "character devices",
+        (TraceFileType::LINK, false) => "link",
+        (TraceFileType::LINK, true) => "links",
+        (TraceFileType::SOCKET, false) => "socket",
+        (TraceFileType::SOCKET, true) => "sockets",
+        (TraceFileType::FIFO, false) => "fifo",
+        (TraceFileType::FIFO, true) => "fifos",
         (_, _) => "of unknown type",
     }
 }
@@ -214,8 +214,8 @@ impl PlanReportView<'_> {
         for item in tree.items.iter().take(self.count) {
             let path = if item.path.is_empty() { "(no name captured)".as_bytes() } else { &item.path };
             let what = match item.file_type {
-                FileType::FILE => HumanSize(item.size).to_string(),
-                FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
+                TraceFileType::FILE => HumanSize(item.size).to_string(),
+                TraceFileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
                 other => type_name(other, false).to_owned(),
             };
             writeln!(to, "    {}  {}", self.escaped(path), self.escaped(what.as_bytes()))?;
@@ -350,7 +350,7 @@ struct UndefinedVariablesJson {
 }
 
 #[derive(Serialize)]
-struct PlanDroppedCountsJson {
+struct PlanMemoryLimitLossesJson {
     late: u64,
     forgotten: u64,
     left_out: u64,
@@ -377,7 +377,7 @@ struct PlanJson<'a> {
     reasons: Vec<PlanReasonJson<'a>>,
     undefined: Vec<UndefinedVariablesJson>,
     tree: SeedTreeJson,
-    bounds: PlanDroppedCountsJson,
+    bounds: PlanMemoryLimitLossesJson,
 }
 
 impl<'a> PlanJson<'a> {
@@ -456,7 +456,7 @@ impl<'a> PlanJson<'a> {
                     })
                     .collect(),
             },
-            bounds: PlanDroppedCountsJson {
+            bounds: PlanMemoryLimitLossesJson {
                 late: summary.end.late,
                 forgotten: summary.end.forgotten,
                 left_out: summary.end.left_out,

@@ -12,7 +12,7 @@ use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanDuration, escape};
 use crate::escape;
 use nfsrdma_replay::probe::{
-    Nfs3ProbeReport, Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport,
+    Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ProbedNfs3FsinfoLimits, ServerProbeReport,
 };
 
 /// Report on a probe.
@@ -143,7 +143,7 @@ impl ProbeReportView<'_> {
         }
     }
 
-    fn v3(&self, to: &mut impl Write, v3: &Nfs3ProbeReport) -> io::Result<()> {
+    fn v3(&self, to: &mut impl Write, v3: &ProbedNfs3FsinfoLimits) -> io::Result<()> {
         let io = |max: u32, pref: u32, mult: u32| {
             format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
         };
@@ -239,7 +239,7 @@ struct ProbeJson {
     address: String,
     local: Option<String>,
     transport: String,
-    rdma: Option<RdmaParametersJson>,
+    rdma: Option<ProbedRpcRdmaParametersJson>,
     credits: Option<ProbeCreditsJson>,
     connections_given_up: u32,
     null_ns: NullLatencyJson,
@@ -251,7 +251,7 @@ struct ProbeJson {
 }
 
 #[derive(Serialize)]
-struct RdmaParametersJson {
+struct ProbedRpcRdmaParametersJson {
     device: String,
     sent: Option<ProbedPrivateDataJson>,
     received: Option<ProbedPrivateDataJson>,
@@ -324,7 +324,7 @@ struct Nfs4ServerCapabilities {
     implementation: Option<String>,
     fore_channel: Option<ProbedChannelJson>,
     back_channel: Option<ProbedChannelJson>,
-    root: Vec<RootDirectoryEntryJson>,
+    root: Vec<ProbedRootDirectoryEntryJson>,
 }
 
 #[derive(Serialize)]
@@ -337,7 +337,7 @@ struct ProbedChannelJson {
 }
 
 #[derive(Serialize)]
-struct RootDirectoryEntryJson {
+struct ProbedRootDirectoryEntryJson {
     name: String,
     is_directory: bool,
 }
@@ -386,14 +386,14 @@ impl ProbeJson {
     }
 }
 
-fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) -> RdmaParametersJson {
+fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) -> ProbedRpcRdmaParametersJson {
     let (invalidations, replies) = probe.invalidations;
     let private = |data: &PrivateData| ProbedPrivateDataJson {
         send_size: data.send_threshold_bytes(),
         receive_size: data.receive_threshold_bytes(),
         remote_invalidation: data.remote_invalidation,
     };
-    RdmaParametersJson {
+    ProbedRpcRdmaParametersJson {
         device: rdma.device.clone(),
         sent: rdma.sent.as_ref().map(private),
         received: rdma.received.as_ref().map(private),
@@ -407,7 +407,7 @@ fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) ->
     }
 }
 
-fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> Nfs3ProbeJson {
+fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> Nfs3ProbeJson {
     match found {
         Ok(v3) => Nfs3ProbeJson {
             limits: Some(Nfs3ServerLimits {
@@ -452,7 +452,7 @@ fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> Nfs4ProbeJs
         root: v4
             .root
             .iter()
-            .map(|(name, is_directory)| RootDirectoryEntryJson {
+            .map(|(name, is_directory)| ProbedRootDirectoryEntryJson {
                 name: name.clone(),
                 is_directory: *is_directory,
             })

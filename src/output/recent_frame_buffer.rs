@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::MpaCounts;
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use super::tree::FrameStore;
 

@@ -22,8 +22,8 @@ use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
-    EarlyRunEnd, ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
-    SynthesizedStateCounts,
+    EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount,
+    StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
@@ -60,7 +60,7 @@ const STATES_WITH_REASONS: [FinalStepState; 4] = [
     FinalStepState::Tolerated,
 ];
 
-fn frames(step: &StepId) -> String {
+fn frames(step: &StepIdWithFrames) -> String {
     match step.frames {
         [0, 0] => format!("step {}", step.step),
         [call, 0] => format!("frame {call}"),
@@ -123,7 +123,7 @@ fn reason_text(report: &ReplayReport, state: FinalStepState, reason: &str) -> St
 }
 
 /// Returns the frames of a step and, if there are several copies of the clients, the number of its copy.
-fn copy_frames(step: &StepId, copy: u32) -> String {
+fn copy_frames(step: &StepIdWithFrames, copy: u32) -> String {
     match copy {
         0 => frames(step),
         copy => format!("{}, client {copy}", frames(step)),
@@ -139,10 +139,10 @@ fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
         .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
-fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchJson<'_>> {
+fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchedStepJson<'_>> {
     mismatches
         .iter()
-        .map(|mismatch| ReplayMismatchJson {
+        .map(|mismatch| ReplayMismatchedStepJson {
             step: mismatch.step.step,
             client: mismatch.copy,
             call_frame: mismatch.step.frames[0],
@@ -162,7 +162,7 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchJson<'_>> {
             differences: mismatch
                 .differences
                 .iter()
-                .map(|difference| JsonDifference {
+                .map(|difference| ReplyFieldDifferenceJson {
                     kind: difference.kind.word(),
                     path: &difference.path,
                     field: difference.field,
@@ -321,7 +321,7 @@ impl PrintableReplayReport<'_> {
             )
         )?;
         for (name, of) in &self.report.steps.operations {
-            let ReplayOperationReport { states, latencies } = of;
+            let StepResultsOfOperationType { states, latencies } = of;
             let latency = |at: usize| {
                 let of = latencies.get(at).filter(|of| of.count() > 0);
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
@@ -695,7 +695,7 @@ struct JsonReplayReport<'a> {
     recorded_steps: Option<u64>,
     own_faults: &'a [String],
     reasons: Vec<JsonStepStateReason<'a>>,
-    mismatches: Vec<ReplayMismatchJson<'a>>,
+    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
     unlisted_mismatches: u64,
     walk: Option<FinalTreeCheckJson<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
@@ -711,7 +711,7 @@ struct FinalTreeCheckJson<'a> {
     left_out: u64,
     differing: u64,
     failed: Option<&'a str>,
-    mismatches: Vec<ReplayMismatchJson<'a>>,
+    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
     left_out_paths: &'a [String],
 }
 
@@ -725,13 +725,13 @@ struct JsonStepStateReason<'a> {
 }
 
 #[derive(Serialize)]
-struct ReplayMismatchJson<'a> {
+struct ReplayMismatchedStepJson<'a> {
     step: u64,
     client: u32,
     call_frame: u64,
     reply_frame: u64,
     operation: &'a str,
-    differences: Vec<JsonDifference<'a>>,
+    differences: Vec<ReplyFieldDifferenceJson<'a>>,
     similar_steps: u64,
     first_similar: Vec<SimilarMismatchStepJson>,
 }
@@ -745,7 +745,7 @@ struct SimilarMismatchStepJson {
 }
 
 #[derive(Serialize)]
-struct JsonDifference<'a> {
+struct ReplyFieldDifferenceJson<'a> {
     kind: &'static str,
     path: &'a str,
     field: &'static str,

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::style::TerminalProfile;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
 /// Format of the lines.
@@ -116,5 +116,5 @@ pub struct OutputSettings {
     /// Width, colours and characters of the output device.
     pub screen: TerminalProfile,
     /// Memory limits of the command.
-    pub memory: MemoryBudget,
+    pub memory: CommandMemoryBudget,
 }

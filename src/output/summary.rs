@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::CapturePacketCounters;
-use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
+use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
-use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
 use serde::ser::Serializer;
 
 pub(super) use text::wrap_words;
 
 use super::connections::ConnectionJson;
-use super::json::{JsonText, SCHEMA};
+use super::json::{DisplayAsJsonString, SCHEMA};
 use super::operation_statistics::OperationStatsJson;
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
@@ -99,22 +99,22 @@ impl CaptureSummary<'_> {
             incomplete: statistics.incomplete(),
             connections: ConnectionsJson {
                 count: statistics.connections().count(),
-                listed: ConnectionArray(statistics.connections()),
+                listed: ConnectionJsonArray(statistics.connections()),
             },
-            operations: OperationStatsArray(statistics),
+            operations: OperationStatsJsonArray(statistics),
             chunks: statistics.chunks().into(),
             undecoded: NamedCountsJson(self.undecoded().collect()),
             given_up: NamedCountsJson(self.evicted().collect()),
-            time: statistics.times().map(|(first, _)| JsonText(first)),
-            time_iso: iso.map(|(first, _)| JsonText(IsoTimestamp(first))),
-            end_time: statistics.times().map(|(_, last)| JsonText(last)),
-            end_time_iso: iso.map(|(_, last)| JsonText(IsoTimestamp(last))),
+            time: statistics.times().map(|(first, _)| DisplayAsJsonString(first)),
+            time_iso: iso.map(|(first, _)| DisplayAsJsonString(IsoTimestamp(first))),
+            end_time: statistics.times().map(|(_, last)| DisplayAsJsonString(last)),
+            end_time_iso: iso.map(|(_, last)| DisplayAsJsonString(IsoTimestamp(last))),
             missing: statistics.missing().into(),
             repeated_messages: statistics.recovery().copies,
             recovery: statistics.recovery().into(),
             captured_twice: self.flow.stats().duplicate_frames(),
-            findings: self.findings.map(FindingCountsJson::from),
-            icrc: icrc.map(IcrcJson::from),
+            findings: self.findings.map(FindingCountsByRuleJson::from),
+            icrc: icrc.map(IcrcCountsJson::from),
             dropped,
             capture: counters,
         }
@@ -124,9 +124,9 @@ impl CaptureSummary<'_> {
 /// Number of findings by rule.
 #[derive(Serialize)]
 #[serde(transparent)]
-struct FindingCountsJson(BTreeMap<&'static str, u64>);
+struct FindingCountsByRuleJson(BTreeMap<&'static str, u64>);
 
-impl From<&FindingCounts> for FindingCountsJson {
+impl From<&FindingCounts> for FindingCountsByRuleJson {
     fn from(counts: &FindingCounts) -> Self {
         let mut by_rule = BTreeMap::new();
         // A rule may have findings of several severities.
@@ -153,24 +153,24 @@ struct SummaryJson<'a> {
     transactions: u64,
     incomplete: u64,
     connections: ConnectionsJson<'a>,
-    operations: OperationStatsArray<'a>,
-    chunks: ChunksJson,
+    operations: OperationStatsJsonArray<'a>,
+    chunks: ChunkTotalsByKindJson,
     undecoded: NamedCountsJson,
     given_up: NamedCountsJson,
-    time: Option<JsonText<Timestamp>>,
+    time: Option<DisplayAsJsonString<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<JsonText<IsoTimestamp>>,
-    end_time: Option<JsonText<Timestamp>>,
+    time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
+    end_time: Option<DisplayAsJsonString<Timestamp>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<JsonText<IsoTimestamp>>,
-    missing: MissingJson,
+    end_time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
+    missing: IncompleteTransactionTallyJson,
     repeated_messages: u64,
-    recovery: RecoveryJson,
+    recovery: RetransmissionTallyJson,
     captured_twice: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    findings: Option<FindingCountsJson>,
+    findings: Option<FindingCountsByRuleJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    icrc: Option<IcrcJson>,
+    icrc: Option<IcrcCountsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,7 +178,7 @@ struct SummaryJson<'a> {
 }
 
 #[derive(Serialize)]
-struct RecoveryJson {
+struct RetransmissionTallyJson {
     transactions: u64,
     ns: u64,
     resent: u64,
@@ -187,7 +187,7 @@ struct RecoveryJson {
     possible_lost_copies: u64,
 }
 
-impl From<RetransmissionTally> for RecoveryJson {
+impl From<RetransmissionTally> for RetransmissionTallyJson {
     fn from(tally: RetransmissionTally) -> Self {
         let RetransmissionTally {
             transactions,
@@ -205,20 +205,20 @@ impl From<RetransmissionTally> for RecoveryJson {
 #[derive(Serialize)]
 struct ConnectionsJson<'a> {
     count: u64,
-    listed: ConnectionArray<'a>,
+    listed: ConnectionJsonArray<'a>,
 }
 
-struct ConnectionArray<'a>(&'a ConnectionTallies);
+struct ConnectionJsonArray<'a>(&'a ConnectionTallies);
 
-impl Serialize for ConnectionArray<'_> {
+impl Serialize for ConnectionJsonArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.largest().map(ConnectionJson::from))
     }
 }
 
-struct OperationStatsArray<'a>(&'a FrameAndTransactionStatistics);
+struct OperationStatsJsonArray<'a>(&'a FrameAndTransactionStatistics);
 
-impl Serialize for OperationStatsArray<'_> {
+impl Serialize for OperationStatsJsonArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer
             .collect_seq(self.0.operations().map(|(key, tally)| OperationStatsJson::from_tally(key, tally)))
@@ -226,14 +226,14 @@ impl Serialize for OperationStatsArray<'_> {
 }
 
 #[derive(Serialize)]
-struct ChunksJson {
+struct ChunkTotalsByKindJson {
     read: ChunkTotalsJson,
     write: ChunkTotalsJson,
     reply: ChunkTotalsJson,
     reply_read: ChunkTotalsJson,
 }
 
-impl From<ChunkTallies> for ChunksJson {
+impl From<ChunkTallies> for ChunkTotalsByKindJson {
     fn from(chunks: ChunkTallies) -> Self {
         Self {
             read: chunks.read.into(),
@@ -261,7 +261,7 @@ impl From<ChunkTally> for ChunkTotalsJson {
 }
 
 #[derive(Serialize)]
-struct MissingJson {
+struct IncompleteTransactionTallyJson {
     call: u64,
     reply: u64,
     message_bytes: u64,
@@ -269,7 +269,7 @@ struct MissingJson {
     undecoded: u64,
 }
 
-impl From<IncompleteTransactionTally> for MissingJson {
+impl From<IncompleteTransactionTally> for IncompleteTransactionTallyJson {
     fn from(tally: IncompleteTransactionTally) -> Self {
         let IncompleteTransactionTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
         Self { call, reply, message_bytes, chunk_bytes, undecoded }
@@ -277,13 +277,13 @@ impl From<IncompleteTransactionTally> for MissingJson {
 }
 
 #[derive(Serialize)]
-struct IcrcJson {
+struct IcrcCountsJson {
     good: u64,
     bad: u64,
     unknown: u64,
 }
 
-impl From<IcrcCounts> for IcrcJson {
+impl From<IcrcCounts> for IcrcCountsJson {
     fn from(counts: IcrcCounts) -> Self {
         let IcrcCounts { good, bad, unknown } = counts;
         Self { good, bad, unknown }

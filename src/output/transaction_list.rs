@@ -10,22 +10,22 @@ use std::net::IpAddr;
 
 use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::{
-    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction,
 };
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::rpc::Program;
 
-use super::PendingCallState;
+use super::PendingCallProgress;
 use super::info_column::InfoColumnFormatter;
 use super::style::{Glyphs, Style, StyledText, TerminalProfile, columns, fit_words};
 use super::units::{
-    ByteFraction, ExactByteSizeText, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter,
+    ExactByteSizeText, HumanDuration, HumanSize, TimeFormat, TransferredOfOfferedBytes, ViewTimeFormatter,
 };
 use nfsrdma_analysis::names::FileNames;
 
@@ -150,7 +150,7 @@ pub struct TransactionListWriter {
     cell: String,
     line: String,
     /// State of the pending Call whose line is being written.
-    pending: Option<PendingCallState>,
+    pending: Option<PendingCallProgress>,
     /// Worst finding of the Transaction whose line is being written, if it is an error or a warning.
     worst_finding: Option<SeverityLevel>,
 }
@@ -218,7 +218,7 @@ impl TransactionListWriter {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        pending: PendingCallState,
+        pending: PendingCallProgress,
     ) -> io::Result<()> {
         self.pending = Some(pending);
         let written = self.transaction(out, transaction, reading, facts, names, &[]);
@@ -604,7 +604,11 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
             (true, true) => write!(text, "{letter} {}", ExactByteSizeText(moved)),
             (true, false) => {
-                write!(text, "{letter} {}", ByteFraction { bytes: moved, offered_bytes: offered, columns })
+                write!(
+                    text,
+                    "{letter} {}",
+                    TransferredOfOfferedBytes { bytes: moved, offered_bytes: offered, columns }
+                )
             }
         };
     }

@@ -13,9 +13,9 @@ mod value;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::flow::MpaCounts;
-use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
 use super::style::{Glyphs, Style, TerminalOutputStyles};
 use super::units::{CalendarTime, DateTimeUtc};
@@ -54,7 +54,7 @@ const MAX_LINE_FIELDS: usize = 4;
 /// Field or group of fields.
 #[derive(Debug)]
 struct FieldTreeNode {
-    field: &'static Field,
+    field: &'static FieldDefinition,
     /// `true` if the node is a group; `false` for a structure that was put on one line.
     is_group: bool,
     /// Text of the value; of a group, the text of its heading after the name.
@@ -66,7 +66,7 @@ struct FieldTreeNode {
     bytes: Range<usize>,
     children: Vec<usize>,
     /// Fields in the text of the node, which have no lines of their own.
-    inner: Vec<&'static Field>,
+    inner: Vec<&'static FieldDefinition>,
 }
 
 /// Observer of decoders that builds a tree.
@@ -395,7 +395,7 @@ impl FieldTree {
 }
 
 impl<'a> FieldObserver<'a> for FieldTree {
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         let node = FieldTreeNode {
             field,
             is_group: true,
@@ -416,7 +416,7 @@ impl<'a> FieldObserver<'a> for FieldTree {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         let chunk = match value {
             FieldValue::Chunk(..) => {
                 self.chunks_used += 1;

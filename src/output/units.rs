@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 pub use super::settings::TimeFormat;
 use super::style::Glyphs;
@@ -100,9 +100,9 @@ impl fmt::Display for ByteRate {
 
 /// Events per second with up to three decimals, without a unit: `0`, `0.012`, `8.99`, `18.0`, `1204`.
 #[derive(Clone, Copy, Debug)]
-pub struct EventRate(pub f64);
+pub struct EventRateText(pub f64);
 
-impl fmt::Display for EventRate {
+impl fmt::Display for EventRateText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0.0 => f.write_str("0"),
@@ -131,9 +131,9 @@ impl fmt::Display for ShortNumber {
 
 /// Elapsed or remaining time in whole seconds, rounded up: `0:19`, `1:02:05`. The maximum is `99:59:59`.
 #[derive(Clone, Copy, Debug)]
-pub struct WholeSecondsDuration(pub f64);
+pub struct HoursMinutesSecondsText(pub f64);
 
-impl fmt::Display for WholeSecondsDuration {
+impl fmt::Display for HoursMinutesSecondsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.ceil().min(359_999.0) as u64;
         let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -160,7 +160,7 @@ impl fmt::Display for ExactByteSizeText {
 
 /// Bytes moved, of those offered, in one unit and a limited number of columns: `2000/4096`, `2.1/64 KiB`, `<1/64 MiB`.
 #[derive(Clone, Copy, Debug)]
-pub struct ByteFraction {
+pub struct TransferredOfOfferedBytes {
     /// Number of bytes moved.
     pub bytes: u64,
     /// Number of bytes offered.
@@ -169,7 +169,7 @@ pub struct ByteFraction {
     pub columns: usize,
 }
 
-impl fmt::Display for ByteFraction {
+impl fmt::Display for TransferredOfOfferedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { bytes, offered_bytes, columns } = *self;
         let plain = format!("{bytes}/{offered_bytes}");
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn rates_have_the_digits_that_matter() {
-        let rates = [0.0, 0.0123, 0.5, 9.96, 18.04, 1_204.4].map(|rate| EventRate(rate).to_string());
+        let rates = [0.0, 0.0123, 0.5, 9.96, 18.04, 1_204.4].map(|rate| EventRateText(rate).to_string());
         assert_eq!(rates, ["0", "0.012", "0.50", "10.0", "18.0", "1204"]);
         assert_eq!(ByteRate(99_328.9).to_string(), "97.0 KiB/s");
         let short = [0.0, 281.2, 119_600.0, 1_234_567.0].map(|value| ShortNumber(value).to_string());
@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_clock_counts_hours_where_there_are_any() {
-        let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| WholeSecondsDuration(seconds).to_string());
+        let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| HoursMinutesSecondsText(seconds).to_string());
         assert_eq!(texts, ["0:00", "0:19", "1:02:05", "99:59:59"]);
     }
 
@@ -500,7 +500,7 @@ mod tests {
             (1, u64::MAX, "<1/16 EiB"),
         ];
         for (bytes, offered_bytes, expected) in cases {
-            assert_eq!(ByteFraction { bytes, offered_bytes, columns: 11 }.to_string(), expected);
+            assert_eq!(TransferredOfOfferedBytes { bytes, offered_bytes, columns: 11 }.to_string(), expected);
         }
     }
 
@@ -508,7 +508,8 @@ mod tests {
     fn a_part_has_room_in_ten_columns() {
         for offered in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 999 << bits.min(54)]) {
             for bytes in (0..64).map(|bits| 1_u64 << bits).filter(|bytes| *bytes < offered) {
-                let text = ByteFraction { bytes, offered_bytes: offered, columns: 10 }.to_string();
+                let text =
+                    TransferredOfOfferedBytes { bytes, offered_bytes: offered, columns: 10 }.to_string();
                 assert!(text.len() <= 10, "{bytes} of {offered}: {text}");
             }
         }

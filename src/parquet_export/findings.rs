@@ -4,38 +4,38 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use crate::output::json;
 
 use super::table_schema::{TimestampMicros, table};
 
-type FindingText<'r> = Cow<'r, str>;
+type ParquetFindingText<'r> = Cow<'r, str>;
 
 table! {
     /// One row per finding of a conformance rule; `nfsrdma-inspect lint --explain RULE` explains a rule.
     FindingRow<'r> "findings" {
         /// Id of the rule: `rpcrdma/credit-zero`.
-        rule: FindingText<'r>,
+        rule: ParquetFindingText<'r>,
         /// `error`: a requirement (MUST) is broken; `warning`: a recommendation (SHOULD) is not followed, or a problem
         /// is likely; `known`: the deviation of a known implementation; `info`: worth knowing.
-        severity: FindingText<'r>,
+        severity: ParquetFindingText<'r>,
         /// Name of the implementation, if the severity is `known`.
-        known: Option<FindingText<'r>>,
+        known: Option<ParquetFindingText<'r>>,
         /// Section that states the requirement.
-        section: FindingText<'r>,
+        section: ParquetFindingText<'r>,
         /// The values that broke the rule.
-        text: FindingText<'r>,
+        text: ParquetFindingText<'r>,
         /// Side of the connection that broke the rule: `client` or `server`.
-        side: FindingText<'r>,
+        side: ParquetFindingText<'r>,
         /// Address of that side.
-        address: Option<FindingText<'r>>,
+        address: Option<ParquetFindingText<'r>>,
         /// Number of the connection in its capture.
         connection: u64,
         /// The `index` of the Transaction; null for a finding about a connection.
         transaction: Option<u64>,
         /// XID of the Transaction, as `0x` and 8 digits.
-        xid: Option<FindingText<'r>>,
+        xid: Option<ParquetFindingText<'r>>,
         /// Number of violations; more than 1 only for rules with one finding per connection and side.
         count: u64,
         /// Number of the first frame that shows the violation.

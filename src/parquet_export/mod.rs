@@ -24,8 +24,8 @@ use std::path::Path;
 use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
-use crate::output::json::JsonLines;
-use nfsrdma_analysis::memory::MemoryBudget;
+use crate::output::json::TransactionJsonLineWriter;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::ProtectedInputFiles;
 
@@ -45,7 +45,7 @@ pub struct ParquetExport {
     findings: ParquetTable<FindingRow<'static>>,
     tallies: ExportConnectionTallies,
     conformance: ConformanceChecker,
-    lines: JsonLines,
+    lines: TransactionJsonLineWriter,
     names: FileNames,
     /// Dropped last: the tables have folders in it.
     _directory: CreatedOutputFolders,
@@ -61,7 +61,7 @@ impl ParquetExport {
         directory: &Path,
         capture: &str,
         inputs: &ProtectedInputFiles,
-        memory: &MemoryBudget,
+        memory: &CommandMemoryBudget,
     ) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
@@ -74,7 +74,7 @@ impl ParquetExport {
             findings: ParquetTable::create(directory, &partition, inputs, eighth / 2)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
             conformance: ConformanceChecker::new(),
-            lines: JsonLines::default(),
+            lines: TransactionJsonLineWriter::default(),
             names: FileNames::new(FilehandleDisplay::Names, memory.names_bytes()).with_operations(),
             _directory: new_directory,
         })

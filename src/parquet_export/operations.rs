@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use serde_json::Value;
 

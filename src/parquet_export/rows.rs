@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use nfsrdma_dissectors::address::VirtualNetwork;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
 use crate::output::json;
 use nfsrdma_analysis::names::OperationPaths;
@@ -16,7 +16,7 @@ use nfsrdma_analysis::names::OperationPaths;
 use super::connection_tally::ExportedConnectionTraffic;
 use super::table_schema::{TimestampMicros, table};
 
-type ParquetRowText<'r> = Cow<'r, str>;
+type ParquetRowTextValue<'r> = Cow<'r, str>;
 
 table! {
     /// One row per Transaction: an RPC with its Call, its Reply and the RDMA transfers between them.
@@ -26,39 +26,39 @@ table! {
         /// Number of the connection in its capture, from 1.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: ParquetRowText<'r>,
+        transport: ParquetRowTextValue<'r>,
         /// Address of the side that opened the connection.
-        client: Option<ParquetRowText<'r>>,
+        client: Option<ParquetRowTextValue<'r>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<ParquetRowText<'r>>,
+        server: Option<ParquetRowTextValue<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
-        vlan_ids: Option<ParquetRowText<'r>>,
+        vlan_ids: Option<ParquetRowTextValue<'r>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
         /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
-        direction: ParquetRowText<'r>,
+        direction: ParquetRowTextValue<'r>,
         /// Transaction identifier of the RPC, as `0x` and 8 digits.
-        xid: ParquetRowText<'r>,
+        xid: ParquetRowTextValue<'r>,
         /// Number of the RPC program.
         program: Option<u64>,
         /// Name of the RPC program.
-        program_name: Option<ParquetRowText<'r>>,
+        program_name: Option<ParquetRowTextValue<'r>>,
         /// Version of the program.
         version: Option<u64>,
         /// Minor version of NFSv4.
         minor_version: Option<u64>,
         /// RFC name of the procedure.
-        procedure: Option<ParquetRowText<'r>>,
+        procedure: Option<ParquetRowTextValue<'r>>,
         /// The procedure, or the main operation of a COMPOUND.
-        operation: Option<ParquetRowText<'r>>,
+        operation: Option<ParquetRowTextValue<'r>>,
         /// Status of the procedure: `NFS4_OK`, `NFS3ERR_NOENT`.
-        status: Option<ParquetRowText<'r>>,
+        status: Option<ParquetRowTextValue<'r>>,
         /// Status of the RPC: `SUCCESS`, or the error.
-        rpc_status: Option<ParquetRowText<'r>>,
+        rpc_status: Option<ParquetRowTextValue<'r>>,
         /// First frame of the Call, in microseconds; null without a Call.
         call_time: Option<TimestampMicros>,
         /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
@@ -67,7 +67,7 @@ table! {
         call_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
-        call_delivered: Option<ParquetRowText<'r>>,
+        call_delivered: Option<ParquetRowTextValue<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
         /// Number of times the Call was sent, by RPC or by the transport.
@@ -75,7 +75,7 @@ table! {
         /// Number of times RPC retransmitted it.
         call_resent: Option<u64>,
         /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
-        call_rdma_proc: Option<ParquetRowText<'r>>,
+        call_rdma_proc: Option<ParquetRowTextValue<'r>>,
         /// Credits that the Call requests.
         call_credits: Option<u64>,
         /// Inline bytes of the Call.
@@ -90,7 +90,7 @@ table! {
         reply_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
-        reply_delivered: Option<ParquetRowText<'r>>,
+        reply_delivered: Option<ParquetRowTextValue<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,
         /// Number of times the Reply was sent, by RPC or by the transport.
@@ -98,7 +98,7 @@ table! {
         /// Number of times RPC retransmitted it.
         reply_resent: Option<u64>,
         /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
-        reply_rdma_proc: Option<ParquetRowText<'r>>,
+        reply_rdma_proc: Option<ParquetRowTextValue<'r>>,
         /// Credits that the Reply grants.
         reply_credits: Option<u64>,
         /// Inline bytes of the Reply.
@@ -138,16 +138,16 @@ table! {
         /// True if the Call, the Reply and all bytes of chunks are in the capture.
         complete: bool,
         /// Codes of missing parts, separated by spaces; null if nothing is missing.
-        missing: Option<ParquetRowText<'r>>,
+        missing: Option<ParquetRowTextValue<'r>>,
         /// True if an RDMA_DONE closed it.
         done: bool,
         /// The `index` of the Transaction that it retries on another connection.
         retry_of: Option<u64>,
         /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash of
         /// the filehandle if no name is known; null without a file.
-        path: Option<ParquetRowText<'r>>,
+        path: Option<ParquetRowTextValue<'r>>,
         /// The other path of RENAME, LINK, COPY and CLONE.
-        new_path: Option<ParquetRowText<'r>>,
+        new_path: Option<ParquetRowTextValue<'r>>,
     }
 }
 
@@ -157,10 +157,10 @@ struct ParquetRowMessageValues<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
-    delivered: Option<ParquetRowText<'r>>,
+    delivered: Option<ParquetRowTextValue<'r>>,
     copies: Option<u64>,
     resent: Option<u64>,
-    proc: Option<ParquetRowText<'r>>,
+    proc: Option<ParquetRowTextValue<'r>>,
     credits: Option<u64>,
     length: Option<u64>,
     rpc_length: Option<u64>,
@@ -193,11 +193,11 @@ impl ParquetRowMessageValues<'_> {
     }
 }
 
-fn address<'r>(endpoint: &Endpoint) -> Option<ParquetRowText<'r>> {
+fn address<'r>(endpoint: &Endpoint) -> Option<ParquetRowTextValue<'r>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
-fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<ParquetRowText<'r>> {
+fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<ParquetRowTextValue<'r>> {
     let ids: Vec<String> = tenant.vlan_ids().map(|id| id.to_string()).collect();
     (!ids.is_empty()).then(|| ids.join(",").into())
 }
@@ -293,7 +293,7 @@ table! {
         /// The `index` of its Transaction.
         transaction: u64,
         /// Kind of its chunk: `read`, `write` or `reply`; `reply_read`: a Read chunk of the Reply (RFC 5666).
-        kind: ParquetRowText<'r>,
+        kind: ParquetRowTextValue<'r>,
         /// Index of the chunk among those of this kind, from 0.
         chunk: u64,
         /// Index of the segment in the chunk, from 0.
@@ -301,9 +301,9 @@ table! {
         /// Position of a Read chunk.
         position: Option<u64>,
         /// Handle of the memory (R_key), as `0x` and 8 digits.
-        handle: ParquetRowText<'r>,
+        handle: ParquetRowTextValue<'r>,
         /// Start of the range, as `0x` and 16 digits.
-        offset: ParquetRowText<'r>,
+        offset: ParquetRowTextValue<'r>,
         /// Bytes offered.
         length: u64,
         /// Write and Reply chunks: bytes written according to the Reply.
@@ -357,17 +357,17 @@ table! {
         /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: ParquetRowText<'r>,
+        transport: ParquetRowTextValue<'r>,
         /// Address of the side that opened it.
-        client: Option<ParquetRowText<'r>>,
+        client: Option<ParquetRowTextValue<'r>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<ParquetRowText<'r>>,
+        server: Option<ParquetRowTextValue<'r>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
-        vlan_ids: Option<ParquetRowText<'r>>,
+        vlan_ids: Option<ParquetRowTextValue<'r>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
         /// Number of Transactions.

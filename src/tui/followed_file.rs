@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_capture_file::{CaptureSource, ZstdWindowBudget};
+use nfsrdma_capture_file::{CaptureFrameSource, ZstdWindowBudget};
 
 /// Interval between checks for growth.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,11 +58,11 @@ impl FollowedFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub(super) fn open(path: &Path, windows: &ZstdWindowBudget) -> io::Result<(Self, CaptureSource)> {
+    pub(super) fn open(path: &Path, windows: &ZstdWindowBudget) -> io::Result<(Self, CaptureFrameSource)> {
         let state = Arc::<Mutex<FollowedFileStopState>>::default();
         let file = File::open(path)?;
         let reader = FollowedFileReader { path: path.to_owned(), file, offset: 0, state: Arc::clone(&state) };
-        let source = CaptureSource::from_reader_within(&path.to_string_lossy(), reader, windows);
+        let source = CaptureFrameSource::from_reader_within(&path.to_string_lossy(), reader, windows);
         Ok((Self { path: path.to_owned(), windows: windows.clone(), state }, source))
     }
 
@@ -75,7 +75,7 @@ impl FollowedFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub(super) fn reopen(&self) -> io::Result<(Self, CaptureSource)> {
+    pub(super) fn reopen(&self) -> io::Result<(Self, CaptureFrameSource)> {
         let again = Self::open(&self.path, &self.windows)?;
         lock(&self.state).is_stopped = true;
         Ok(again)

@@ -6,15 +6,15 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::output::frames::{FrameListWriter, FrameSortKeys};
+use crate::output::frames::{FrameColumnSortKeys, FrameListWriter};
 use crate::output::style::TerminalProfile;
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use super::search;
@@ -45,7 +45,7 @@ pub(super) struct TuiFrameLineFormat {
     pub(super) start: Option<Timestamp>,
     pub(super) filehandles: FilehandleDisplay,
     pub(super) limits: FlowLimits,
-    pub(super) memory: MemoryBudget,
+    pub(super) memory: CommandMemoryBudget,
 }
 
 /// A frame with its line and the values of its columns.
@@ -53,7 +53,7 @@ pub(super) struct TuiFrameLineFormat {
 pub(super) struct FrameLine {
     pub(super) number: FrameNumber,
     pub(super) text: String,
-    pub(super) cells: FrameSortKeys,
+    pub(super) cells: FrameColumnSortKeys,
 }
 
 /// A result of a scan.
@@ -87,7 +87,7 @@ impl FrameScan {
         let (sender, found) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
         thread::spawn(move || {
-            FrameScanWorker { capture, format: form, is_stopped: stopped, results: sender }.run(wanted)
+            FrameSearchWorker { capture, format: form, is_stopped: stopped, results: sender }.run(wanted)
         });
         Self { is_stopped, results: found }
     }
@@ -109,7 +109,7 @@ impl FrameScan {
     }
 }
 
-struct FrameScanWorker {
+struct FrameSearchWorker {
     capture: SharedCapture,
     format: TuiFrameLineFormat,
     is_stopped: Arc<AtomicBool>,
@@ -135,7 +135,7 @@ impl TextMatchFrames {
     }
 }
 
-impl FrameScanWorker {
+impl FrameSearchWorker {
     fn run(self, wanted: FrameScanQuery) {
         let TuiFrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
             self.format.clone();

@@ -2,7 +2,7 @@
 
 use super::app::ReadPassResults;
 
-/// Shares of the view's memory ([`MemoryBudget::view_bytes`](nfsrdma_analysis::memory::MemoryBudget::view_bytes)), in
+/// Shares of the view's memory ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget::CommandMemoryBudget::view_bytes)), in
 /// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewMemoryShares {

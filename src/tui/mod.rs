@@ -24,7 +24,7 @@
 //! - [`views`] has one module per view. They read the model and decode nothing. [`theme`] defines styles.
 //! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
-//! For frames of an interface, pass a [`CaptureSource`](nfsrdma_capture_file::CaptureSource) to
+//! For frames of an interface, pass a [`CaptureFrameSource`](nfsrdma_capture_file::CaptureFrameSource) to
 //! [`shared_capture::SharedCapture::received_once`]; everything else is the same as for files.
 
 pub mod app;

@@ -6,28 +6,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::{CaptureInterfaceState, NextFrame, SourceError};
+use nfsrdma_capture_file::{CaptureInterfaceLinkState, NextFrame, SourceError};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
-use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
+use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::rates::{RateMeteredTransaction, RecentRates};
-use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::model::pending_calls_and_rates::{MAX_LISTED_CALLS, OLD_NS, PendingCallRow, PendingCallsAndRates};
+use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::statistics_snapshot::ViewTablesBuilder;
 use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::shared_capture::{OneTimeFrameSource, SharedCapture};
-use super::transaction_finding_store::SharedFindings;
+use super::transaction_finding_store::TransactionFindingStore;
 
 /// Number of frames between two checks of the clock.
 const CLOCK_CHECK_FRAMES: u64 = 512;
@@ -80,7 +80,7 @@ pub(super) struct ReadPassSettings {
     /// Limits of the decoder.
     pub(super) limits: FlowLimits,
     /// Memory of the whole user interface.
-    pub(super) memory: MemoryBudget,
+    pub(super) memory: CommandMemoryBudget,
     /// Display of filehandles.
     pub(super) filehandles: FilehandleDisplay,
     /// Character set of the terminal.
@@ -90,7 +90,7 @@ pub(super) struct ReadPassSettings {
     /// Maximum size of the Transactions that wait for their numbers, in bytes.
     pub(super) max_unnumbered_bytes: usize,
     /// Findings of Transactions, if the conformance rules are applied.
-    pub(super) findings: Option<SharedFindings>,
+    pub(super) findings: Option<TransactionFindingStore>,
 }
 
 impl ReadPassSettings {
@@ -229,7 +229,7 @@ impl ReadPassWorker {
                     frames += 1;
                     is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
                     // Received frames imply that the interface is up.
-                    work.progress.link = pace.as_ref().map(|_| CaptureInterfaceState::Up);
+                    work.progress.link = pace.as_ref().map(|_| CaptureInterfaceLinkState::Up);
                     number = Some(frame.number);
                     work.frame(&frame);
                     work.progress.frames = frames;
@@ -352,7 +352,7 @@ impl ReadPassWorker {
 }
 
 /// Source of a file name.
-enum FileNameProvider<'n> {
+enum OperationPathsSource<'n> {
     /// Names are inferred from the Transaction.
     Inferred(&'n mut FileNames),
     /// The name was inferred by the first pass.
@@ -365,7 +365,7 @@ struct ReadPassState {
     flow: Flow,
     conformance: Option<Box<ConformanceRun>>,
     /// Store of the findings, in the first pass.
-    findings: Option<SharedFindings>,
+    findings: Option<TransactionFindingStore>,
     selection: Option<FilterRunner>,
     names: SharedInferredFileNames,
     /// `true` if names are inferred and not only looked up.
@@ -396,7 +396,7 @@ struct ReadPassState {
 }
 
 impl ReadPassState {
-    fn frame(&mut self, frame: &nfsrdma_dissectors::frame::Frame<'_>) {
+    fn frame(&mut self, frame: &nfsrdma_dissectors::captured_frame::Frame<'_>) {
         self.are_tables_stale = true;
         if self.delivers_at_once {
             (self.clock, self.is_idle) = (Some((frame.time, Instant::now())), false);
@@ -430,9 +430,14 @@ impl ReadPassState {
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(key, &transaction, FileNameProvider::Inferred(&mut names), &mut full);
+                self.transaction(key, &transaction, OperationPathsSource::Inferred(&mut names), &mut full);
             } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
-                self.transaction(key, &transaction, FileNameProvider::FirstPass(earlier.paths()), &mut full);
+                self.transaction(
+                    key,
+                    &transaction,
+                    OperationPathsSource::FirstPass(earlier.paths()),
+                    &mut full,
+                );
             } else {
                 self.unnumbered_bytes += transaction.heap_bytes();
                 self.unnumbered.push_back((key, transaction));
@@ -463,7 +468,7 @@ impl ReadPassState {
                     self.transaction(
                         key,
                         &transaction,
-                        FileNameProvider::FirstPass(earlier.paths()),
+                        OperationPathsSource::FirstPass(earlier.paths()),
                         &mut full,
                     );
                 }
@@ -487,7 +492,7 @@ impl ReadPassState {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        naming: FileNameProvider<'_>,
+        naming: OperationPathsSource<'_>,
         full: &mut Vec<RowPage>,
     ) {
         let Self {
@@ -507,12 +512,12 @@ impl ReadPassState {
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let about = match naming {
-                FileNameProvider::Inferred(names) => {
+                OperationPathsSource::Inferred(names) => {
                     names.infer(transaction, reading, &facts);
                     capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                FileNameProvider::FirstPass(about) => about,
+                OperationPathsSource::FirstPass(about) => about,
             };
             let findings = match conformance {
                 Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),
@@ -552,7 +557,7 @@ impl ReadPassState {
     }
 
     /// Returns the current activity, if an update is due.
-    fn activity(&mut self) -> Option<Box<PendingCallsAndRates>> {
+    fn activity(&mut self) -> Option<Box<LiveActivitySnapshot>> {
         if !self.delivers_at_once || self.is_idle || self.activity_at.elapsed() < ACTIVITY_INTERVAL {
             return None;
         }
@@ -591,7 +596,7 @@ impl ReadPassState {
                     connection: call.connection.number,
                     client: call.connection.client.address,
                     xid: transaction.xid,
-                    slot: session_slots::slot(reading, &facts),
+                    slot: call_session_slots::slot(reading, &facts),
                     phase: call.phase(),
                     copies: call.copies,
                     is_reverse: call.direction == CallDirection::Reverse,
@@ -599,7 +604,7 @@ impl ReadPassState {
             });
         }
         drop(names);
-        let mut activity = PendingCallsAndRates {
+        let mut activity = LiveActivitySnapshot {
             now,
             pending_count: in_flight,
             old_count: old,

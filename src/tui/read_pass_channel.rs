@@ -3,11 +3,13 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureResumePoint, ReadProgress};
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_capture_file::{
+    CaptureInterfaceLinkState, CapturePacketCounters, CaptureResumePoint, ReadProgress,
+};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::model::RowPage;
-use super::model::pending_calls_and_rates::PendingCallsAndRates;
+use super::model::pending_calls_and_rates::LiveActivitySnapshot;
 use super::model::statistics_snapshot::DisplayedStatistics;
 
 /// Maximum number of pending pages, if the input can wait.
@@ -21,7 +23,7 @@ pub(super) struct ReadPassUpdates {
     /// The newest tables.
     pub(super) tables: Option<Box<DisplayedStatistics>>,
     /// The newest activity, if frames are received once.
-    pub(super) activity: Option<Box<PendingCallsAndRates>>,
+    pub(super) activity: Option<Box<LiveActivitySnapshot>>,
     /// Positions from which frames can be read again.
     pub(super) resume_points: Vec<CaptureResumePoint>,
     /// Errors of the input.
@@ -44,7 +46,7 @@ pub(super) struct ReadPassProgress {
     /// Counters of an interface.
     pub(super) counters: Option<CapturePacketCounters>,
     /// State of a captured interface.
-    pub(super) link: Option<CaptureInterfaceState>,
+    pub(super) link: Option<CaptureInterfaceLinkState>,
     /// `true` if the pass is over.
     pub(super) is_over: bool,
     /// Number of frames received once that were evicted before this pass read them.

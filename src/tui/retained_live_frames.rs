@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use nfsrdma_capture_file::{CaptureInterface, CaptureSource};
+use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterface};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
@@ -28,13 +28,13 @@ const RESULT_BYTES: usize = 160;
 type FirstPassTransactionKey = (Xid, FrameNumber);
 
 /// The kept frames, and the first pass's results.
-pub(super) struct LiveFrames {
+pub(super) struct RetainedLiveFrames {
     frames: RecentFrameBuffer,
     interfaces: Vec<(usize, CaptureInterface)>,
     /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
     interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
-    results: FxHashMap<FirstPassTransactionKey, FirstReadPassTransaction>,
+    results: FxHashMap<FirstPassTransactionKey, TuiFirstPassTransactionResult>,
     order: VecDeque<FirstPassTransactionKey>,
     /// Current and maximum size of the results, in bytes.
     size_bytes: usize,
@@ -45,7 +45,7 @@ pub(super) struct LiveFrames {
 
 /// The first pass's results for a Transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FirstReadPassTransaction {
+pub(super) struct TuiFirstPassTransactionResult {
     /// Transaction number.
     pub(super) index: u64,
     /// Number of the connection.
@@ -55,7 +55,7 @@ pub(super) struct FirstReadPassTransaction {
     start: Option<Box<[u8]>>,
 }
 
-impl FirstReadPassTransaction {
+impl TuiFirstPassTransactionResult {
     /// Returns the paths of the operation, as they were at that time.
     pub(super) fn paths(&self) -> OperationPaths<'_> {
         OperationPaths {
@@ -82,7 +82,7 @@ pub(super) struct FirstPassProgress {
     pub(super) is_over: bool,
 }
 
-impl LiveFrames {
+impl RetainedLiveFrames {
     /// Returns a buffer that uses two thirds of `memory_bytes` for frames, and the rest for results.
     pub(super) fn new(memory_bytes: usize) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl LiveFrames {
     }
 
     /// Keeps the last frame of the source.
-    pub(super) fn keep(&mut self, source: &CaptureSource) {
+    pub(super) fn keep(&mut self, source: &CaptureFrameSource) {
         let Some(frame) = source.frame() else { return };
         self.frames.push(&frame);
         if let Some((file, interface)) = source.interface() {
@@ -148,7 +148,7 @@ impl LiveFrames {
             self.size_bytes -= self.results.remove(&gone).map_or(0, |gone| gone.size_bytes());
         }
         let name = result_key(transaction);
-        let recorded = FirstReadPassTransaction {
+        let recorded = TuiFirstPassTransactionResult {
             index: transaction.index,
             connection: transaction.connection.number,
             path: about.path.map(Box::from),
@@ -163,7 +163,10 @@ impl LiveFrames {
     }
 
     /// Returns the results for a Transaction.
-    pub(super) fn first_pass_result(&self, transaction: &Transaction) -> Option<&FirstReadPassTransaction> {
+    pub(super) fn first_pass_result(
+        &self,
+        transaction: &Transaction,
+    ) -> Option<&TuiFirstPassTransactionResult> {
         self.results.get(&result_key(transaction))
     }
 
@@ -186,9 +189,9 @@ mod tests {
 
     #[test]
     fn what_is_told_of_transactions_goes_with_their_frames_and_is_bounded() {
-        let mut source = CaptureSource::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
+        let mut source = CaptureFrameSource::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
         let transactions = crate::testing::transactions("rxe-v42.pcap");
-        let mut once = LiveFrames::new(150 << 10);
+        let mut once = RetainedLiveFrames::new(150 << 10);
         while source.next().unwrap().is_some() {
             once.keep(&source);
         }
@@ -200,7 +203,7 @@ mod tests {
         assert!(once.order.len() == once.results.len() && once.results.len() < transactions.len());
         assert_eq!(
             once.size_bytes,
-            once.results.values().map(FirstReadPassTransaction::size_bytes).sum::<usize>()
+            once.results.values().map(TuiFirstPassTransactionResult::size_bytes).sum::<usize>()
         );
         assert!(once.size_bytes <= once.limit_bytes + 2 * RESULT_BYTES);
         let last = transactions.last().unwrap();

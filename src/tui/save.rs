@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use nfsrdma_capture_file::{CaptureSource, os_error_text};
+use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::{FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
@@ -18,9 +18,9 @@ use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
 use super::frame_reload::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
-use super::model::{RowEntry, transaction_list_row};
+use super::model::{TransactionRowWithText, transaction_list_row};
 use super::read_pass::ReadPassSettings;
-use super::shared_capture::{RecentFrameReader, SharedCapture};
+use super::shared_capture::{RetainedLiveFrameReader, SharedCapture};
 
 /// A request to save Transactions or frames.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(super) enum SaveSelection {
 
 impl SaveSelection {
     /// Selects the Transactions of rows.
-    pub(super) fn for_rows<'p>(entries: impl Iterator<Item = RowEntry<'p>>) -> Self {
+    pub(super) fn for_rows<'p>(entries: impl Iterator<Item = TransactionRowWithText<'p>>) -> Self {
         let wanted = entries.map(|entry| TransactionReloadKey::from(entry.row));
         Self::Rows(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
     }
@@ -72,8 +72,8 @@ impl SaveSelection {
 
 /// Source of the frames to save.
 enum SaveFrameSource {
-    Files(Box<CaptureSource>),
-    ReceivedOnce(RecentFrameReader),
+    Files(Box<CaptureFrameSource>),
+    ReceivedOnce(RetainedLiveFrameReader),
 }
 
 /// Saves Transactions with all their frames, or single frames. Returns a message about the result or the error.
@@ -101,7 +101,8 @@ pub(super) fn save(
     let sink = OutputFile::create_new(to).map_err(describe_error)?;
     let memory = &manner.memory;
     let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
-    let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
+    let open =
+        |files| CaptureFrameSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let unit = match what {
         SaveSelection::Frames(_) => OutputLineUnit::Frames,
         SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Selected(_) => {

@@ -1,9 +1,9 @@
 //! Search for a row. It runs in steps, so that keys are handled meanwhile, however many rows there are.
 
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::model::RowEntry;
+use super::model::TransactionRowWithText;
 
 /// The target of a search.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +117,7 @@ pub(super) fn contains_ignore_case(text: &str, small: &str) -> bool {
 }
 
 /// Returns `true` if the displayed text of a row contains `small`.
-pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
+pub(super) fn has_text(entry: &TransactionRowWithText<'_>, small: &str) -> bool {
     contains_ignore_case(entry.label(), small)
         || contains_ignore_case(entry.status().0, small)
         || contains_ignore_case(entry.version(), small)

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nfsrdma_capture_file::{
-    CaptureInterface, CaptureInterfaceState, CaptureResumePoint, CaptureSource, SourceError, ZstdWindowBudget,
+    CaptureFrameSource, CaptureInterface, CaptureInterfaceLinkState, CaptureResumePoint, SourceError,
+    ZstdWindowBudget,
 };
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEndReason};
-use super::retained_live_frames::{FirstPassProgress, FirstReadPassTransaction, LiveFrames};
+use super::retained_live_frames::{FirstPassProgress, RetainedLiveFrames, TuiFirstPassTransactionResult};
 
 /// Maximum number of frames copied at a time from the kept ones.
 const MAX_COPIED_FRAMES: usize = 256;
@@ -28,13 +29,13 @@ pub trait LiveReadStopCondition: Send {
     fn idle(&mut self) -> Timestamp;
 
     /// Returns the state of the interface.
-    fn link(&self) -> CaptureInterfaceState {
-        CaptureInterfaceState::Up
+    fn link(&self) -> CaptureInterfaceLinkState {
+        CaptureInterfaceLinkState::Up
     }
 }
 
 /// The source of frames that are received once, for its only reader.
-pub(super) type OneTimeFrameSource = (CaptureSource, Option<Box<dyn LiveReadStopCondition>>);
+pub(super) type OneTimeFrameSource = (CaptureFrameSource, Option<Box<dyn LiveReadStopCondition>>);
 
 /// A capture, shared by its readers.
 #[derive(Clone)]
@@ -48,7 +49,7 @@ enum CaptureRereadability {
         /// The file, if it is followed.
         followed: Option<FollowedFile>,
         first: Mutex<Option<OneTimeFrameSource>>,
-        live_frames: Box<Mutex<LiveFrames>>,
+        live_frames: Box<Mutex<RetainedLiveFrames>>,
         /// Memory of `live_frames` in bytes.
         room_bytes: usize,
     },
@@ -61,7 +62,7 @@ impl SharedCapture {
     }
 
     /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `memory_bytes`.
-    pub fn received_once(name: &str, source: CaptureSource, memory_bytes: usize) -> Self {
+    pub fn received_once(name: &str, source: CaptureFrameSource, memory_bytes: usize) -> Self {
         Self::new_received_once(name, (source, None), memory_bytes, None)
     }
 
@@ -73,7 +74,7 @@ impl SharedCapture {
         Ok(Self::of_followed(FollowedFile::open(path, windows)?, memory_bytes))
     }
 
-    fn of_followed((file, source): (FollowedFile, CaptureSource), memory_bytes: usize) -> Self {
+    fn of_followed((file, source): (FollowedFile, CaptureFrameSource), memory_bytes: usize) -> Self {
         let name = file.name();
         Self::new_received_once(&name, (source, None), memory_bytes, Some(file))
     }
@@ -81,7 +82,7 @@ impl SharedCapture {
     /// Returns a handle for frames of an interface. The latest are kept, in `memory_bytes`.
     pub fn live(
         name: &str,
-        source: CaptureSource,
+        source: CaptureFrameSource,
         memory_bytes: usize,
         pace: Box<dyn LiveReadStopCondition>,
     ) -> Self {
@@ -99,7 +100,7 @@ impl SharedCapture {
             is_live: first.1.is_some(),
             followed,
             first: Mutex::new(Some(first)),
-            live_frames: Box::new(Mutex::new(LiveFrames::new(room_bytes))),
+            live_frames: Box::new(Mutex::new(RetainedLiveFrames::new(room_bytes))),
             room_bytes,
         }))
     }
@@ -169,7 +170,7 @@ impl SharedCapture {
     pub(super) fn source(&self) -> Option<Result<OneTimeFrameSource, SourceError>> {
         match &*self.0 {
             CaptureRereadability::Files(files, windows) => {
-                Some(CaptureSource::open_within(files, windows).map(|source| (source, None)))
+                Some(CaptureFrameSource::open_within(files, windows).map(|source| (source, None)))
             }
             CaptureRereadability::ReceivedOnce { first, .. } => {
                 first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok)
@@ -177,7 +178,7 @@ impl SharedCapture {
         }
     }
 
-    fn lock_live_frames(&self) -> Option<MutexGuard<'_, LiveFrames>> {
+    fn lock_live_frames(&self) -> Option<MutexGuard<'_, RetainedLiveFrames>> {
         match &*self.0 {
             CaptureRereadability::Files(..) => None,
             CaptureRereadability::ReceivedOnce { live_frames: once, .. } => {
@@ -187,7 +188,7 @@ impl SharedCapture {
     }
 
     /// Keeps the last frame of a source that is received once.
-    pub(super) fn keep(&self, source: &CaptureSource) {
+    pub(super) fn keep(&self, source: &CaptureFrameSource) {
         if let Some(mut once) = self.lock_live_frames() {
             once.keep(source);
         }
@@ -217,7 +218,7 @@ impl SharedCapture {
     pub(super) fn first_pass_result(
         &self,
         transaction: &mut Transaction,
-    ) -> Option<FirstReadPassTransaction> {
+    ) -> Option<TuiFirstPassTransactionResult> {
         let first_pass = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
         transaction.index = first_pass.index;
         transaction.connection.number = first_pass.connection;
@@ -234,25 +235,27 @@ impl SharedCapture {
         Ok(match &*self.0 {
             CaptureRereadability::Files(files, windows) => {
                 RereadFrameSource::File(Box::new(match (files.as_slice(), place) {
-                    ([only], Some(place)) => CaptureSource::open_at(only, place)?,
-                    _ => CaptureSource::open_within(files, windows)?,
+                    ([only], Some(place)) => CaptureFrameSource::open_at(only, place)?,
+                    _ => CaptureFrameSource::open_within(files, windows)?,
                 }))
             }
-            CaptureRereadability::ReceivedOnce { .. } => RereadFrameSource::Buffered(RecentFrameReader {
-                capture: self.clone(),
-                next: FrameNumber(1),
-                until: FrameNumber(u64::MAX),
-                copies: Vec::new(),
-                at: 0,
-                evicted_count: 0,
-            }),
+            CaptureRereadability::ReceivedOnce { .. } => {
+                RereadFrameSource::Buffered(RetainedLiveFrameReader {
+                    capture: self.clone(),
+                    next: FrameNumber(1),
+                    until: FrameNumber(u64::MAX),
+                    copies: Vec::new(),
+                    at: 0,
+                    evicted_count: 0,
+                })
+            }
         })
     }
 
     /// Returns a reader of frames received once, limited to those that the first pass has processed.
-    pub(super) fn follow(&self) -> RecentFrameReader {
+    pub(super) fn follow(&self) -> RetainedLiveFrameReader {
         let until = FrameNumber(0);
-        RecentFrameReader {
+        RetainedLiveFrameReader {
             capture: self.clone(),
             next: FrameNumber(1),
             until,
@@ -300,9 +303,9 @@ impl OwnedFrame {
 /// The frames of a capture that was read before.
 pub(super) enum RereadFrameSource {
     /// Frames from the files.
-    File(Box<CaptureSource>),
+    File(Box<CaptureFrameSource>),
     /// Frames from the buffer of kept frames.
-    Buffered(RecentFrameReader),
+    Buffered(RetainedLiveFrameReader),
 }
 
 impl RereadFrameSource {
@@ -322,7 +325,7 @@ impl RereadFrameSource {
 }
 
 /// Reader of the kept frames of a capture that is received once.
-pub(super) struct RecentFrameReader {
+pub(super) struct RetainedLiveFrameReader {
     capture: SharedCapture,
     next: FrameNumber,
     /// Last frame to return.
@@ -333,7 +336,7 @@ pub(super) struct RecentFrameReader {
     pub(super) evicted_count: u64,
 }
 
-impl RecentFrameReader {
+impl RetainedLiveFrameReader {
     /// Returns the next frame; `None` if there is none yet.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         if self.at >= self.copies.len() {

@@ -11,9 +11,9 @@ const MAX_TRANSACTIONS: usize = 16 << 10;
 /// Findings by Transaction number. A Transaction that is read again alone cannot be judged again: the rules depend on
 /// all earlier frames.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedFindings(Arc<Mutex<BTreeMap<u64, Vec<Finding>>>>);
+pub(super) struct TransactionFindingStore(Arc<Mutex<BTreeMap<u64, Vec<Finding>>>>);
 
-impl SharedFindings {
+impl TransactionFindingStore {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Finding>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
 //! Clocks that jump: the Transactions do not change, only valid latencies are reported, and nothing waits for a time
 //! that never comes.
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::independent_decoder;
 use crate::loss_comparison::{ALL, Exhibit, named, run, same};

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
 use crate::captures;
@@ -15,7 +15,7 @@ fn about(transaction: &Transaction) -> String {
 /// Returns all Transactions, and for each with a Reply the delay between its last frame and its emission, by the clock
 /// of the capture.
 fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
-    let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
+    let mut source = CaptureFrameSource::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut flow = Flow::new(FlowLimits {
         emit_on_acknowledgment: prompt,
         record_transport_events: true,

@@ -5,10 +5,12 @@
 use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 
-use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::decode::{DecodeRoundTrip, TransactionMessages};
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    OriginalAndReencodedMessage, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
 
@@ -43,11 +45,11 @@ impl AddAssign for Counts {
 struct NothingUnread<'t>(&'t dyn Debug);
 
 impl<'a> FieldObserver<'a> for NothingUnread<'_> {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
         let unread = ["nfs.undecoded", <Attribute<'_> as BitmapKeyedValue<'_>>::VALUES.name];
         assert!(!unread.contains(&field.name), "{} at {bytes:?} of {:?}", field.name, self.0);
     }
@@ -57,7 +59,7 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
     let Some(record) = transaction.message(which) else { return Counts::default() };
     let mut counts = Counts { messages: 1, ..Counts::default() };
     let Some(again) = reading.reencode(which) else { return counts };
-    let DecodeRoundTrip { header, message, splices } =
+    let OriginalAndReencodedMessage { header, message, splices } =
         again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
     assert_eq!(header.encoded, header.sent, "the header of the {which:?} of {transaction:?}");
     assert_eq!(message.encoded, message.sent, "the {which:?} of {transaction:?}");
@@ -101,7 +103,7 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
 }
 
 fn every_message_of(name: &'static str) -> Counts {
-    let mut source = CaptureSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
+    let mut source = CaptureFrameSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
     let mut flow = Flow::new(FlowLimits::default());
     let mut counts = Counts::default();
     let mut hold_all = |flow: &mut Flow| {

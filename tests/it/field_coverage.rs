@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::ops::Range;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::catalog;
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::decode::TransactionMessages;
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
@@ -22,11 +22,11 @@ use crate::captures;
 /// Observer that records the reported fields, each with the kinds of its values.
 #[derive(Default)]
 pub(crate) struct ReportedFields {
-    by_place: BTreeMap<usize, (&'static Field, BTreeSet<&'static str>)>,
+    by_place: BTreeMap<usize, (&'static FieldDefinition, BTreeSet<&'static str>)>,
 }
 
 impl ReportedFields {
-    fn record(&mut self, field: &'static Field, what: &'static str) {
+    fn record(&mut self, field: &'static FieldDefinition, what: &'static str) {
         let reported = self.by_place.entry(std::ptr::from_ref(field).addr());
         reported.or_insert_with(|| (field, BTreeSet::new())).1.insert(what);
     }
@@ -54,17 +54,17 @@ fn kind_of(value: &FieldValue<'_>) -> &'static str {
 }
 
 impl<'a> FieldObserver<'a> for ReportedFields {
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.record(field, "group");
     }
 
     fn leave(&mut self, _: usize) {}
 
-    fn time(&mut self, field: &'static Field, _: i128) {
+    fn time(&mut self, field: &'static FieldDefinition, _: i128) {
         self.record(field, "time");
     }
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         self.record(field, kind_of(&value));
     }
 }
@@ -94,7 +94,7 @@ fn run(
     reported: &mut ReportedFields,
     mut read: impl FnMut(&Transaction, &TransactionMessages<'_>, &mut ReportedFields),
 ) {
-    let mut source = CaptureSource::from_reader(capture, Cursor::new(captures::bytes(capture)));
+    let mut source = CaptureFrameSource::from_reader(capture, Cursor::new(captures::bytes(capture)));
     let mut flow = Flow::new(FlowLimits::default());
     let mut give = |flow: &mut Flow, reported: &mut ReportedFields| {
         while let Some(transaction) = flow.next_transaction() {
@@ -166,7 +166,7 @@ impl Covered {
 }
 
 impl<'a> FieldObserver<'a> for Covered {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
@@ -174,7 +174,7 @@ impl<'a> FieldObserver<'a> for Covered {
         self.tell(bytes);
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
         // Fields that represent undecoded data.
         let unread = ["nfs.undecoded", <Attribute<'_> as BitmapKeyedValue<'_>>::VALUES.name];
         if unread.contains(&field.name) {

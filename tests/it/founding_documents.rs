@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use nfsrdma_dissectors::frame::{LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 use serde_json::{Value, json};
 
 use crate::captures::{self, Temporary};
 use crate::dialects::fabric::{Fabric, Kind, Side};
-use crate::dialects::writer::{Lists, PrototypeRdmaProc, Writer, header};
+use crate::dialects::writer::{Lists, NfsRdmaPrototypeProc, Writer, header};
 use crate::mutations::Kept;
 use crate::program::{json, output};
 use crate::seeds::{connections, with_private_data_of};
@@ -86,7 +86,7 @@ impl Network {
         reply.words(&[xid, 1, 0, 0, 0, 0, 0, 0, 1]);
         results(&mut reply);
         for (from, message) in [(Side::Client, call), (Side::Server, reply)] {
-            let head = header(xid, PrototypeRdmaProc::Msg, &Lists::default());
+            let head = header(xid, NfsRdmaPrototypeProc::Msg, &Lists::default());
             self.connections[index].send(from, &[head, message.bytes].concat());
         }
         self.take(index);

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
-use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use crate::captures;

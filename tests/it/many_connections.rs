@@ -1,9 +1,9 @@
 //! Memory of connections: bounded, however many come and go, and however long they live.
 
 use allocation_counter::measure;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::infiniband::OpcodeService;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 

@@ -2,10 +2,10 @@
 //! data.
 
 use allocation_counter::{AllocationInfo, measure};
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
-use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPositionInMessage};
 use nfsrdma_dissectors::net::NetworkLayerPayload;
 
@@ -15,7 +15,7 @@ use crate::repeat::Repeated;
 const MIB: u64 = 1 << 20;
 
 /// Reads a capture and every Transaction in it; returns their number.
-fn analyse(mut source: CaptureSource) -> u64 {
+fn analyse(mut source: CaptureFrameSource) -> u64 {
     fn read(flow: &mut Flow) -> u64 {
         let mut transactions = 0;
         while let Some(transaction) = flow.next_transaction() {
@@ -37,12 +37,12 @@ fn analyse(mut source: CaptureSource) -> u64 {
 
 fn peak(name: &'static str, size: u64) -> u64 {
     let file = captures::bytes(name);
-    let transactions = analyse(CaptureSource::from_reader(name, std::io::Cursor::new(file.clone())));
+    let transactions = analyse(CaptureFrameSource::from_reader(name, std::io::Cursor::new(file.clone())));
     let capture = Repeated::of_size(file, size);
     assert!(capture.bytes() >= size);
     let repetitions = u64::from(capture.repetitions());
     let info = measure(|| {
-        assert_eq!(analyse(CaptureSource::from_reader(name, capture)), transactions * repetitions);
+        assert_eq!(analyse(CaptureFrameSource::from_reader(name, capture)), transactions * repetitions);
     });
     info.bytes_max
 }
@@ -100,7 +100,7 @@ struct Cost {
 
 /// Returns the packets of a capture with chunk data whose bytes are not stored.
 fn data_packets(name: &'static str) -> Vec<Cost> {
-    let mut source = CaptureSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
+    let mut source = CaptureFrameSource::from_reader(name, std::io::Cursor::new(captures::bytes(name)));
     let mut flow = Flow::new(FlowLimits::default());
     let mut costs = Vec::new();
     while let Some(frame) = source.next().unwrap() {
@@ -223,9 +223,9 @@ fn a_million_connections_of_tcp_take_no_more_memory_than_a_hundred_thousand() {
             for (at, bytes) in (0u64..).zip(capture.of(connection)) {
                 let number = u64::from(connection) * 4 + at + 1;
                 flow.process_frame(&Frame {
-                    number: nfsrdma_dissectors::frame::FrameNumber(number),
-                    time: nfsrdma_dissectors::frame::Timestamp(number as i64 * 10_000),
-                    link: nfsrdma_dissectors::frame::LinkType::ETHERNET,
+                    number: nfsrdma_dissectors::captured_frame::FrameNumber(number),
+                    time: nfsrdma_dissectors::captured_frame::Timestamp(number as i64 * 10_000),
+                    link: nfsrdma_dissectors::captured_frame::LinkType::ETHERNET,
                     bytes,
                     length: bytes.len() as u32,
                 });

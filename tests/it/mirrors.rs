@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionTransport, RpcMessageKind};
-use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::captures;
 use crate::independent_decoder;

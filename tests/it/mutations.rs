@@ -6,13 +6,13 @@ use std::io::Cursor;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::ConformanceChecker;
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
-use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind, Transaction, ip_reassembly};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ impl Kept {
 }
 
 pub(crate) fn frames(name: &str) -> Vec<Kept> {
-    let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
+    let mut source = CaptureFrameSource::from_reader(name, Cursor::new(captures::bytes(name)));
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap_or_else(|e| panic!("{e}")) {
         let (time, link, length) = (frame.time, frame.link, frame.length);
@@ -63,13 +63,13 @@ struct Watcher {
 }
 
 impl<'a> FieldObserver<'a> for Watcher {
-    fn enter(&mut self, _: &'static Field, _: usize) {
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {
         self.depth += 1;
     }
     fn leave(&mut self, _: usize) {
         self.depth = self.depth.checked_sub(1).expect("what is left was entered");
     }
-    fn value(&mut self, _: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, _: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
         assert!(bytes.start <= bytes.end);
         self.values += 1;
     }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_analysis::baseline::OpenBaselineFile;
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_replay::trace::ReplayTraceReader;
@@ -44,7 +44,7 @@ const OLD: [u8; 4096] = {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const PCAPNG: fn(&[u8]) -> bool = |bytes| {
-    let mut source = CaptureSource::from_reader("output", std::io::Cursor::new(bytes.to_vec()));
+    let mut source = CaptureFrameSource::from_reader("output", std::io::Cursor::new(bytes.to_vec()));
     loop {
         match source.next() {
             Ok(Some(_)) => {}
@@ -880,7 +880,7 @@ fn of_a_pipe_what_came_before_a_signal_is_written() {
         assert!(wait(&mut child), "{name}: does not end");
         let ended = child.wait_with_output().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{}", stderr(&ended));
-        let mut source = CaptureSource::open([cell.out()]).unwrap();
+        let mut source = CaptureFrameSource::open([cell.out()]).unwrap();
         let mut frames = 0;
         while source.next().unwrap().is_some() {
             frames += 1;

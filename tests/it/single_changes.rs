@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
-    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, CaptureBaseline,
-    OpenBaselineFile,
+    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, OpenBaselineFile,
+    RecordedTransactionBaseline,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
@@ -17,9 +17,9 @@ use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, req
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparisonRecord;
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
-use nfsrdma_analysis::comparison::{ClientDirectionKey, Comparison, ComparisonSide};
-use nfsrdma_analysis::memory::BaselineCheckMemoryShares;
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
+use nfsrdma_analysis::comparison::{CaptureComparator, ClientAddressAndCallDirection, ComparisonSide};
+use nfsrdma_analysis::memory_budget::BaselineCheckMemoryShares;
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
@@ -69,9 +69,12 @@ enum More {
 fn recorded(
     recorder: &mut ComparableTransactionRecorder,
     transaction: &Transaction,
-) -> (ClientDirectionKey, ComparisonRecord) {
+) -> (ClientAddressAndCallDirection, ComparisonRecord) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    (ClientDirectionKey { address, direction: transaction.direction }, recorder.record(transaction))
+    (
+        ClientAddressAndCallDirection { address, direction: transaction.direction },
+        recorder.record(transaction),
+    )
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -81,7 +84,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 /// Capture that the changed ones are compared with.
 struct Before {
     recorder: RefCell<ComparableTransactionRecorder>,
-    records: Vec<(ClientDirectionKey, ComparisonRecord)>,
+    records: Vec<(ClientAddressAndCallDirection, ComparisonRecord)>,
     baseline: Baseline,
 }
 
@@ -100,7 +103,7 @@ fn compared(before: &Before, after: &[Transaction]) -> Vec<Difference> {
 
 fn compared_by(selection: ComparisonOptions, before: &Before, after: &[Transaction]) -> Vec<Difference> {
     let mut recorder = before.recorder.borrow_mut();
-    let mut comparison = Comparison::new(selection, usize::MAX, 64 << 20);
+    let mut comparison = CaptureComparator::new(selection, usize::MAX, 64 << 20);
     let (mut a, mut b) = (before.records.iter().cloned(), after.iter());
     let mut found = Vec::new();
     let next = |side| match side {
@@ -125,7 +128,7 @@ fn recorded_baseline(
     recorder: &mut ComparableTransactionRecorder,
     transactions: &[Transaction],
     mut trace: ComparedCaptureSummary,
-) -> CaptureBaseline {
+) -> RecordedTransactionBaseline {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
     for transaction in transactions {
         let (client, record) = recorded(recorder, transaction);
@@ -203,7 +206,7 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
 /// Field of a message, and its bytes.
 struct Spot {
     operation: &'static str,
-    field: &'static Field,
+    field: &'static FieldDefinition,
     bytes: Range<usize>,
     /// `true` if the rest of the message is decoded by its value.
     is_structure: bool,
@@ -231,7 +234,7 @@ struct Spots {
 }
 
 impl<'a> FieldObserver<'a> for Spots {
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         if self.groups.is_empty() {
             self.operation = field.label;
         }
@@ -242,7 +245,7 @@ impl<'a> FieldObserver<'a> for Spots {
         self.groups.pop();
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         let is_structure = matches!(value, FieldValue::Enum(..) | FieldValue::Bool(_))
             || field.name.starts_with("rpcordma.")
             || STRUCTURE.contains(&field.name);
@@ -275,7 +278,7 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 }
 
 /// Returns `true` if a change of a field must be reported.
-fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
+fn is_told(field: &FieldDefinition, above: &str, is_call: bool) -> bool {
     !matches!(
         requirement_of_field(field.name, above, is_call),
         FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Racing(_)

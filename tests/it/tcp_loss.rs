@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::mutations::{Kept, frames};
 

@@ -5,8 +5,8 @@ use std::io::Cursor;
 use std::ops::Range;
 
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
-use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
@@ -18,8 +18,8 @@ use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage, UnchangedSlotValues, captured_value,
-    emit,
+    MessageSlotValueSource, NoSlotValueSubstitution, ReplayedRpcHeader, TracePayloadInMessage,
+    captured_value, emit,
 };
 use nfsrdma_replay::trace::{
     GssProtection, PayloadContentState, ReplayTraceReader, SubstitutableMessageSlot, TraceError,
@@ -61,7 +61,7 @@ pub(crate) fn open(trace: &[u8]) -> ReplayTraceReader<Cursor<&[u8]>> {
 }
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
-    let mut source = CaptureSource::open([captures::path(name)]).unwrap();
+    let mut source = CaptureFrameSource::open([captures::path(name)]).unwrap();
     let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);
@@ -178,8 +178,14 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(&step.call, ReplayedRpcHeader::Captured, &mut UnchangedSlotValues, &mut out, &mut placed)
-                .unwrap();
+            emit(
+                &step.call,
+                ReplayedRpcHeader::Captured,
+                &mut NoSlotValueSubstitution,
+                &mut out,
+                &mut placed,
+            )
+            .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted = step
                 .call
@@ -290,11 +296,11 @@ fn file_data_that_is_not_kept_has_its_hash() {
 struct Others(Vec<String>);
 
 impl<'a> FieldObserver<'a> for Others {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if !matches!(requirement_of_field(field.name, "", true), FieldEqualityRequirement::Identity(_)) {
             self.0.push(format!("{} {value:?}", field.name));
         }
@@ -324,7 +330,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut UnchangedSlotValues;
+                let captured = &mut NoSlotValueSubstitution;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -356,7 +362,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut UnchangedSlotValues,
+                    &mut NoSlotValueSubstitution,
                     &mut out,
                     &mut placed,
                 )
@@ -402,12 +408,17 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut UnchangedSlotValues,
+                &mut NoSlotValueSubstitution,
                 &mut out,
                 &mut placed,
             );
-            let _ =
-                emit(message, ReplayedRpcHeader::Captured, &mut UnchangedSlotValues, &mut out, &mut placed);
+            let _ = emit(
+                message,
+                ReplayedRpcHeader::Captured,
+                &mut NoSlotValueSubstitution,
+                &mut out,
+                &mut placed,
+            );
         }
     })?;
     let mut extents = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Program;
@@ -14,9 +14,9 @@ use crate::mutations::frames;
 struct FileData(Vec<u8>);
 
 impl<'a> FieldObserver<'a> for FileData {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
     fn leave(&mut self, _: usize) {}
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if let FieldValue::Bytes(bytes) | FieldValue::Chunk(_, Some(bytes)) = value
             && field.name == "nfs.data"
         {

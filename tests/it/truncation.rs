@@ -1,8 +1,8 @@
 //! Truncated frames. The truncated part is missing or counted by the headers, never misinterpreted; everything outside
 //! of the frame is unchanged.
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
-use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::independent_decoder::What;
 use crate::loss_comparison::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_inspect::tui::shared_capture::SharedCapture;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 
@@ -134,7 +134,7 @@ fn saved(name: &str) -> SavedFile {
 }
 
 fn frames(path: &Path) -> usize {
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     std::iter::from_fn(|| source.next().unwrap().map(|_| ())).count()
 }
 
@@ -514,7 +514,7 @@ impl std::io::Read for Panics {
 #[test]
 #[ignore = "it is run in a terminal, by the test below"]
 fn panics_in_a_terminal() {
-    let source = CaptureSource::from_reader("test", Panics);
+    let source = CaptureFrameSource::from_reader("test", Panics);
     let app = App::new(SharedCapture::received_once("test", source, 1 << 20), TuiOptions::default()).unwrap();
     nfsrdma_inspect::tui::run(app, false).unwrap();
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use serde_json::Value;
 
 use super::captures::{self, Temporary};
@@ -33,7 +33,7 @@ fn written(name: &str, capture: &Path, more: &[&str]) -> Temporary {
 
 /// Returns the time and the comments of every frame of a file.
 fn frames(file: &Path) -> Vec<(i64, Vec<String>)> {
-    let mut source = CaptureSource::open([file]).unwrap();
+    let mut source = CaptureFrameSource::open([file]).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let time = frame.time.0;

@@ -4,20 +4,20 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`baseline_recorder`](CaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
+//! - [`baseline_recorder`](RecordedTransactionBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
 //!   is read;
 //! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],
 //!   [`settings`]: parts of the text;
-//! - [`check`]: comparison of a capture with a baseline.
+//! - [`baseline_comparison`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text
 //! of the capture.
 
+mod baseline_comparison;
 mod baseline_recorder;
 mod canonical_records;
-mod check;
 mod field_path_filter_names;
 mod lines;
 mod memory_cost;
@@ -36,9 +36,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::comparison::capture_summary::ComparedCaptureSummary;
 use super::comparison::record::ComparisonRecord;
 
-pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, CaptureBaseline};
-pub use check::BaselineComparator;
-pub use field_path_filter_names::BaselineFieldNameTable;
+pub use baseline_comparison::BaselineComparator;
+pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, RecordedTransactionBaseline};
+pub use field_path_filter_names::BaselineFieldNamesByPath;
 pub use reader::{Baseline, BaselineReadError, OpenBaselineFile};
 pub use settings::BaselineSettings;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
 use super::connections::ConnectionTally;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
 };
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// Maximum number of connections that are counted separately.

@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod baseline;
+pub mod call_session_slots;
 pub mod comparison;
 pub mod conformance;
 pub mod connection_states_and_credits;
@@ -10,13 +11,12 @@ pub mod files;
 pub mod filter;
 pub mod histogram;
 pub mod load_over_time;
-pub mod memory;
+pub mod memory_budget;
 pub mod names;
 pub mod operation_statistics;
 pub mod overdue_calls;
 pub mod rates;
 pub mod second_chance_map;
-pub mod session_slots;
 pub mod sessions;
 pub mod statistics;
 pub mod time_series;

@@ -1,10 +1,10 @@
 //! Load over time: Transactions, bytes and failures, and the credits in use by a connection.
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::Timestamp;
 
-use super::rates::Rate;
+use super::rates::TransactionAndByteRate;
 use super::time_series::{TimeSeries, TimeSeriesBucket};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
@@ -42,7 +42,7 @@ pub fn rate_around(
     middle: Timestamp,
     window_ns: u64,
     (first, last): (Timestamp, Timestamp),
-) -> Option<Rate> {
+) -> Option<TransactionAndByteRate> {
     let half_ns = i64::try_from(window_ns / 2).ok()?;
     let from = middle.0.saturating_sub(half_ns).max(first.0);
     let to = middle.0.saturating_add(half_ns).min(last.0);
@@ -63,8 +63,10 @@ pub fn rate_around(
     let wanted = to.saturating_sub(from);
     let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(wanted) * 9;
     let seconds = ns as f64 / 1e9;
-    is_covered
-        .then(|| Rate { transactions: sum.transactions as f64 / seconds, bytes: sum.bytes as f64 / seconds })
+    is_covered.then(|| TransactionAndByteRate {
+        transactions: sum.transactions as f64 / seconds,
+        bytes: sum.bytes as f64 / seconds,
+    })
 }
 
 /// The credits of a connection within a step of time.

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::Hash;
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use rustc_hash::FxHashMap;
 
 use super::statistics::OperationKey;
@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 4_096;
 
 /// Events per second within one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Rate {
+pub struct TransactionAndByteRate {
     /// Transactions per second.
     pub transactions: f64,
     /// Bytes of RPC messages per second, including chunks.
@@ -25,7 +25,7 @@ pub struct Rate {
 }
 
 /// The rates in each of the [`WINDOWS_NS`].
-pub type RatesByWindow = [Rate; WINDOWS_NS.len()];
+pub type RatesByWindow = [TransactionAndByteRate; WINDOWS_NS.len()];
 
 /// Number of Transactions, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,9 +40,12 @@ impl RateCounts {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    fn rate(self, ns: u64) -> Rate {
+    fn rate(self, ns: u64) -> TransactionAndByteRate {
         let seconds = ns.max(1) as f64 / 1e9;
-        Rate { transactions: self.transactions as f64 / seconds, bytes: self.bytes as f64 / seconds }
+        TransactionAndByteRate {
+            transactions: self.transactions as f64 / seconds,
+            bytes: self.bytes as f64 / seconds,
+        }
     }
 }
 
@@ -79,7 +82,7 @@ impl RateWindow {
     }
 
     /// Returns the rate. The latest slot is incomplete, so that the window is up to one slot shorter than its length.
-    fn rate(&self, now_ns: u64) -> Rate {
+    fn rate(&self, now_ns: u64) -> TransactionAndByteRate {
         let number = (now_ns / self.slot_ns).max(self.last);
         let first = (number + 1).saturating_sub(SLOTS);
         let mut sum = RateCounts::default();
@@ -257,31 +260,31 @@ impl RecentRates {
 
 /// Rates around a point in time: half of each window before it, and half after it.
 #[derive(Debug)]
-pub struct RatesAround {
+pub struct CenteredWindowRates {
     middle: Timestamp,
     /// Length of each window between the first and the last frame, in nanoseconds.
     lengths_ns: [u64; WINDOWS_NS.len()],
-    counts: CenteredRateCountsTable,
+    counts: TrafficCountsAroundTime,
 }
 
 type CenteredRateCounts = [RateCounts; WINDOWS_NS.len()];
 
 #[derive(Debug, Default)]
-struct CenteredRateCountsTable {
+struct TrafficCountsAroundTime {
     all: CenteredRateCounts,
     operations: FxHashMap<OperationKey, CenteredRateCounts>,
     connections: FxHashMap<u64, CenteredRateCounts>,
     files: FxHashMap<Box<[u8]>, CenteredRateCounts>,
 }
 
-impl RatesAround {
+impl CenteredWindowRates {
     /// Creates rates around `middle` in a capture whose first and last frame have these times.
     pub fn new(middle: Timestamp, (first, last): (Timestamp, Timestamp)) -> Self {
         let part = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
         let length = |ns: u64| {
             part(middle.nanoseconds_since(first), ns / 2) + part(last.nanoseconds_since(middle), ns / 2)
         };
-        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: CenteredRateCountsTable::default() }
+        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: TrafficCountsAroundTime::default() }
     }
 
     /// Returns `true` if a time is in the longest window.
@@ -300,7 +303,7 @@ impl RatesAround {
                 }
             }
         };
-        let CenteredRateCountsTable { all, operations, connections, files } = &mut self.counts;
+        let TrafficCountsAroundTime { all, operations, connections, files } = &mut self.counts;
         add(all);
         if operations.len() < MAX_ENTRIES || operations.contains_key(&ended.operation) {
             add(operations.entry(ended.operation).or_default());
@@ -324,10 +327,10 @@ impl RatesAround {
         let rates = |counts: CenteredRateCounts| -> RatesByWindow {
             std::array::from_fn(|at| match is_complete[at] {
                 true => counts[at].rate(lengths_ns[at]),
-                false => Rate::default(),
+                false => TransactionAndByteRate::default(),
             })
         };
-        let CenteredRateCountsTable { all, operations, connections, files } = self.counts;
+        let TrafficCountsAroundTime { all, operations, connections, files } = self.counts;
         SlidingWindowRates {
             all: rates(all),
             operations: operations.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),
@@ -412,7 +415,7 @@ mod tests {
 
     #[test]
     fn around_a_moment_so_many_connections_and_files_are_counted_apart() {
-        let mut around = RatesAround::new(at(0), (at(0), at(10)));
+        let mut around = CenteredWindowRates::new(at(0), (at(0), at(10)));
         for number in 0..2 * MAX_ENTRIES as u64 {
             let path = number.to_be_bytes();
             around.add(RateMeteredTransaction { connection: number, path: Some(&path), ..ended(0) });
@@ -423,7 +426,7 @@ mod tests {
 
     #[test]
     fn around_a_moment_half_of_a_window_is_before_it() {
-        let mut around = RatesAround::new(at(50_000), (at(0), at(100_000)));
+        let mut around = CenteredWindowRates::new(at(50_000), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
         assert!(around.contains(at(20_000)) && !around.contains(at(19_999)));
         let table = around.table([true; 3]);
@@ -431,7 +434,7 @@ mod tests {
             assert!((rate.transactions - 10.0).abs() <= 1.0, "{rate:?}");
         }
         // There is nothing before the first frame.
-        let mut around = RatesAround::new(at(0), (at(0), at(100_000)));
+        let mut around = CenteredWindowRates::new(at(0), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
         assert!((around.table([true; 3]).all[1].transactions - 10.0).abs() <= 1.0);
     }

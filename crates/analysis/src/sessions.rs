@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
     Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Operation,
     Results,
 };
 
-use super::session_slots::{self, SessionId};
+use super::call_session_slots::{self, SessionId};
 
 /// Maximum number of pairs of a session and a connection.
 const MAX_BINDINGS: usize = 4_096;
@@ -136,7 +138,7 @@ impl CapturedSessionConnections {
         }
         // The Call that binds a connection to the backchannel uses no channel.
         if operation != Some(Operation::BIND_CONN_TO_SESSION)
-            && let Some(id) = session_slots::session(reading, facts)
+            && let Some(id) = call_session_slots::session(reading, facts)
             && let Some(binding) = self.bind(id, number)
         {
             match transaction.direction {

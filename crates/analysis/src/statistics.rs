@@ -1,15 +1,17 @@
 //! Statistics of a whole capture, in limited memory.
 
 use hdrhistogram::Histogram;
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
-use nfsrdma_dissectors::frame::{Frame, Timestamp};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary,
+};
 use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
-use crate::memory::MemoryBudget;
+use crate::memory_budget::CommandMemoryBudget;
 
 /// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and
 /// versions, is counted without a name, as are the rarest operations if percentiles need too much memory.
@@ -321,7 +323,7 @@ pub struct FrameAndTransactionStatistics {
 impl Default for FrameAndTransactionStatistics {
     /// Creates statistics with the default memory.
     fn default() -> Self {
-        Self::new(MemoryBudget::default().tables_bytes())
+        Self::new(CommandMemoryBudget::default().tables_bytes())
     }
 }
 

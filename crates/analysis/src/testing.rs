@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::Frame;
 
 /// Returns the path of a capture of `captures/`.
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -13,7 +13,7 @@ pub(crate) fn path(name: &str) -> PathBuf {
 
 /// Returns the flow after a capture of `captures/`, without the frames for which `pass` returns `None`.
 fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> Option<Frame<'a>>) -> Flow {
-    let mut source = CaptureSource::open([path(name)]).unwrap();
+    let mut source = CaptureFrameSource::open([path(name)]).unwrap();
     let mut flow = Flow::new(FlowLimits::default());
     let mut copy = Vec::new();
     while let Some(frame) = source.next().unwrap() {

@@ -1,7 +1,7 @@
 //! Time series with a limited number of steps for charts, whatever the duration: at the limit, pairs of steps are
 //! merged.
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 /// The smallest step width, in nanoseconds.
 const MIN_STEP_NS: u64 = 1_000_000;

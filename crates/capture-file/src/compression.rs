@@ -7,8 +7,8 @@ use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::error::SourceErrorKind;
-use super::gzip::{self, Gzip};
-use super::zstd::{self, Zstd};
+use super::gzip::{self, GzipDecompressor};
+use super::zstd::{self, ZstdDecompressor};
 
 /// Size of the read buffer for compressed input, in bytes.
 const COMPRESSED_BUFFER: usize = 64 << 10;
@@ -25,8 +25,8 @@ enum CaptureInputStream {
     Unread(Option<CountedReader>),
     Plain(PeekedInputReader),
     // Boxed because the states of the decompressors are large.
-    Gzip(Box<Gzip>),
-    Zstd(Box<Zstd>),
+    Gzip(Box<GzipDecompressor>),
+    Zstd(Box<ZstdDecompressor>),
 }
 
 impl DecompressedCaptureInput {
@@ -102,9 +102,9 @@ fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Resul
     let (is_gzip, is_zstd) = (gzip::is_gzip_member(&first), zstd::is_zstd_frame(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
-        CaptureInputStream::Gzip(Box::new(Gzip::new(CompressedInput::new(raw))))
+        CaptureInputStream::Gzip(Box::new(GzipDecompressor::new(CompressedInput::new(raw))))
     } else if is_zstd {
-        CaptureInputStream::Zstd(Box::new(Zstd::new(CompressedInput::new(raw), windows)))
+        CaptureInputStream::Zstd(Box::new(ZstdDecompressor::new(CompressedInput::new(raw), windows)))
     } else {
         CaptureInputStream::Plain(raw)
     })

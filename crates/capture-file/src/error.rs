@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use nfsrdma_dissectors::escape;
 

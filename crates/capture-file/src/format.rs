@@ -3,7 +3,7 @@
 use super::buffer::CaptureFileReadBuffer;
 use super::error::SourceErrorKind;
 use super::pcap::{self, Pcap};
-use super::pcapng::{self, Pcapng};
+use super::pcapng::{self, PcapngFileReader};
 
 /// Number of bytes inspected to describe a file that is not a capture.
 const DETECTION_BYTES: usize = 64;
@@ -34,14 +34,14 @@ const UNSUPPORTED_FORMATS: &[(&[u8], &str, &str)] = &[
 ];
 
 /// A capture format with its parser state.
-pub(super) enum CaptureFormat {
+pub(super) enum CaptureFormatParser {
     /// pcap.
     Pcap(Pcap),
     /// pcapng.
-    Pcapng(Pcapng),
+    Pcapng(PcapngFileReader),
 }
 
-impl CaptureFormat {
+impl CaptureFormatParser {
     /// Recognises the format from the first bytes and reads its header.
     pub(super) fn open(buffer: &mut CaptureFileReadBuffer) -> Result<Self, SourceErrorKind> {
         if buffer.fill(4)?
@@ -51,7 +51,7 @@ impl CaptureFormat {
                 return Pcap::open(buffer, order, unit).map(Self::Pcap);
             }
             if *first == pcapng::MAGIC {
-                return Pcapng::open(buffer).map(Self::Pcapng);
+                return PcapngFileReader::open(buffer).map(Self::Pcapng);
             }
         }
         buffer.fill(DETECTION_BYTES)?;

@@ -22,7 +22,7 @@ pub(super) fn is_gzip_member(first: &[u8]) -> bool {
 }
 
 /// A decompressor that delivers all valid bytes before an error, and then the error.
-pub(super) struct Gzip {
+pub(super) struct GzipDecompressor {
     input: CompressedInput,
     inflate: Decompress,
     crc: Crc,
@@ -38,7 +38,7 @@ enum GzipState {
     End,
 }
 
-impl Gzip {
+impl GzipDecompressor {
     pub(super) fn new(input: CompressedInput) -> Self {
         Self { input, inflate: Decompress::new(false), crc: Crc::new(), state: GzipState::Header }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The state of a network interface during a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaptureInterfaceState {
+pub enum CaptureInterfaceLinkState {
     /// The interface and its link are up.
     Up,
     /// The interface is up but has no carrier: a cable is unplugged, or the peer of a virtual interface is down.
@@ -16,7 +16,7 @@ pub enum CaptureInterfaceState {
 }
 
 /// Writes the state and its consequence for the capture.
-impl fmt::Display for CaptureInterfaceState {
+impl fmt::Display for CaptureInterfaceLinkState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Up => "the interface is up",

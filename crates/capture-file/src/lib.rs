@@ -1,11 +1,11 @@
 //! Reading and writing of capture files.
 //!
-//! A [`CaptureSource`] returns the frames of one or more capture files, or of standard input, in order:
+//! A [`CaptureFrameSource`] returns the frames of one or more capture files, or of standard input, in order:
 //!
 //! ```no_run
-//! use nfsrdma_capture_file::CaptureSource;
+//! use nfsrdma_capture_file::CaptureFrameSource;
 //!
-//! let mut source = CaptureSource::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
+//! let mut source = CaptureFrameSource::open(["ring_00001.pcapng.zst", "ring_00002.pcapng.zst"])?;
 //! loop {
 //!     match source.next() {
 //!         Ok(Some(frame)) => println!("{} {} {} bytes", frame.number, frame.time, frame.bytes.len()),
@@ -32,13 +32,13 @@
 mod buffer;
 mod byte_order;
 mod compression;
-mod counters;
 mod error;
 mod format;
 mod gzip;
 mod interface_link_state;
 #[cfg(feature = "live")]
 pub mod live;
+mod live_capture_counters;
 mod merge;
 mod pcap;
 mod pcapng;
@@ -57,18 +57,18 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-pub use counters::CapturePacketCounters;
 pub use error::{SourceError, SourceErrorKind, os_error_text};
-pub use interface_link_state::CaptureInterfaceState;
-use merge::CaptureMergeOrder;
+pub use interface_link_state::CaptureInterfaceLinkState;
+pub use live_capture_counters::CapturePacketCounters;
+use merge::CaptureMergeQueue;
 pub use pcapng::CaptureInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
 pub use resume_point::CaptureResumePoint;
 pub use zstd::is_zstd_frame;
-pub use zstd_window_memory::{ZstdMemoryBudgetShare, ZstdWindowBudget};
+pub use zstd_window_memory::{ZstdMemoryShareSettings, ZstdWindowBudget};
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
 const READ_BUFFER_BYTES: usize = 256 << 10;
@@ -92,7 +92,7 @@ impl Default for CaptureRecord {
     }
 }
 
-/// The progress of a [`CaptureSource`].
+/// The progress of a [`CaptureFrameSource`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadProgress {
     /// Number of bytes read from all files, before decompression.
@@ -101,7 +101,7 @@ pub struct ReadProgress {
     pub total_bytes: Option<u64>,
 }
 
-/// The result of [`CaptureSource::next_within`].
+/// The result of [`CaptureFrameSource::next_within`].
 pub enum NextFrame<'a> {
     /// The next frame.
     Frame(Frame<'a>),
@@ -119,9 +119,9 @@ const LONG_WAIT: Duration = Duration::from_secs(3600);
 ///
 /// Of frames with the same time, those of the file that was named first come first. Only the next frame of each file is
 /// compared, as in mergecap: a file whose clock goes backwards keeps its own order.
-pub struct CaptureSource {
+pub struct CaptureFrameSource {
     readers: Vec<CaptureFileReader>,
-    merge: CaptureMergeOrder,
+    merge: CaptureMergeQueue,
     number: u64,
     /// Index of the reader that holds the last frame.
     last_reader_index: Option<usize>,
@@ -130,7 +130,7 @@ pub struct CaptureSource {
     live: Option<Box<live::LiveReader>>,
 }
 
-impl CaptureSource {
+impl CaptureFrameSource {
     /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data use the memory of
     /// [`ZstdWindowBudget::default`].
     ///
@@ -141,10 +141,10 @@ impl CaptureSource {
         Self::open_within(paths, &ZstdWindowBudget::default())
     }
 
-    /// Opens capture files as [`CaptureSource::open`] does, with `windows` as the memory budget of zstd windows.
+    /// Opens capture files as [`CaptureFrameSource::open`] does, with `windows` as the memory budget of zstd windows.
     ///
     /// # Errors
-    /// Returns the errors of [`CaptureSource::open`].
+    /// Returns the errors of [`CaptureFrameSource::open`].
     pub fn open_within<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &ZstdWindowBudget,
@@ -152,11 +152,11 @@ impl CaptureSource {
         Self::open_inputs(paths, windows, None)
     }
 
-    /// Opens capture files as [`CaptureSource::open_within`] does. What is not a regular file, such as standard input
+    /// Opens capture files as [`CaptureFrameSource::open_within`] does. What is not a regular file, such as standard input
     /// or a pipe, is read through the reader that `wrap` returns for it, which may end it early.
     ///
     /// # Errors
-    /// Returns the errors of [`CaptureSource::open`].
+    /// Returns the errors of [`CaptureFrameSource::open`].
     pub fn open_wrapped<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         windows: &ZstdWindowBudget,
@@ -235,14 +235,14 @@ impl CaptureSource {
     }
 
     /// Merges the files of several sources, in this order. Files that were read partially continue from there.
-    pub fn merged(sources: impl IntoIterator<Item = CaptureSource>) -> Self {
+    pub fn merged(sources: impl IntoIterator<Item = CaptureFrameSource>) -> Self {
         Self::from_readers(sources.into_iter().flat_map(|source| source.readers))
     }
 
     fn from_readers(readers: impl IntoIterator<Item = CaptureFileReader>) -> Self {
         Self {
             readers: readers.into_iter().collect(),
-            merge: CaptureMergeOrder::default(),
+            merge: CaptureMergeQueue::default(),
             number: 0,
             last_reader_index: None,
             #[cfg(feature = "live")]
@@ -287,10 +287,10 @@ impl CaptureSource {
     }
 
     /// Returns the next frame. A live source waits up to `patience` for it; files are read as by
-    /// [`CaptureSource::next`].
+    /// [`CaptureFrameSource::next`].
     ///
     /// # Errors
-    /// Returns the errors of [`CaptureSource::next`].
+    /// Returns the errors of [`CaptureFrameSource::next`].
     #[inline]
     pub fn next_within(&mut self, patience: Duration) -> Result<NextFrame<'_>, SourceError> {
         #[cfg(feature = "live")]
@@ -313,7 +313,7 @@ impl CaptureSource {
         Ok(step)
     }
 
-    /// Returns the last frame of [`CaptureSource::next`]; `None` before the first, at the end, and after an error.
+    /// Returns the last frame of [`CaptureFrameSource::next`]; `None` before the first, at the end, and after an error.
     #[inline]
     pub fn frame(&self) -> Option<Frame<'_>> {
         #[cfg(feature = "live")]
@@ -457,12 +457,12 @@ mod tests {
         Kept { number, time: Timestamp(time), link, length, bytes: bytes.to_vec() }
     }
 
-    pub(super) fn source(bytes: &[u8]) -> CaptureSource {
-        CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()))
+    pub(super) fn source(bytes: &[u8]) -> CaptureFrameSource {
+        CaptureFrameSource::from_reader("test", Cursor::new(bytes.to_vec()))
     }
 
     /// Returns all frames and all errors.
-    pub(super) fn drain(source: &mut CaptureSource) -> (Vec<Kept>, Vec<SourceError>) {
+    pub(super) fn drain(source: &mut CaptureFrameSource) -> (Vec<Kept>, Vec<SourceError>) {
         let (mut frames, mut errors) = (Vec::new(), Vec::new());
         loop {
             match source.next() {
@@ -501,12 +501,12 @@ mod tests {
         file
     }
 
-    fn merged(files: &[Vec<u8>]) -> CaptureSource {
-        CaptureSource::merged(files.iter().map(|file| source(file)))
+    fn merged(files: &[Vec<u8>]) -> CaptureFrameSource {
+        CaptureFrameSource::merged(files.iter().map(|file| source(file)))
     }
 
     /// Returns the time and byte of each frame, and checks that frames are numbered from 1.
-    fn order(source: &mut CaptureSource) -> (Vec<(i64, u8)>, Vec<SourceError>) {
+    fn order(source: &mut CaptureFrameSource) -> (Vec<(i64, u8)>, Vec<SourceError>) {
         let (frames, errors) = drain(source);
         assert!(frames.iter().map(|frame| frame.number).eq(1..=frames.len() as u64));
         (frames.iter().map(|frame| (frame.time.0, frame.bytes[0])).collect(), errors)
@@ -553,20 +553,20 @@ mod tests {
 
     #[test]
     fn no_files_have_no_frames() {
-        let mut none = CaptureSource::open::<&str>([]).unwrap();
+        let mut none = CaptureFrameSource::open::<&str>([]).unwrap();
         assert!(none.next().unwrap().is_none());
         assert_eq!(none.progress(), ReadProgress { read_bytes: 0, total_bytes: Some(0) });
     }
 
     #[test]
     fn what_cannot_be_opened_is_told_at_once() {
-        let error = |path: &str| CaptureSource::open([path]).err().unwrap().to_string();
+        let error = |path: &str| CaptureFrameSource::open([path]).err().unwrap().to_string();
         assert_eq!(
             error("no/such.pcap"),
             "no/such.pcap: cannot open: no such file or directory; check the path"
         );
         assert_eq!(error("src"), "src: is a directory; name the capture files in it");
-        let twice = CaptureSource::open(["-", "-"]).err().unwrap();
+        let twice = CaptureFrameSource::open(["-", "-"]).err().unwrap();
         assert_eq!(twice.to_string(), "standard input: can be read only once; name '-' once");
     }
 

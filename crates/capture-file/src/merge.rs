@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::error::SourceError;
 use super::reader::CaptureFileReader;
@@ -11,7 +11,7 @@ use super::reader::CaptureFileReader;
 /// The merge order of the readers: the earliest next frame comes first; of equal times that of the reader named first.
 /// Only the next frame of each reader is compared, so each file keeps its own order even if its clock goes backwards.
 #[derive(Default)]
-pub(super) struct CaptureMergeOrder {
+pub(super) struct CaptureMergeQueue {
     /// Number of readers whose first frame was read.
     started: usize,
     /// The other readers that hold a frame.
@@ -20,7 +20,7 @@ pub(super) struct CaptureMergeOrder {
     current: Option<usize>,
 }
 
-impl CaptureMergeOrder {
+impl CaptureMergeQueue {
     /// Returns the index of the reader that holds the next frame; `None` when all have ended.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The pcap format (draft-ietf-opsawg-pcap).
 
-use nfsrdma_dissectors::frame::{LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
 use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};

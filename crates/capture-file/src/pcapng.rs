@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use nfsrdma_dissectors::frame::{LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
 use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
@@ -90,7 +90,7 @@ impl CaptureInterface {
 }
 
 /// A pcapng file from its first Section Header Block on.
-pub(super) struct Pcapng {
+pub(super) struct PcapngFileReader {
     order: ByteOrder,
     /// Number of sections begun.
     section_count: u64,
@@ -102,7 +102,7 @@ pub(super) struct Pcapng {
     options: Range<usize>,
 }
 
-impl Pcapng {
+impl PcapngFileReader {
     /// Reads the first Section Header Block.
     pub(super) fn open(buffer: &mut CaptureFileReadBuffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::counters::CapturePacketCounters;
+use super::live_capture_counters::CapturePacketCounters;
 use super::pcapng::CaptureInterface;
-use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, LinkType, Timestamp};
 
 /// Block types, section 11.1.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -278,9 +278,9 @@ impl<W: Write> PcapngWriter<W> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::frame::FrameNumber;
+    use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-    use crate::CaptureSource;
+    use crate::CaptureFrameSource;
 
     use super::*;
 
@@ -316,8 +316,8 @@ mod tests {
         .concat()
     }
 
-    fn read(bytes: &[u8]) -> CaptureSource {
-        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()));
+    fn read(bytes: &[u8]) -> CaptureFrameSource {
+        let mut source = CaptureFrameSource::from_reader("test", Cursor::new(bytes.to_vec()));
         source.next().unwrap().unwrap();
         source
     }
@@ -375,7 +375,7 @@ mod tests {
     fn a_file_without_frames_is_a_capture() {
         let mut bytes = Vec::new();
         PcapngWriter::new(&mut bytes, "test").unwrap();
-        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
+        let mut source = CaptureFrameSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
     }
 
@@ -396,7 +396,7 @@ mod tests {
         let [start, end] = [Timestamp(1), Timestamp(2_000_000_000)];
         writer.statistics(id, &InterfaceStatistics { start, end, counters }).unwrap();
         assert_eq!(writer.length(), bytes.len() as u64);
-        let mut source = CaptureSource::from_reader("test", Cursor::new(bytes));
+        let mut source = CaptureFrameSource::from_reader("test", Cursor::new(bytes));
         assert!(source.next().unwrap().is_none());
         assert_eq!(source.dropped(), Some(7 + 5 + 3));
         assert_eq!(source.interfaces().next().unwrap().1.received, Some(100));

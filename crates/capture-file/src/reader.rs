@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
@@ -12,21 +12,21 @@ use super::CaptureRecord;
 use super::buffer::CaptureFileReadBuffer;
 use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
-use super::format::CaptureFormat;
-use super::pcapng::{CaptureInterface, Pcapng};
+use super::format::CaptureFormatParser;
+use super::pcapng::{CaptureInterface, PcapngFileReader};
 
 /// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {
     name: String,
     buffer: CaptureFileReadBuffer,
-    format: Option<CaptureFormat>,
+    format: Option<CaptureFormatParser>,
     /// The only interface of a pcap file.
     pcap_interface: Option<CaptureInterface>,
     record: CaptureRecord,
     /// `true` if `record` holds a frame.
     has_record: bool,
     frame_count: u64,
-    /// End offset of the first frame, and [`Pcapng::interface_state`] at that point.
+    /// End offset of the first frame, and [`PcapngFileReader::interface_state`] at that point.
     first_frame_end: Option<(u64, (u64, usize))>,
     has_ended: bool,
     /// Path for reopening the file.
@@ -133,8 +133,8 @@ impl CaptureFileReader {
         let result = match &mut self.format {
             _ if self.has_ended => Ok(false),
             // The record is filled in place: copying it here took a third of the time on short frames.
-            Some(CaptureFormat::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
-            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
+            Some(CaptureFormatParser::Pcap(pcap)) => pcap.next(&mut self.buffer, &mut self.record),
+            Some(CaptureFormatParser::Pcapng(pcapng)) => pcapng.next(&mut self.buffer, &mut self.record),
             None => self.read_first(),
         };
         self.has_record = match result {
@@ -152,13 +152,13 @@ impl CaptureFileReader {
 
     #[cold]
     fn read_first(&mut self) -> Result<bool, SourceErrorKind> {
-        let has_one = match self.format.insert(CaptureFormat::open(&mut self.buffer)?) {
-            CaptureFormat::Pcap(pcap) => {
+        let has_one = match self.format.insert(CaptureFormatParser::open(&mut self.buffer)?) {
+            CaptureFormatParser::Pcap(pcap) => {
                 let interface = CaptureInterface::unnamed(pcap.link(), pcap.snap_length());
                 self.pcap_interface = Some(interface.with_tick(pcap.tick_ns()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
-            CaptureFormat::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
+            CaptureFormatParser::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
         }?;
         self.first_frame_end = has_one.then(|| (self.buffer.offset(), self.interface_state()));
         Ok(has_one)
@@ -217,9 +217,9 @@ impl CaptureFileReader {
     }
 
     /// Returns the pcapng state and the buffer, if the file is pcapng.
-    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &CaptureFileReadBuffer)> {
+    pub(super) fn pcapng(&self) -> Option<(&PcapngFileReader, &CaptureFileReadBuffer)> {
         match &self.format {
-            Some(CaptureFormat::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
+            Some(CaptureFormatParser::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
             _ => None,
         }
     }
@@ -228,7 +228,7 @@ impl CaptureFileReader {
     pub(super) fn interface(&self) -> Option<&CaptureInterface> {
         match &self.format {
             _ if !self.has_record => None,
-            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.last_interface(),
+            Some(CaptureFormatParser::Pcapng(pcapng)) => pcapng.last_interface(),
             _ => self.pcap_interface.as_ref(),
         }
     }
@@ -236,7 +236,7 @@ impl CaptureFileReader {
     /// Returns the interfaces described so far.
     pub(super) fn interfaces(&self) -> &[CaptureInterface] {
         match &self.format {
-            Some(CaptureFormat::Pcapng(pcapng)) => pcapng.interfaces(),
+            Some(CaptureFormatParser::Pcapng(pcapng)) => pcapng.interfaces(),
             _ => self.pcap_interface.as_slice(),
         }
     }

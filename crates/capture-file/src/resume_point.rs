@@ -8,13 +8,13 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;
-use super::{CaptureSource, READ_BUFFER_BYTES, input_error};
+use super::{CaptureFrameSource, READ_BUFFER_BYTES, input_error};
 
 /// Maximum length of the beginning of a file that is read again, in bytes.
 const MAX_BEGINNING_BYTES: u64 = 1 << 20;
@@ -30,7 +30,7 @@ pub struct CaptureResumePoint {
     first_frame_end: u64,
 }
 
-impl CaptureSource {
+impl CaptureFrameSource {
     /// Returns the position of the frame after the last one. Returns `None` if reading cannot resume there: for a
     /// compressed file, one of several files, standard input, and a pcapng file that described another interface since
     /// its first frame.
@@ -90,7 +90,7 @@ mod tests {
     fn from_any_place_the_frames_are_the_same_with_their_numbers() {
         let path = path("rxe-v42.pcap");
         let mut places = Vec::new();
-        let mut source = CaptureSource::open([&path]).unwrap();
+        let mut source = CaptureFrameSource::open([&path]).unwrap();
         let mut all = Vec::new();
         while let Some(frame) = source.next().unwrap() {
             all.push((frame.number, frame.time, frame.bytes.to_vec()));
@@ -98,7 +98,7 @@ mod tests {
         }
         assert_eq!(places.len(), all.len());
         for place in places.into_iter().step_by(97) {
-            let mut again = CaptureSource::open_at(&path, place).unwrap();
+            let mut again = CaptureFrameSource::open_at(&path, place).unwrap();
             let mut rest = all[place.frame.0 as usize - 1..].iter();
             for (number, time, bytes) in rest.by_ref().take(20) {
                 let frame = again.next().unwrap().unwrap();
@@ -111,7 +111,7 @@ mod tests {
     fn a_compressed_file_has_no_places() {
         let plain = std::fs::read(path("rxe-v42.pcap")).unwrap();
         let packed = super::super::compression::tests::gzip(&plain);
-        let mut source = CaptureSource::from_reader("test", std::io::Cursor::new(packed));
+        let mut source = CaptureFrameSource::from_reader("test", std::io::Cursor::new(packed));
         source.next().unwrap();
         assert_eq!(source.resume_point(), None);
     }

@@ -1,6 +1,6 @@
 //! Timestamps of a pcapng interface (draft-ietf-opsawg-pcapng, section 4.2, if_tsresol and if_tsoffset).
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 const NANOSECONDS: u64 = 1_000_000_000;
 

@@ -36,7 +36,7 @@ const EXTRA_BLOCKS: u64 = 2;
 ///
 /// The windows of all decompressors share a budget ([`ZstdWindowBudget`]). Only the filled part of a window counts,
 /// because a window takes no memory until it is filled.
-pub(super) struct Zstd {
+pub(super) struct ZstdDecompressor {
     input: CompressedInput,
     decoder: FrameDecoder,
     state: ZstdState,
@@ -52,7 +52,7 @@ enum ZstdState {
     End,
 }
 
-impl Zstd {
+impl ZstdDecompressor {
     pub(super) fn new(input: CompressedInput, windows: &ZstdWindowBudget) -> Self {
         Self {
             input,

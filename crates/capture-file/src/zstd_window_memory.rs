@@ -1,7 +1,7 @@
 //! The memory that windows of zstd data may use.
 //!
 //! A program with a memory budget gives a share of it to the windows of all files that it reads
-//! ([`ZstdMemoryBudgetShare`]). All sources that were opened with clones of the same [`ZstdWindowBudget`] use this
+//! ([`ZstdMemoryShareSettings`]). All sources that were opened with clones of the same [`ZstdWindowBudget`] use this
 //! share together.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The share of a program's memory budget that windows of zstd data may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZstdMemoryBudgetShare {
+pub struct ZstdMemoryShareSettings {
     /// Memory budget of the program, in bytes.
     pub budget_bytes: u64,
     /// The share, in 32nds of the budget.
@@ -18,7 +18,7 @@ pub struct ZstdMemoryBudgetShare {
     pub min_recommended_bytes: u64,
 }
 
-impl Default for ZstdMemoryBudgetShare {
+impl Default for ZstdMemoryShareSettings {
     /// Half of a budget of 256 MiB.
     fn default() -> Self {
         Self { budget_bytes: 256 << 20, parts: 16, min_recommended_bytes: 256 << 20 }
@@ -27,10 +27,10 @@ impl Default for ZstdMemoryBudgetShare {
 
 /// The memory that windows of zstd data share. Clones share it, too.
 #[derive(Clone, Debug)]
-pub struct ZstdWindowBudget(Arc<ZstdWindowPool>);
+pub struct ZstdWindowBudget(Arc<ZstdWindowMemoryUsage>);
 
 #[derive(Debug)]
-struct ZstdWindowPool {
+struct ZstdWindowMemoryUsage {
     parts: u64,
     min_recommended_bytes: u64,
     limit_bytes: u64,
@@ -38,19 +38,19 @@ struct ZstdWindowPool {
 }
 
 impl Default for ZstdWindowBudget {
-    /// The memory of [`ZstdMemoryBudgetShare::default`].
+    /// The memory of [`ZstdMemoryShareSettings::default`].
     fn default() -> Self {
-        Self::new(ZstdMemoryBudgetShare::default())
+        Self::new(ZstdMemoryShareSettings::default())
     }
 }
 
 impl ZstdWindowBudget {
     /// Returns the memory of a share, of which nothing is used yet.
-    pub fn new(share: ZstdMemoryBudgetShare) -> Self {
-        let ZstdMemoryBudgetShare { budget_bytes, parts, min_recommended_bytes } = share;
+    pub fn new(share: ZstdMemoryShareSettings) -> Self {
+        let ZstdMemoryShareSettings { budget_bytes, parts, min_recommended_bytes } = share;
         let limit_bytes = budget_bytes / 32 * parts;
         let used_bytes = AtomicU64::new(0);
-        Self(Arc::new(ZstdWindowPool { parts, min_recommended_bytes, limit_bytes, used_bytes }))
+        Self(Arc::new(ZstdWindowMemoryUsage { parts, min_recommended_bytes, limit_bytes, used_bytes }))
     }
 
     /// Returns the memory for all windows, in bytes.
@@ -99,7 +99,7 @@ impl ZstdWindowMemory {
     /// Returns the number of free bytes if they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let ZstdWindowPool { limit_bytes, used_bytes, .. } = &*self.windows.0;
+        let ZstdWindowMemoryUsage { limit_bytes, used_bytes, .. } = &*self.windows.0;
         let used = used_bytes.fetch_add(more, Ordering::Relaxed);
         if used + more > limit_bytes + MAX_OVERHEAD_BYTES {
             used_bytes.fetch_sub(more, Ordering::Relaxed);

@@ -9,7 +9,7 @@
 
 use std::io::{Cursor, Write};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{Block, LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
 use proptest::collection::vec;
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 type Seen = (i128, u32, u32, Vec<u8>);
 
 /// Returns the frames, and the number of errors.
-fn ours(mut source: CaptureSource) -> (Vec<Seen>, usize) {
+fn ours(mut source: CaptureFrameSource) -> (Vec<Seen>, usize) {
     let (mut seen, mut errors) = (Vec::new(), 0);
     loop {
         match source.next() {
@@ -40,8 +40,8 @@ fn ours(mut source: CaptureSource) -> (Vec<Seen>, usize) {
     (seen, errors)
 }
 
-fn of(bytes: &[u8]) -> CaptureSource {
-    CaptureSource::from_reader("test", Cursor::new(bytes.to_vec()))
+fn of(bytes: &[u8]) -> CaptureFrameSource {
+    CaptureFrameSource::from_reader("test", Cursor::new(bytes.to_vec()))
 }
 
 /// Returns the frames of a valid file, as read by pcap-parser.
@@ -274,7 +274,7 @@ proptest! {
                 self.0.read(&mut into[..some])
             }
         }
-        let pieces = CaptureSource::from_reader("test", Dribble(Cursor::new(file.clone())));
+        let pieces = CaptureFrameSource::from_reader("test", Dribble(Cursor::new(file.clone())));
         prop_assert_eq!(ours(pieces), ours(of(&file)));
     }
 
@@ -316,7 +316,7 @@ proptest! {
     #[test]
     fn merging_keeps_every_frame_and_the_order_within_each_file(files in vec(pcap(), 0..5)) {
         let alone: Vec<Vec<Seen>> = files.iter().map(|file| ours(of(file)).0).collect();
-        let (merged, errors) = ours(CaptureSource::merged(files.iter().map(|file| of(file))));
+        let (merged, errors) = ours(CaptureFrameSource::merged(files.iter().map(|file| of(file))));
         prop_assert_eq!(errors, 0);
         prop_assert_eq!(merged.len(), alone.iter().map(Vec::len).sum::<usize>());
         let mut heads = vec![0; alone.len()];
@@ -333,7 +333,7 @@ proptest! {
 fn a_real_capture_is_the_same_to_both_readers() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/rxe-v42-deleg.pcap");
     let file = std::fs::read(path).unwrap();
-    let (seen, errors) = ours(CaptureSource::open([path]).unwrap());
+    let (seen, errors) = ours(CaptureFrameSource::open([path]).unwrap());
     assert_eq!(errors, 0);
     assert!(!seen.is_empty());
     assert_eq!(seen, theirs(&file));
@@ -342,7 +342,7 @@ fn a_real_capture_is_the_same_to_both_readers() {
 #[test]
 fn progress_of_a_file_comes_to_its_length() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/rxe-v42-deleg.pcap");
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     let length = std::fs::metadata(path).unwrap().len();
     assert_eq!((source.progress().read_bytes, source.progress().total_bytes), (0, Some(length)));
     while source.next().unwrap().is_some() {}

@@ -1,13 +1,13 @@
 //! Findings that are made once per connection and side.
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
-use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
 use crate::rule::{FindingAggregation, Rule, RuleCheck};
 use crate::rules::RULES;
-use crate::violation_values::ViolationValues;
+use crate::violation_values::AggregatedViolationValues;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule
 /// alone.
@@ -102,7 +102,7 @@ impl MergedFindings {
     pub(crate) fn add_to_earlier(
         &mut self,
         key: FindingKey,
-        measurement: Option<&ViolationValues>,
+        measurement: Option<&AggregatedViolationValues>,
         frames: &[FrameNumber],
         sender: EndpointRole,
     ) -> bool {

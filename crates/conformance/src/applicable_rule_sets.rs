@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, tally_index};
-use crate::rule::{Rule, RuleEvidenceKindSet, RuleVerdict};
-use crate::rule_preconditions::RulePreconditionSet;
+use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
+use crate::rule_preconditions::RuleApplicabilityPropertySet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
@@ -19,19 +19,19 @@ pub(crate) struct PreparedConformanceRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
-    pub(crate) subjects: RulePreconditionSet,
-    pub(crate) needs: RuleEvidenceKindSet,
+    pub(crate) subjects: RuleApplicabilityPropertySet,
+    pub(crate) needs: JudgementEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     tally_index: Option<usize>,
     /// Subjects without which messages or Transactions keep the rule; `None` if all must be judged.
-    suspects: Option<RulePreconditionSet>,
+    suspects: Option<RuleApplicabilityPropertySet>,
     pub(crate) check: F,
 }
 
 impl<F> PreparedConformanceRule<F> {
     /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
     pub(crate) fn select(
-        check: impl Fn(&'static Rule) -> Option<(F, Option<RulePreconditionSet>)>,
+        check: impl Fn(&'static Rule) -> Option<(F, Option<RuleApplicabilityPropertySet>)>,
     ) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
             let (check, suspects) = check(rule)?;
@@ -39,8 +39,8 @@ impl<F> PreparedConformanceRule<F> {
             Some(Self {
                 at,
                 rule,
-                subjects: RulePreconditionSet::of(rule.subjects),
-                needs: RuleEvidenceKindSet::of(rule.needs),
+                subjects: RuleApplicabilityPropertySet::of(rule.subjects),
+                needs: JudgementEvidenceSet::of(rule.needs),
                 tally_index,
                 // Judgements on a connection are counted one by one.
                 suspects: suspects.filter(|_| tally_index.is_none()),
@@ -51,7 +51,7 @@ impl<F> PreparedConformanceRule<F> {
     }
 
     /// Returns `true` if a message or Transaction with these subjects keeps the rule.
-    fn is_kept_by(&self, subjects: RulePreconditionSet) -> bool {
+    fn is_kept_by(&self, subjects: RuleApplicabilityPropertySet) -> bool {
         self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
     }
 
@@ -77,7 +77,7 @@ pub(crate) enum PrejudgedRuleVerdict {
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RuleRelevantMessageProperties = (RulePreconditionSet, RuleEvidenceKindSet);
+pub(crate) type RuleRelevantMessageProperties = (RuleApplicabilityPropertySet, JudgementEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
@@ -165,7 +165,8 @@ impl<F: Copy> RulePlans<F> {
     ) {
         if cfg!(debug_assertions) {
             let is_judged = |rule: &&PreparedConformanceRule<F>| {
-                evidence.provides(rule.needs) && rule.suspects != Some(RulePreconditionSet::IMPOSSIBLE)
+                evidence.provides(rule.needs)
+                    && rule.suspects != Some(RuleApplicabilityPropertySet::IMPOSSIBLE)
             };
             for rule in self.rules.iter().filter(is_judged) {
                 let id = rule.rule.id;

@@ -1,9 +1,9 @@
 //! Copies of findings about connections, for the Transactions in which the violations occurred.
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::CapturedTransportEvent;
 use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
-use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::Finding;

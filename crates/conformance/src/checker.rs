@@ -2,18 +2,18 @@
 
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, MergedFindings};
 use crate::applicable_rule_sets::{PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans};
 use crate::attached_findings::FindingsAwaitingTransaction;
-use crate::compound_operations_view::{CompoundOperations, ResultlessRpcFailure};
+use crate::compound_operations_view::{CompoundOperationIterator, ResultlessRpcFailure};
 use crate::connection_history::{ConformanceConnectionHistories, ConformanceConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
@@ -21,14 +21,14 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
-    FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleEvidenceKindSet, RuleVerdict,
+    FindingAggregation, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
     Violation,
 };
-use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
+use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
-use crate::unanswered_call_chunks::UnansweredResultChunks;
+use crate::unanswered_call_result_memory::UnansweredCallResultMemory;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
@@ -36,13 +36,13 @@ const MAX_PENDING: usize = 1 << 14;
 type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
 type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
 type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
-type EventOnlyRuleApplicability = fn(&ConformanceTransaction<'_>) -> bool;
+type EventRuleTransactionApplicability = fn(&ConformanceTransaction<'_>) -> bool;
 
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other = match kind {
-        RpcMessageKind::Call => RulePrecondition::Reply,
-        RpcMessageKind::Reply => RulePrecondition::Call,
+        RpcMessageKind::Call => RuleApplicabilityCondition::Reply,
+        RpcMessageKind::Reply => RuleApplicabilityCondition::Call,
     };
     PreparedConformanceRule::select(|rule| {
         let is_kept: MessageCheck = |_| Some(RuleVerdict::Kept);
@@ -50,9 +50,9 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageChe
             RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
             RuleCheck::SuspectMessage(suspects, check)
             | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => {
-                (check, Some(RulePreconditionSet::of(suspects)))
+                (check, Some(RuleApplicabilityPropertySet::of(suspects)))
             }
-            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RulePreconditionSet::IMPOSSIBLE)),
+            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RuleApplicabilityPropertySet::IMPOSSIBLE)),
             RuleCheck::Transaction(_)
             | RuleCheck::SuspectTransaction(..)
             | RuleCheck::Event(_)
@@ -75,7 +75,7 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCh
         let check = match rule.check {
             RuleCheck::Transaction(check) => (check, None),
             RuleCheck::SuspectTransaction(suspects, check) => {
-                (check, Some(RulePreconditionSet::of(suspects)))
+                (check, Some(RuleApplicabilityPropertySet::of(suspects)))
             }
             _ => return None,
         };
@@ -107,7 +107,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<EventOnlyRuleApplicability>>> =
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<EventRuleTransactionApplicability>>> =
     LazyLock::new(|| {
         PreparedConformanceRule::select(|rule| match rule.check {
             RuleCheck::Absence(_, applies) => Some((applies, None)),
@@ -165,9 +165,9 @@ pub struct ConformanceChecker {
     sessions: SessionTable,
     orphans: MisroutedReplies,
     memory: OfferedMemoryOverlapDetector,
-    unanswered: UnansweredResultChunks,
+    unanswered: UnansweredCallResultMemory,
     /// Judgements of events, for Transactions that were not emitted yet.
-    pending: FxHashMap<TransactionSlabKey, EventJudgements>,
+    pending: FxHashMap<TransactionSlabKey, TransactionTransportEventJudgements>,
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: MergedFindings,
@@ -185,7 +185,7 @@ impl Default for ConformanceChecker {
 
 /// Judgements of the events of a Transaction.
 #[derive(Debug, Default)]
-struct EventJudgements {
+struct TransactionTransportEventJudgements {
     findings: Vec<Finding>,
     /// Indices of rules that uncertain events may have broken.
     undecided_rules: Vec<usize>,
@@ -214,7 +214,7 @@ impl ConformanceChecker {
             sessions: SessionTable::default(),
             orphans: MisroutedReplies::default(),
             memory: OfferedMemoryOverlapDetector::default(),
-            unanswered: UnansweredResultChunks::default(),
+            unanswered: UnansweredCallResultMemory::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: MergedFindings::default(),
@@ -316,7 +316,7 @@ impl ConformanceChecker {
         summary: &RpcSummary,
     ) -> Vec<Finding> {
         let of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
-        let EventJudgements { findings: mut of_events, undecided_rules } = of_events;
+        let TransactionTransportEventJudgements { findings: mut of_events, undecided_rules } = of_events;
         if let Some(attached) = &mut self.attached {
             attached.take(key, transaction, &mut of_events);
         }
@@ -331,7 +331,7 @@ impl ConformanceChecker {
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let mut history = self.connections.take(transaction);
         let failure = summary.rpc_status.and_then(ResultlessRpcFailure::of);
-        let operations = CompoundOperations::new(transaction, messages.compound(), failure);
+        let operations = CompoundOperationIterator::new(transaction, messages.compound(), failure);
         let headers = TransactionRpcRdmaHeaders::decode(transaction);
         let decoded = (&headers, &operations);
         let mut view =
@@ -379,7 +379,9 @@ impl ConformanceChecker {
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
-        if is_rdma && subjects.contains(RulePreconditionSet::of(&[RulePrecondition::Chunks])) {
+        if is_rdma
+            && subjects.contains(RuleApplicabilityPropertySet::of(&[RuleApplicabilityCondition::Chunks]))
+        {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
@@ -402,7 +404,7 @@ impl ConformanceChecker {
     fn judge_message(
         &mut self,
         message: &ConformanceMessage<'_>,
-        evidence: RuleEvidenceKindSet,
+        evidence: JudgementEvidenceSet,
         found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
@@ -432,7 +434,7 @@ impl ConformanceChecker {
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
-        (subjects, evidence): (RulePreconditionSet, RuleEvidenceKindSet),
+        (subjects, evidence): (RuleApplicabilityPropertySet, JudgementEvidenceSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {

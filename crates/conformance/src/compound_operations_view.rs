@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::Hasher;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{DecodedCbCompound, DecodedCompound, RpcStatus};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{DecodedCbCompound, DecodedCompound, RpcStatus};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbOperation, CbResults, Nfsstat4, Operation, Results};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
@@ -15,14 +15,14 @@ use crate::sequence_arguments_and_results::{SequenceArguments, SequenceResult, S
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompoundOrCallbackOperation {
+pub enum CompoundOrCallbackOpcode {
     /// nfs_opnum4.
     Fore(Operation),
     /// nfs_cb_opnum4.
     Back(CbOperation),
 }
 
-impl CompoundOrCallbackOperation {
+impl CompoundOrCallbackOpcode {
     /// Returns the name, if the operation is known.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
@@ -37,7 +37,7 @@ impl CompoundOrCallbackOperation {
     }
 }
 
-impl fmt::Display for CompoundOrCallbackOperation {
+impl fmt::Display for CompoundOrCallbackOpcode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fore(number) => number.fmt(f),
@@ -74,7 +74,7 @@ impl OperationSet {
 
 /// Operations of a COMPOUND or CB_COMPOUND. RFC 8881 sections 16.2 and 19.2.
 #[derive(Debug, Default)]
-pub struct CompoundOperations<'t> {
+pub struct CompoundOperationIterator<'t> {
     /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
     pub channel: SessionChannelKind,
     /// Minor version.
@@ -106,7 +106,7 @@ pub struct CompoundOperations<'t> {
     /// Results of SEQUENCE or CB_SEQUENCE, if it is the first operation and succeeded.
     pub sequence_result: Option<SequenceResult>,
     /// Operation of the result that cannot be decoded.
-    pub undecoded_result: Option<CompoundOrCallbackOperation>,
+    pub undecoded_result: Option<CompoundOrCallbackOpcode>,
     /// `true` if all results of the Reply were decoded.
     pub has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
@@ -175,7 +175,7 @@ fn digest(bytes: &[u8]) -> CompoundRetryDigest {
     CompoundRetryDigest { hash: hasher.finish(), is_reduced: false }
 }
 
-impl<'t> CompoundOperations<'t> {
+impl<'t> CompoundOperationIterator<'t> {
     pub(crate) fn new(
         transaction: &Transaction,
         compound: &'t DecodedCompound<'t>,
@@ -202,7 +202,7 @@ impl<'t> CompoundOperations<'t> {
             all.result_count = reply.count;
             let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
             all.undecoded_result =
-                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOperation::Fore);
+                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOpcode::Fore);
             all.has_all_results = reply.operations.len() == reply.count as usize;
             all.results = &reply.operations;
             let first = reply.operations.first();
@@ -264,7 +264,7 @@ impl<'t> CompoundOperations<'t> {
             self.result_count = reply.count;
             let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
             self.undecoded_result =
-                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOperation::Back);
+                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOpcode::Back);
             self.has_all_results = reply.operations.len() == reply.count as usize;
             self.callback_results = &reply.operations;
             let first = reply.operations.first();
@@ -287,21 +287,20 @@ impl<'t> CompoundOperations<'t> {
     }
 
     /// Iterates over the numbers of the operations that were decoded.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = CompoundOrCallbackOperation> + use<'t> {
-        let fore =
-            self.arguments.iter().map(|operation| CompoundOrCallbackOperation::Fore(operation.number()));
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = CompoundOrCallbackOpcode> + use<'t> {
+        let fore = self.arguments.iter().map(|operation| CompoundOrCallbackOpcode::Fore(operation.number()));
         let back = self.callback_arguments.iter();
-        fore.chain(back.map(|operation| CompoundOrCallbackOperation::Back(operation.number())))
+        fore.chain(back.map(|operation| CompoundOrCallbackOpcode::Back(operation.number())))
     }
 
     /// Iterates over the numbers and statuses of the results that were decoded.
     pub(crate) fn outcomes(
         &self,
-    ) -> impl DoubleEndedIterator<Item = (CompoundOrCallbackOperation, Nfsstat4)> + use<'t> {
+    ) -> impl DoubleEndedIterator<Item = (CompoundOrCallbackOpcode, Nfsstat4)> + use<'t> {
         let fore = self.results.iter();
         let back = self.callback_results.iter();
-        fore.map(|result| (CompoundOrCallbackOperation::Fore(result.number()), result.status()))
-            .chain(back.map(|result| (CompoundOrCallbackOperation::Back(result.number()), result.status())))
+        fore.map(|result| (CompoundOrCallbackOpcode::Fore(result.number()), result.status()))
+            .chain(back.map(|result| (CompoundOrCallbackOpcode::Back(result.number()), result.status())))
     }
 
     /// Returns the number of results that were decoded.

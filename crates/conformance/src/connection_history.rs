@@ -1,11 +1,11 @@
 //! Facts about a connection from its earlier messages.
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
 };
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
 use nfsrdma_dissectors::rpc::Xid;
@@ -43,7 +43,7 @@ pub struct ConformanceConnectionHistory {
     pub previous_thresholds: Option<(u32, u32)>,
     /// First frame of the first Transaction.
     pub first_frame: Option<FrameNumber>,
-    /// Losses until the last Transaction; see `CreditUse::losses`.
+    /// Losses until the last Transaction; see `CallCreditUse::losses`.
     pub losses: u64,
     /// Time of the last Call.
     pub last_call_time: Option<Timestamp>,

@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{DdpEligibleItem, Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_dissectors::field::{
+    DdpEligibleItem, FieldDefinition, FieldObserver, FieldValue, NullFieldObserver,
+};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
@@ -48,7 +50,7 @@ struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
 impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
     const ENABLED: bool = false;
 
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
@@ -56,7 +58,7 @@ impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
         self.0.push(item);
     }
 
-    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
 }
 
 impl ConformanceTransaction<'_> {

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::known_deviations::KnownDeviation;
 use crate::rule::{Rule, Severity};
-use crate::violation_values::ViolationValues;
+use crate::violation_values::AggregatedViolationValues;
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +62,7 @@ pub struct Finding {
     /// Values that broke the rule.
     pub text: String,
     /// Values from which the text is made when all violations are known; `None` afterwards.
-    pub measurement: Option<ViolationValues>,
+    pub measurement: Option<AggregatedViolationValues>,
     /// Side that broke the rule.
     pub side: EndpointRole,
     /// Connection.

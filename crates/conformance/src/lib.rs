@@ -10,6 +10,7 @@
 mod aggregation;
 mod applicable_rule_sets;
 mod attached_findings;
+mod calls_awaiting_reply;
 mod checker;
 mod compound_operations_view;
 mod connection_history;
@@ -27,8 +28,7 @@ pub mod rules;
 mod sequence_arguments_and_results;
 mod session_table;
 mod transaction_view;
-mod unanswered_call_chunks;
-mod unjudged_calls;
+mod unanswered_call_result_memory;
 mod violation_values;
 
 pub use checker::{ConformanceChecker, RuleTally};
@@ -41,7 +41,7 @@ pub use rule::{
     FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
     find_rule,
 };
-pub use rule_preconditions::RulePrecondition;
+pub use rule_preconditions::RuleApplicabilityCondition;
 pub use rules::RULES;
 pub use transaction_view::ConformanceTransaction;
-pub use violation_values::ViolationValues;
+pub use violation_values::AggregatedViolationValues;

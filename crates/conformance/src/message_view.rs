@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{RequiredJudgementEvidence, RuleEvidenceKindSet};
-use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
+use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
+use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -72,33 +72,33 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the subjects of the message.
-    pub(crate) fn subjects(&self) -> RulePreconditionSet {
+    pub(crate) fn subjects(&self) -> RuleApplicabilityPropertySet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
-        RulePreconditionSet::default()
-            .with(RulePrecondition::Call, self.is_call())
-            .with(RulePrecondition::Reply, !self.is_call())
-            .with(RulePrecondition::Version1, self.version1().is_some())
-            .with(RulePrecondition::RdmaError, self.record.is_rdma_error())
-            .with(RulePrecondition::LongMessage, self.record.is_nomsg())
-            .with(RulePrecondition::Reverse, self.is_reverse())
-            .with(RulePrecondition::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
-            .with(RulePrecondition::WriteChunks, view.may_have_write_chunks())
-            .with(RulePrecondition::Chunks, !self.record.has_no_chunks())
-            .with(RulePrecondition::Protected, view.is_protected())
-            .with(RulePrecondition::Invalidation, self.record.invalidated_handle.is_some())
-            .with(RulePrecondition::UnusualHeader, view.has_unusual_header(self.record))
-            .with(RulePrecondition::Undecodable, self.is_undecodable())
-            .with(RulePrecondition::NullProcedure, view.summary.procedure == Some(0))
-            .with(RulePrecondition::RepeatedCall, view.transaction.retry_of.is_some())
+        RuleApplicabilityPropertySet::default()
+            .with(RuleApplicabilityCondition::Call, self.is_call())
+            .with(RuleApplicabilityCondition::Reply, !self.is_call())
+            .with(RuleApplicabilityCondition::Version1, self.version1().is_some())
+            .with(RuleApplicabilityCondition::RdmaError, self.record.is_rdma_error())
+            .with(RuleApplicabilityCondition::LongMessage, self.record.is_nomsg())
+            .with(RuleApplicabilityCondition::Reverse, self.is_reverse())
+            .with(RuleApplicabilityCondition::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(RuleApplicabilityCondition::WriteChunks, view.may_have_write_chunks())
+            .with(RuleApplicabilityCondition::Chunks, !self.record.has_no_chunks())
+            .with(RuleApplicabilityCondition::Protected, view.is_protected())
+            .with(RuleApplicabilityCondition::Invalidation, self.record.invalidated_handle.is_some())
+            .with(RuleApplicabilityCondition::UnusualHeader, view.has_unusual_header(self.record))
+            .with(RuleApplicabilityCondition::Undecodable, self.is_undecodable())
+            .with(RuleApplicabilityCondition::NullProcedure, view.summary.procedure == Some(0))
+            .with(RuleApplicabilityCondition::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: RuleEvidenceKindSet) -> RuleEvidenceKindSet {
+    pub(crate) fn evidence(&self, transaction: JudgementEvidenceSet) -> JudgementEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(RuleEvidenceKindSet::of(&[RequiredJudgementEvidence::MessageKind]));
+            && transaction.provides(JudgementEvidenceSet::of(&[RequiredJudgementEvidence::MessageKind]));
         transaction
             .without(RequiredJudgementEvidence::ChunkLists)
             .without(RequiredJudgementEvidence::WholeMessage)

@@ -1,9 +1,9 @@
 //! Replies whose Call was not sent on their connection. RFC 8881 section 2.9.2.
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 

@@ -1,11 +1,11 @@
 //! Memory that Calls offered, to find ranges that several Calls in flight offer at the same time. RFC 8166 section
 //! 4.4.1.
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkSegment;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::transport_event::MAX_CAPTURE_SKEW_NS;
-use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::compound_operations_view::CompoundOperations;
+use crate::compound_operations_view::CompoundOperationIterator;
 
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl SuccessfulReadWrite {
     }
 
     /// Iterates over the successful READs and WRITEs of a COMPOUND.
-    pub(crate) fn of_compound(operations: &CompoundOperations<'_>) -> impl Iterator<Item = Self> {
+    pub(crate) fn of_compound(operations: &CompoundOperationIterator<'_>) -> impl Iterator<Item = Self> {
         operations.pairs().filter_map(|pair| match pair {
             (Args::READ(asked), Some(Results::READ(done))) => {
                 done.ok().map(|done| Self::read(asked.count, done.data.length()))
@@ -68,7 +68,7 @@ impl SuccessfulReadWrite {
     pub(crate) fn of_transaction(
         arguments: Option<(Procedure, Cursor<'_>)>,
         results: Option<(Procedure, Cursor<'_>)>,
-        operations: &CompoundOperations<'_>,
+        operations: &CompoundOperationIterator<'_>,
     ) -> Vec<Self> {
         match (arguments, results) {
             (Some((Procedure::V3(procedure), arguments)), Some((_, results))) => {

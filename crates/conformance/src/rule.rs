@@ -1,14 +1,14 @@
 //! A rule, and the verdict of its judgement.
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::message_view::ConformanceMessage;
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
-use crate::violation_values::ViolationValues;
+use crate::violation_values::AggregatedViolationValues;
 
 /// Severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,9 +56,9 @@ pub enum RequiredJudgementEvidence {
 
 /// Evidence that a message or Transaction provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleEvidenceKindSet(u8);
+pub(crate) struct JudgementEvidenceSet(u8);
 
-impl RuleEvidenceKindSet {
+impl JudgementEvidenceSet {
     /// Adds evidence if it is provided.
     #[must_use]
     pub(crate) fn with(self, evidence: RequiredJudgementEvidence, is_provided: bool) -> Self {
@@ -104,11 +104,14 @@ pub enum RuleCheck {
     /// Judges each message with an RPC-over-RDMA header.
     Message(fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each message with an RPC-over-RDMA header and these subjects. Messages without one of them keep the rule.
-    SuspectMessage(&'static [RulePrecondition], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
+    SuspectMessage(&'static [RuleApplicabilityCondition], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction, on any transport.
     Transaction(fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
-    SuspectTransaction(&'static [RulePrecondition], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
+    SuspectTransaction(
+        &'static [RuleApplicabilityCondition],
+        fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>,
+    ),
     /// Judges each transport event.
     Event(fn(&CapturedTransportEvent) -> Option<RuleVerdict>),
     /// Judges each transport event, of which there is one only for a violation. The second function says if a
@@ -124,7 +127,7 @@ pub enum RuleCheck {
     ),
     /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
     SuspectMessageOrEvent(
-        &'static [RulePrecondition],
+        &'static [RuleApplicabilityCondition],
         fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
         fn(&CapturedTransportEvent) -> Option<RuleVerdict>,
     ),
@@ -155,7 +158,7 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub subjects: &'static [RulePrecondition],
+    pub subjects: &'static [RuleApplicabilityCondition],
     /// Evidence without which the rule is not judged.
     pub needs: &'static [RequiredJudgementEvidence],
     /// Number of findings.
@@ -208,12 +211,12 @@ impl RuleVerdict {
     pub(crate) fn measured(
         is_kept: bool,
         values: [u64; 4],
-        describe: fn(&ViolationValues) -> String,
+        describe: fn(&AggregatedViolationValues) -> String,
     ) -> Self {
         if is_kept {
             return Self::Kept;
         }
-        let measurement = Some(ViolationValues::new(values, describe));
+        let measurement = Some(AggregatedViolationValues::new(values, describe));
         Self::Broken(Box::new(Violation { measurement, ..Violation::default() }))
     }
 
@@ -271,7 +274,7 @@ pub struct Violation {
     /// Values that broke it, such as `credit 0`; empty if it has a measurement.
     pub text: String,
     /// Values from which the text of all violations on a connection is made.
-    pub measurement: Option<ViolationValues>,
+    pub measurement: Option<AggregatedViolationValues>,
     /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
     pub side: Option<EndpointRole>,
     /// Frames that show it; by default those of the message or packet, or those that the side sent in a Transaction.

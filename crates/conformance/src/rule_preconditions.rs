@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RulePrecondition {
+pub enum RuleApplicabilityCondition {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.
@@ -62,10 +62,10 @@ pub enum RulePrecondition {
     SessionVersion,
     /// The COMPOUND has an operation that is not of its minor version.
     ReservedOperation,
-    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperations::is_usual`]. CB_COMPOUND always has the
+    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperationIterator::is_usual`]. CB_COMPOUND always has the
     /// subject.
     ///
-    /// [`CompoundOperations::is_usual`]: crate::compound_operations_view::CompoundOperations::is_usual
+    /// [`CompoundOperationIterator::is_usual`]: crate::compound_operations_view::CompoundOperationIterator::is_usual
     UnusualCompound,
     /// The slot had no use before the COMPOUND or CB_COMPOUND.
     FirstSlotUse,
@@ -80,20 +80,20 @@ pub enum RulePrecondition {
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RulePreconditionSet(u64);
+pub(crate) struct RuleApplicabilityPropertySet(u64);
 
-impl RulePreconditionSet {
+impl RuleApplicabilityPropertySet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
     /// Returns the set of these subjects.
-    pub(crate) fn of(subjects: &[RulePrecondition]) -> Self {
+    pub(crate) fn of(subjects: &[RuleApplicabilityCondition]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
     /// Adds a subject if the condition holds.
     #[must_use]
-    pub(crate) fn with(self, subject: RulePrecondition, is_present: bool) -> Self {
+    pub(crate) fn with(self, subject: RuleApplicabilityCondition, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 

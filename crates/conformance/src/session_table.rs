@@ -2,15 +2,15 @@
 //! 2.10.6.
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{SiblingConnections, TransactionConnection};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::compound_operations_view::{CompoundOperations, CompoundRetryDigest, OperationSet};
+use crate::calls_awaiting_reply::CallsAwaitingReply;
+use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
 use crate::sequence_arguments_and_results::SessionChannelKind;
-use crate::unjudged_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;
@@ -143,7 +143,7 @@ pub struct TargetHighestSlot {
 
 /// State of the channel and slot of a COMPOUND or CB_COMPOUND before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotHistory {
+pub struct SlotStateBeforeCompound {
     /// Minor version of the COMPOUND that created the session.
     pub minor_version: u32,
     /// Limits of the channel.
@@ -260,8 +260,8 @@ impl SessionTable {
     pub(crate) fn slot(
         &self,
         transaction: &Transaction,
-        operations: &CompoundOperations<'_>,
-    ) -> Option<SlotHistory> {
+        operations: &CompoundOperationIterator<'_>,
+    ) -> Option<SlotStateBeforeCompound> {
         let sequence = operations.sequence.as_ref()?;
         let session =
             self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
@@ -271,7 +271,7 @@ impl SessionTable {
         // Calls of the server have numbers of their own.
         let created_by = if operations.channel == SessionChannelKind::Fore { session.created_by } else { 0 };
         let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
-        Some(SlotHistory {
+        Some(SlotStateBeforeCompound {
             minor_version: session.minor_version,
             limits: session.limits,
             highest_granted_slot: session.highest_granted_slot,
@@ -291,7 +291,7 @@ impl SessionTable {
     pub(crate) fn ended_copies(
         &self,
         transaction: &Transaction,
-        operations: &CompoundOperations<'_>,
+        operations: &CompoundOperationIterator<'_>,
     ) -> Option<EndedSessionAsyncCopies> {
         if !operations.has_any(DESTROY_SESSION) {
             return None;
@@ -344,7 +344,7 @@ impl SessionTable {
     }
 
     /// Records a COMPOUND or CB_COMPOUND.
-    pub(crate) fn record(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+    pub(crate) fn record(&mut self, transaction: &Transaction, operations: &CompoundOperationIterator<'_>) {
         if operations.has_any(SESSION_OPERATIONS) {
             self.record_lifetimes(transaction, operations);
         }
@@ -356,7 +356,7 @@ impl SessionTable {
     }
 
     /// Records sessions that are created and destroyed.
-    fn record_lifetimes(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+    fn record_lifetimes(&mut self, transaction: &Transaction, operations: &CompoundOperationIterator<'_>) {
         let tenant = transaction.connection.tenant;
         for (arguments, result) in operations.pairs() {
             match (arguments, result) {
@@ -396,7 +396,7 @@ impl SessionTable {
         }
     }
 
-    fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+    fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperationIterator<'_>) {
         let tenant = transaction.connection.tenant;
         for pair in operations.pairs() {
             match pair {
@@ -430,7 +430,7 @@ impl SessionTable {
     }
 
     /// Records the use of a slot. A refused SEQUENCE or CB_SEQUENCE does not use it.
-    fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+    fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperationIterator<'_>) {
         let tenant = transaction.connection.tenant;
         let sequence = operations.sequence.as_ref();
         if let Some(returned) = operations.sequence_result.as_ref()

@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, EndpointRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
@@ -14,17 +14,19 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
-use crate::compound_operations_view::{CompoundOperations, OperationSet};
+use crate::compound_operations_view::{CompoundOperationIterator, OperationSet};
 use crate::connection_history::ConformanceConnectionHistory;
 use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{RequiredJudgementEvidence, RuleEvidenceKindSet};
-use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
-use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotHistory};
-use crate::unanswered_call_chunks::AdvertisedResultSegments;
+use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
+use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
+use crate::session_table::{
+    EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
+};
+use crate::unanswered_call_result_memory::AdvertisedResultSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
@@ -68,11 +70,11 @@ pub struct ConformanceTransaction<'t> {
     /// Reply to the Call on another connection.
     pub reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
-    pub slot: Option<SlotHistory>,
+    pub slot: Option<SlotStateBeforeCompound>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
     pub ended_copies: Option<EndedSessionAsyncCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
-    pub operations: &'t CompoundOperations<'t>,
+    pub operations: &'t CompoundOperationIterator<'t>,
     headers: &'t TransactionRpcRdmaHeaders<'t>,
     file_accesses: OnceCell<Vec<SuccessfulReadWrite>>,
     /// Memory that another Call in flight offered, too.
@@ -96,7 +98,7 @@ impl<'t> ConformanceTransaction<'t> {
         transaction: &'t Transaction,
         messages: &'t TransactionMessages<'a>,
         summary: &'t RpcSummary,
-        (headers, operations): (&'t TransactionRpcRdmaHeaders<'t>, &'t CompoundOperations<'t>),
+        (headers, operations): (&'t TransactionRpcRdmaHeaders<'t>, &'t CompoundOperationIterator<'t>),
         connection: &'t ConformanceConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
@@ -297,7 +299,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the subjects of the Transaction.
-    pub(crate) fn subjects(&self) -> RulePreconditionSet {
+    pub(crate) fn subjects(&self) -> RuleApplicabilityPropertySet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks =
@@ -306,53 +308,68 @@ impl<'t> ConformanceTransaction<'t> {
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
-        RulePreconditionSet::default()
-            .with(RulePrecondition::Call, call.is_some())
-            .with(RulePrecondition::Reply, reply.is_some())
-            .with(RulePrecondition::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
-            .with(RulePrecondition::Reverse, transaction.direction == CallDirection::Reverse)
-            .with(RulePrecondition::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
-            .with(RulePrecondition::WriteChunks, self.may_have_write_chunks())
-            .with(RulePrecondition::Chunks, has_chunks(call) || has_chunks(reply))
-            .with(RulePrecondition::Protected, self.is_protected())
+        RuleApplicabilityPropertySet::default()
+            .with(RuleApplicabilityCondition::Call, call.is_some())
+            .with(RuleApplicabilityCondition::Reply, reply.is_some())
+            .with(RuleApplicabilityCondition::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
+            .with(RuleApplicabilityCondition::Reverse, transaction.direction == CallDirection::Reverse)
             .with(
-                RulePrecondition::Invalidation,
+                RuleApplicabilityCondition::ReadChunks,
+                may_have_chunks || !transaction.read_chunks.is_empty(),
+            )
+            .with(RuleApplicabilityCondition::WriteChunks, self.may_have_write_chunks())
+            .with(RuleApplicabilityCondition::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(RuleApplicabilityCondition::Protected, self.is_protected())
+            .with(
+                RuleApplicabilityCondition::Invalidation,
                 reply.is_some_and(|reply| reply.invalidated_handle.is_some()),
             )
-            .with(RulePrecondition::Sequence, operations.sequence.is_some())
-            .with(RulePrecondition::Compound, operations.tag.is_some() || operations.status.is_some())
-            .with(RulePrecondition::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(RulePrecondition::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(RuleApplicabilityCondition::Sequence, operations.sequence.is_some())
             .with(
-                RulePrecondition::Undecodable,
+                RuleApplicabilityCondition::Compound,
+                operations.tag.is_some() || operations.status.is_some(),
+            )
+            .with(RuleApplicabilityCondition::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(
+                RuleApplicabilityCondition::UnusualHeader,
+                call.is_some_and(|call| self.has_unusual_header(call)),
+            )
+            .with(
+                RuleApplicabilityCondition::Undecodable,
                 summary.call_error.is_some() || summary.reply_error.is_some(),
             )
-            .with(RulePrecondition::Failure, operations.failure.is_some())
+            .with(RuleApplicabilityCondition::Failure, operations.failure.is_some())
             .with(
-                RulePrecondition::Refusal,
+                RuleApplicabilityCondition::Refusal,
                 !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
-            .with(RulePrecondition::NullProcedure, summary.procedure == Some(0))
-            .with(RulePrecondition::RepeatedCall, transaction.retry_of.is_some())
-            .with(RulePrecondition::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(RulePrecondition::SuccessfulReadWrite, self.has_file_access())
-            .with(RulePrecondition::RepeatedSequence, self.is_repeated_sequence())
-            .with(RulePrecondition::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
-            .with(RulePrecondition::CreateSession, operations.has_any(CREATE_SESSION))
-            .with(RulePrecondition::ReadPlus, operations.has_any(READ_PLUS))
-            .with(RulePrecondition::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(RuleApplicabilityCondition::NullProcedure, summary.procedure == Some(0))
+            .with(RuleApplicabilityCondition::RepeatedCall, transaction.retry_of.is_some())
+            .with(RuleApplicabilityCondition::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(RuleApplicabilityCondition::SuccessfulReadWrite, self.has_file_access())
+            .with(RuleApplicabilityCondition::RepeatedSequence, self.is_repeated_sequence())
             .with(
-                RulePrecondition::SessionVersion,
+                RuleApplicabilityCondition::MinorVersion0,
+                operations.tag.is_some() && operations.minor_version == 0,
+            )
+            .with(RuleApplicabilityCondition::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(RuleApplicabilityCondition::ReadPlus, operations.has_any(READ_PLUS))
+            .with(RuleApplicabilityCondition::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(
+                RuleApplicabilityCondition::SessionVersion,
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
-            .with(RulePrecondition::ReservedOperation, operations.has_reserved)
-            .with(RulePrecondition::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(RuleApplicabilityCondition::ReservedOperation, operations.has_reserved)
             .with(
-                RulePrecondition::FirstSlotUse,
+                RuleApplicabilityCondition::UnusualCompound,
+                !operations.is_usual || summary.call_error.is_some(),
+            )
+            .with(
+                RuleApplicabilityCondition::FirstSlotUse,
                 self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()),
             )
-            .with(RulePrecondition::UnusualSequence, !has_usual_sequence)
-            .with(RulePrecondition::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+            .with(RuleApplicabilityCondition::UnusualSequence, !has_usual_sequence)
+            .with(RuleApplicabilityCondition::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.
@@ -364,7 +381,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the evidence that the Transaction provides.
-    pub(crate) fn evidence(&self) -> RuleEvidenceKindSet {
+    pub(crate) fn evidence(&self) -> JudgementEvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
@@ -373,7 +390,7 @@ impl<'t> ConformanceTransaction<'t> {
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        RuleEvidenceKindSet::default()
+        JudgementEvidenceSet::default()
             .with(
                 RequiredJudgementEvidence::SetUp,
                 self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),

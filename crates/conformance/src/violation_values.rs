@@ -2,7 +2,7 @@
 
 /// Values of one or several violations. The text is made once, when all of them are known.
 #[derive(Clone, Copy, Debug)]
-pub struct ViolationValues {
+pub struct AggregatedViolationValues {
     /// Number of violations.
     pub count: u64,
     /// Number of judgements on the connection; 0 if it is not known.
@@ -17,7 +17,7 @@ pub struct ViolationValues {
     describe: fn(&Self) -> String,
 }
 
-impl ViolationValues {
+impl AggregatedViolationValues {
     /// Creates the measurement of one violation.
     pub(crate) fn new(values: [u64; 4], describe: fn(&Self) -> String) -> Self {
         Self { count: 1, judged: 0, worst: values, last: values, totals: values, describe }
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn the_text_is_of_all_violations() {
-        let describe = |all: &ViolationValues| {
+        let describe = |all: &AggregatedViolationValues| {
             let (tally, [worst, ..], [last, ..]) = (all.tally("reply", "replies"), all.worst, all.last);
             format!("{tally}, {worst} at most, {last} last, {} in all", all.totals[0])
         };
-        let mut all = ViolationValues::new([2, 0, 0, 0], describe);
+        let mut all = AggregatedViolationValues::new([2, 0, 0, 0], describe);
         assert_eq!(all.text(), "1 reply, 2 at most, 2 last, 2 in all");
         for value in [7, 4] {
-            all.add(&ViolationValues::new([value, 0, 0, 0], describe));
+            all.add(&AggregatedViolationValues::new([value, 0, 0, 0], describe));
         }
         assert_eq!(all.text(), "3 replies, 7 at most, 4 last, 13 in all");
         all.judged = 5;

@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, RuleTally, SeverityLevel};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 /// A frame in memory.
 struct StoredFrame {
@@ -44,7 +44,7 @@ fn captures() -> Vec<PathBuf> {
 }
 
 fn frames(path: &Path) -> Vec<StoredFrame> {
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     let mut frames = Vec::new();
     while let Some(Frame { number, time, link, bytes, length }) = source.next().unwrap() {
         frames.push(StoredFrame { number, time, link, bytes: bytes.to_vec(), length });

@@ -5,11 +5,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, CapturedTransportEventKind};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 /// Frames by the kind of their event.
 type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;
@@ -28,16 +28,14 @@ fn captures() -> Vec<PathBuf> {
 
 fn name(event: &CapturedTransportEvent) -> Option<&'static str> {
     Some(match event.kind {
-        CapturedTransportEventKind::Nak(code) => {
-            ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?
-        }
-        CapturedTransportEventKind::ReceiverNotReady { .. } => "rnr nak",
-        CapturedTransportEventKind::Retransmission => "retransmission",
-        CapturedTransportEventKind::RepeatedReadRequest => "repeated read",
-        CapturedTransportEventKind::SequenceGap => "gap",
-        CapturedTransportEventKind::CongestionNotification => "cnp",
-        CapturedTransportEventKind::CongestionExperienced => "congestion experienced",
-        CapturedTransportEventKind::ZeroWindow => "zero window",
+        TransportAnomalyKind::Nak(code) => ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?,
+        TransportAnomalyKind::ReceiverNotReady { .. } => "rnr nak",
+        TransportAnomalyKind::Retransmission => "retransmission",
+        TransportAnomalyKind::RepeatedReadRequest => "repeated read",
+        TransportAnomalyKind::SequenceGap => "gap",
+        TransportAnomalyKind::CongestionNotification => "cnp",
+        TransportAnomalyKind::CongestionExperienced => "congestion experienced",
+        TransportAnomalyKind::ZeroWindow => "zero window",
         _ => return None,
     })
 }
@@ -176,7 +174,7 @@ impl HeaderCount {
 fn count(path: &Path) -> (FramesByKind, FramesByKind) {
     let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
     let (mut found, mut headers) = (FramesByKind::new(), HeaderCount::default());
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     while let Some(frame) = source.next().unwrap() {
         let Frame { number, bytes, .. } = frame;
         headers.frame(number.0, bytes);
@@ -230,7 +228,7 @@ fn the_headers_of_each_frame_show_the_same_events() {
 /// Frames of a capture with their link type.
 fn stored(name: &str) -> Vec<(LinkType, Timestamp, Vec<u8>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         frames.push((frame.link, frame.time, frame.bytes.to_vec()));

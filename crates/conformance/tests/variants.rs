@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// A frame in memory.
@@ -26,7 +26,7 @@ struct StoredFrame {
 
 fn frames(name: &str) -> Vec<StoredFrame> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
-    let mut source = CaptureSource::open([path]).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
     let mut frames = Vec::new();
     while let Some(Frame { time, link, bytes, .. }) = source.next().unwrap() {
         frames.push(StoredFrame { time, link, bytes: bytes.to_vec() });

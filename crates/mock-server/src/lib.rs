@@ -5,9 +5,9 @@
 //! The server runs inside [`poll`](RpcTransport::poll), and a missing event is known at once, so that a poll never
 //! waits.
 
-mod device;
 mod responder;
 pub mod server;
+mod simulated_rdma_memory;
 mod transport_faults;
 
 use std::collections::VecDeque;
@@ -20,19 +20,20 @@ use nfsrdma_dissectors::rpcrdma::{ChunkLists, PrivateData, RdmaBody, RpcRdma1Hea
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
-use device::{MockMemoryAccess, MockRdmaDevice};
 use nfsrdma_rpc::rpcrdma_framing::{
-    self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OutgoingCallChunks,
+    self, CallChunkPlan, ChunkRegions, ContiguousChunkMemory, InFlightCalls, IncomingMessage,
+    OutgoingCallChunks,
 };
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedRpcRdmaParameters,
     NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
-    ReceivedMessageDiscardReason, ReplyWriteChunkContents, ReverseCall, RpcClientConnectionCounters,
-    RpcTransport, RpcTransportError, RpcTransportEvent, SubmitBusyReason, SubmitError, SubmittedCallSizes,
-    TransportConnectionId, TransportCredits, TransportKind, TransportReply, TransportSharedMemoryId,
+    ReceivedMessageDiscardReason, RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportEvent, SubmitBusyReason,
+    SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits, TransportKind, TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
+use simulated_rdma_memory::{MockMemoryAccess, MockRegisteredMemoryTable};
 
 pub use transport_faults::MockTransportFault;
 
@@ -68,28 +69,28 @@ impl Default for MockConnectionSettings {
 pub struct MockTransport {
     server: Arc<Mutex<MockServer>>,
     settings: MockConnectionSettings,
-    device: MockRdmaDevice,
+    device: MockRegisteredMemoryTable,
     links: Vec<MockConnection>,
     next_connection: usize,
-    event_buffers: MockEventBuffers,
+    event_buffers: MockCurrentEventStorage,
     /// Faults by the number of the Call.
     faults: FxHashMap<u64, MockTransportFault>,
     /// Number of Calls that the server processed.
     served: u64,
     lost: Vec<CallTag>,
     spare_sends: Vec<Vec<u8>>,
-    free_calls: Vec<MockInFlightCall>,
+    free_calls: Vec<MockInFlightCallChunkMemory>,
 }
 
 /// The memory that the last event borrows.
 #[derive(Debug, Default)]
-struct MockEventBuffers {
+struct MockCurrentEventStorage {
     link: usize,
     /// The received Send, until its event is released.
     send: Option<Vec<u8>>,
     /// `true` if the change of credits in the Send was reported, but not the Send itself.
     is_send_pending: bool,
-    call: Option<MockInFlightCall>,
+    call: Option<MockInFlightCallChunkMemory>,
 }
 
 #[derive(Debug)]
@@ -99,7 +100,7 @@ struct MockConnection {
     credits: TransportCredits,
     counts: RpcClientConnectionCounters,
     reverse_credits: u32,
-    flight: InFlightCalls<MockInFlightCall>,
+    flight: InFlightCalls<MockInFlightCallChunkMemory>,
     /// XIDs of the server's Calls that wait for an answer.
     pending_reverse_calls: Vec<Xid>,
     answers: Vec<Vec<u8>>,
@@ -113,12 +114,12 @@ struct MockConnection {
 
 /// The chunks and memory of a Call in flight.
 #[derive(Debug, Default)]
-struct MockInFlightCall {
+struct MockInFlightCallChunkMemory {
     offered: OutgoingCallChunks,
-    reads: Vec<ChunkRegion>,
-    writes: Vec<ChunkRegion>,
-    call: Option<ChunkRegion>,
-    reply: Option<ChunkRegion>,
+    reads: Vec<ContiguousChunkMemory>,
+    writes: Vec<ContiguousChunkMemory>,
+    call: Option<ContiguousChunkMemory>,
+    reply: Option<ContiguousChunkMemory>,
 }
 
 impl MockTransport {
@@ -132,10 +133,10 @@ impl MockTransport {
         Self {
             server,
             settings,
-            device: MockRdmaDevice::default(),
+            device: MockRegisteredMemoryTable::default(),
             links: Vec::new(),
             next_connection: 0,
-            event_buffers: MockEventBuffers::default(),
+            event_buffers: MockCurrentEventStorage::default(),
             faults: FxHashMap::default(),
             served: 0,
             lost: Vec::new(),
@@ -294,12 +295,12 @@ impl MockTransport {
     }
 }
 
-impl MockRdmaDevice {
+impl MockRegisteredMemoryTable {
     /// Checks that the message of a Long Reply begins as the Reply that its header announces.
     fn check_long_reply(
         &self,
         header: &RpcRdma1Header<'_>,
-        kept: &MockInFlightCall,
+        kept: &MockInFlightCallChunkMemory,
         returned: rpcrdma_framing::ReturnedChunkLengths,
     ) -> Result<rpcrdma_framing::ReturnedChunkLengths, ReceivedMessageDiscardReason> {
         let Some(region) = kept.reply.filter(|_| matches!(header.rdma_body, RdmaBody::Nomsg(_))) else {
@@ -317,7 +318,11 @@ impl MockRdmaDevice {
 }
 
 /// Releases the memory of a Call, and keeps its allocations for another Call.
-fn recycle(device: &mut MockRdmaDevice, spare: &mut Vec<MockInFlightCall>, mut kept: MockInFlightCall) {
+fn recycle(
+    device: &mut MockRegisteredMemoryTable,
+    spare: &mut Vec<MockInFlightCallChunkMemory>,
+    mut kept: MockInFlightCallChunkMemory,
+) {
     let regions = kept.reads.iter().chain(&kept.writes).chain(&kept.call).chain(&kept.reply);
     regions.filter(|region| region.length > 0).for_each(|region| device.release(region.handle));
     kept.reads.clear();
@@ -326,13 +331,13 @@ fn recycle(device: &mut MockRdmaDevice, spare: &mut Vec<MockInFlightCall>, mut k
     spare.push(kept);
 }
 
-impl MockInFlightCall {
+impl MockInFlightCallChunkMemory {
     /// Registers memory for the chunks of a plan. `None` if the limit is reached.
     fn expose(
         &mut self,
         call: &OutgoingRpcCall<'_>,
         plan: &CallChunkPlan,
-        device: &mut MockRdmaDevice,
+        device: &mut MockRegisteredMemoryTable,
     ) -> Option<()> {
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
@@ -352,7 +357,7 @@ impl MockInFlightCall {
             let region = if length > 0 {
                 device.register(length, MockMemoryAccess::Write)?
             } else {
-                ChunkRegion::default()
+                ContiguousChunkMemory::default()
             };
             self.writes.push(region);
         }
@@ -375,7 +380,7 @@ impl MockInFlightCall {
 fn put_message(
     call: &OutgoingRpcCall<'_>,
     plan: &CallChunkPlan,
-    device: &MockRdmaDevice,
+    device: &MockRegisteredMemoryTable,
     encoder: &mut Encoder,
 ) {
     let (mut rest, mut taken) = (call.message, 0);
@@ -458,7 +463,7 @@ impl MockTransport {
                 let (tag, kept) = link.flight.take(xid)?;
                 let kept = self.event_buffers.call.insert(kept);
                 let device = &self.device;
-                let of = |region: &ChunkRegion, length: u32| {
+                let of = |region: &ContiguousChunkMemory, length: u32| {
                     device.bytes(region.handle).get(..length as usize).unwrap_or_default()
                 };
                 let (message, form) = match kept.reply {
@@ -476,7 +481,7 @@ impl MockTransport {
                     xid,
                     tag,
                     message,
-                    payloads: ReplyWriteChunkContents::from_iter(payloads),
+                    payloads: ReplyWriteChunkReceivedData::from_iter(payloads),
                     form,
                     header: Some(header),
                     invalidated: None,
@@ -552,7 +557,7 @@ impl RpcTransport for MockTransport {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
         Ok(self.device.share(memory))
     }
 
@@ -560,7 +565,7 @@ impl RpcTransport for MockTransport {
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
         let link = link

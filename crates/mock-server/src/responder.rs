@@ -4,13 +4,13 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, VERSION, Versions, WriteChunk,
+    ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers, VERSION, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, ChunkedDataItem, Cursor, Encoder, List, Xdr};
 
 use super::MockConnectionSettings;
-use super::device::{MockRdmaDevice, MockRemoteAccessError};
 use super::server::{MockReply, MockServer};
+use super::simulated_rdma_memory::{MockRegisteredMemoryTable, MockRemoteAccessError};
 use super::transport_faults::MockTransportFault;
 use nfsrdma_rpc::rpcrdma_framing::SHORTEST_HEADER;
 
@@ -93,7 +93,7 @@ impl MockResponder {
         &mut self,
         call: &[u8],
         server: &mut MockServer,
-        device: &mut MockRdmaDevice,
+        device: &mut MockRegisteredMemoryTable,
         fault: Option<MockTransportFault>,
         send: &mut Vec<u8>,
     ) -> MockCallOutcome {
@@ -107,7 +107,7 @@ impl MockResponder {
         let xid = Xid(u32::from_be_bytes(*xid));
         let version = header.as_ref().map_or(VERSION, |header| header.rdma_vers);
         if version != VERSION || fault == Some(MockTransportFault::ErrVers) {
-            let versions = Versions { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
+            let versions = RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION };
             return self.error(xid, version, RpcRdmaError::Vers(versions), send);
         }
         let is_refused = fault == Some(MockTransportFault::ErrChunk);
@@ -152,7 +152,7 @@ impl MockResponder {
         is_long: bool,
         inline: &[u8],
         server: &mut MockServer,
-        device: &mut MockRdmaDevice,
+        device: &mut MockRegisteredMemoryTable,
         fault: Option<MockTransportFault>,
         send: &mut Vec<u8>,
     ) -> Result<(), MockResponderError> {
@@ -202,7 +202,7 @@ impl MockResponder {
         &mut self,
         xid: Xid,
         lists: &ChunkLists<'_>,
-        device: &mut MockRdmaDevice,
+        device: &mut MockRegisteredMemoryTable,
         fault: Option<MockTransportFault>,
         send: &mut Vec<u8>,
     ) -> Result<(), MockResponderError> {
@@ -331,7 +331,7 @@ fn write(to: &mut Vec<u8>, encode: impl FnOnce(&mut Encoder)) {
 fn fill(
     chunk: &WriteChunk<'_>,
     data: &[u8],
-    device: &mut MockRdmaDevice,
+    device: &mut MockRegisteredMemoryTable,
     fault: Option<MockTransportFault>,
     returned: &mut Vec<RdmaSegment>,
 ) -> Result<(), MockResponderError> {

@@ -110,7 +110,7 @@ fn submit_null(
     transport: &mut MockTransport,
     connection: TransportConnectionId,
     xid: u32,
-) -> Result<SubmittedCallSizes, SubmitError> {
+) -> Result<SubmittedCallForm, SubmitError> {
     let message = null(xid);
     transport
         .submit(connection, &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
@@ -733,7 +733,7 @@ proptest::proptest! {
     #[test]
     fn a_server_answers_or_discards_whatever_it_is_sent(bytes: Vec<u8>) {
         let mut server = MockServer::default();
-        let mut device = MockRdmaDevice::default();
+        let mut device = MockRegisteredMemoryTable::default();
         let mut responder = MockResponder::new(4096, &MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
         let _ = responder.respond(&bytes, &mut server, &mut device, None, &mut Vec::new());
     }

@@ -380,12 +380,12 @@ impl ScratchFile {
 /// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even
 /// by SIGKILL.
 #[derive(Debug)]
-pub struct UnnamedTemporaryFile {
+pub struct AnonymousScratchFile {
     directory: PathBuf,
     to: BufWriter<File>,
 }
 
-impl UnnamedTemporaryFile {
+impl AnonymousScratchFile {
     /// Creates a file.
     ///
     /// # Errors
@@ -425,13 +425,13 @@ impl UnnamedTemporaryFile {
 
 /// Writer to a file. In a published file, each write succeeds completely or is undone.
 #[derive(Debug)]
-struct OutputSink {
+struct FailedWriteRollbackWriter {
     file: File,
     /// Bytes of a published file; `None` before.
     growing_bytes: Option<u64>,
 }
 
-impl OutputSink {
+impl FailedWriteRollbackWriter {
     /// Returns the space behind the end of a published file, which [`reserve`] took. Only the file system's space
     /// suffers if this fails.
     fn release_reserve(&self) {
@@ -441,7 +441,7 @@ impl OutputSink {
     }
 }
 
-impl Write for OutputSink {
+impl Write for FailedWriteRollbackWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(length) = self.growing_bytes else { return self.file.write(bytes) };
         match self.file.write_all(bytes) {
@@ -463,7 +463,7 @@ impl Write for OutputSink {
     }
 }
 
-impl Seek for OutputSink {
+impl Seek for FailedWriteRollbackWriter {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
@@ -484,7 +484,7 @@ enum OutputPublicationState {
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    to: BufWriter<OutputSink>,
+    to: BufWriter<FailedWriteRollbackWriter>,
     place: OutputPublicationState,
     /// `true` if it may replace another file.
     replaces: bool,
@@ -532,7 +532,10 @@ impl OutputFile {
         let failed = |kind| OutputError::new(path, kind);
         let unmade = |error| failed(OutputErrorKind::Create(error));
         let new = |file, place| {
-            let to = BufWriter::with_capacity(WRITE_BUFFER_BYTES, OutputSink { file, growing_bytes: None });
+            let to = BufWriter::with_capacity(
+                WRITE_BUFFER_BYTES,
+                FailedWriteRollbackWriter { file, growing_bytes: None },
+            );
             Self { path: path.to_owned(), to, place, replaces }
         };
         if is_standard_output(path) && !replaces {
@@ -627,7 +630,7 @@ impl OutputFile {
             copy_access(&sink.file, &path).map_err(unwritten)?;
         }
         sink.release_reserve();
-        let OutputSink { file, .. } = sink;
+        let FailedWriteRollbackWriter { file, .. } = sink;
         if !matches!(place, OutputPublicationState::Stream) {
             file.sync_all().map_err(unwritten)?;
         }
@@ -674,7 +677,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn end_published(mut self) -> io::Result<WrittenFile> {
+    pub fn end_published(mut self) -> io::Result<RemovableOutputFile> {
         self.to.flush()?;
         self.to.get_ref().release_reserve();
         let identity = if self.is_published_as(&self.path) {
@@ -682,7 +685,7 @@ impl OutputFile {
         } else {
             None
         };
-        Ok(WrittenFile { path: self.path, identity })
+        Ok(RemovableOutputFile { path: self.path, identity })
     }
 }
 
@@ -731,12 +734,12 @@ impl UnpublishedOutputFile {
 
 /// File written by this program, which may remove it.
 #[derive(Debug)]
-pub struct WrittenFile {
+pub struct RemovableOutputFile {
     path: PathBuf,
     identity: Option<LocalFileIdentity>,
 }
 
-impl WrittenFile {
+impl RemovableOutputFile {
     /// Removes the file, unless another one has its name now.
     pub fn remove(self) {
         let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(LocalFileIdentity::of);

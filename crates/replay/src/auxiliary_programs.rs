@@ -23,7 +23,7 @@ use nfsrdma_rpc::{
 };
 use rustc_hash::FxHashMap;
 
-use super::containment::ContainedCall;
+use super::containment::ContainmentCheckedCall;
 use crate::root_credential;
 
 /// Port of the port mapper. RFC 1833 section 3.
@@ -208,7 +208,7 @@ impl AuxiliaryRpcConnections {
     pub fn call<T>(
         &mut self,
         AuxiliaryRpcConnection { connection, peer, .. }: AuxiliaryRpcConnection,
-        call: &ContainedCall<'_>,
+        call: &ContainmentCheckedCall<'_>,
         accept: impl FnOnce(&TransportReply<'_>) -> T,
     ) -> Result<T, AuxiliaryProgramError> {
         let absent = |why: &dyn fmt::Display| AuxiliaryProgramError::Absent(why.to_string());

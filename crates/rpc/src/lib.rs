@@ -48,15 +48,15 @@
 //!   waits for the Reply any more (RFC 8166 section 4.4.1).
 //! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadMemory::Copied`].
 
-mod connection_event;
-mod error;
 pub mod gss;
 mod outgoing_call;
 mod params;
 mod reconnection;
+mod replies_and_disconnects;
 pub mod rpcrdma_framing;
 pub mod synchronous_client;
 pub mod tcp;
+mod transport_error;
 pub mod url;
 #[cfg(feature = "verbs")]
 #[allow(unsafe_code, reason = "libibverbs and librdmacm are called here, and nowhere else")]
@@ -69,23 +69,23 @@ use nfsrdma_dissectors::rpc::Xid;
 
 use url::UrlTransport;
 
-pub use connection_event::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkContents,
-    ReverseCall, RpcTransportEvent, TransportReply,
-};
-pub use error::{
-    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
-    TransportErrorResponsibility,
-};
 pub use outgoing_call::{
     CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadMemory,
-    OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, SubmittedCallSizes,
+    OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, SubmittedCallForm,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RdmaFabric,
     RpcClientConnectionCounters, TransportCredits, TransportKind,
 };
 pub use reconnection::ReconnectionAttempts;
+pub use replies_and_disconnects::{
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
+    ReverseCall, RpcTransportEvent, TransportReply,
+};
+pub use transport_error::{
+    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
+    TransportErrorResponsibility,
+};
 
 /// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
 /// matches another.
@@ -94,7 +94,7 @@ pub struct TransportConnectionId(pub u32);
 
 /// The number of memory that a transport shares, so that payloads are sent from it in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TransportSharedMemoryId(pub u32);
+pub struct RegisteredPayloadMemoryId(pub u32);
 
 /// Creates the transport for a URL's scheme.
 ///
@@ -136,7 +136,7 @@ pub trait RpcTransport {
     ///
     /// # Errors
     /// Returns an error if memory cannot be registered, for example because the limit of locked memory is too low.
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError>;
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError>;
 
     /// Queues a Call. It is sent by the next [`poll`](Self::poll) or [`flush`](Self::flush) at the latest; until then a
     /// transport may batch. Data that the Call borrows may be reused on return.
@@ -148,7 +148,7 @@ pub trait RpcTransport {
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError>;
+    ) -> Result<SubmittedCallForm, SubmitError>;
 
     /// Answers a Call of the reverse direction with a complete RPC message, without chunks (RFC 8167 section 5.2).
     ///

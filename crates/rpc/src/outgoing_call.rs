@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::roundup;
 
-use super::TransportSharedMemoryId;
+use super::RegisteredPayloadMemoryId;
 
 /// An identifier that the sender of a Call chooses, such as the index of its own record of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +78,7 @@ pub enum OutgoingPayloadMemory<'a> {
     /// Memory that the transport [shares](super::RpcTransport::share): sent in place, or fetched from it by the server.
     Shared {
         /// The number of the shared memory.
-        store: TransportSharedMemoryId,
+        store: RegisteredPayloadMemoryId,
         /// Byte offset of the content in it.
         offset: usize,
         /// Length of the content in bytes.
@@ -106,7 +106,7 @@ pub enum RequestedCallForm<'a> {
     /// rest does not fit (RFC 8166 section 3.5).
     #[default]
     Fitting,
-    /// The form in a capture, as far as the connection allows it; [`SubmittedCallSizes::changed`] reports deviations.
+    /// The form in a capture, as far as the connection allows it; [`SubmittedCallForm::changed`] reports deviations.
     Captured(CapturedCallChunkLayout<'a>),
 }
 
@@ -128,7 +128,7 @@ pub struct CapturedCallChunkLayout<'a> {
 
 /// The form in which a Call was submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubmittedCallSizes {
+pub struct SubmittedCallForm {
     /// The form of the message.
     pub form: MessageForm,
     /// Number of bytes of the RPC message, without its transport header, in the Send, or in the record on TCP.

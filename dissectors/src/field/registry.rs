@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::xdr::Xdr;
 
-use super::{Field, FieldKind, FlagName};
+use super::{FieldDefinition, FieldKind, FlagName};
 
 /// Layer that must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub enum FieldDecodeLayer {
 #[derive(Clone, Copy, Debug)]
 pub struct RegisteredField {
     /// The field.
-    pub field: &'static Field,
+    pub field: &'static FieldDefinition,
     /// Names of its values or bits in the specification.
     pub names: &'static [FlagName],
     /// Documentation of the structure; empty for a standalone field.
@@ -70,12 +70,12 @@ impl FieldRegistry {
     }
 
     /// Adds a standalone field.
-    pub fn field(&mut self, field: &'static Field) {
+    pub fn field(&mut self, field: &'static FieldDefinition) {
         self.add(field, &[], "");
     }
 
     /// Adds an XDR field of a structure and the fields inside it.
-    pub fn xdr<'a, T: Xdr<'a>>(&mut self, field: &'static Field, structure: &'static str) {
+    pub fn xdr<'a, T: Xdr<'a>>(&mut self, field: &'static FieldDefinition, structure: &'static str) {
         self.add(field, T::NAMES, structure);
         T::describe(self);
     }
@@ -83,7 +83,7 @@ impl FieldRegistry {
     /// Adds a field of a fixed header.
     pub fn fixed<'a, T: FixedHeaderFieldValue<'a>>(
         &mut self,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         structure: &'static str,
     ) {
         self.add(field, T::NAMES, structure);
@@ -94,7 +94,7 @@ impl FieldRegistry {
         self.visited_types.insert(type_name::<T>())
     }
 
-    fn add(&mut self, field: &'static Field, names: &'static [FlagName], structure: &'static str) {
+    fn add(&mut self, field: &'static FieldDefinition, names: &'static [FlagName], structure: &'static str) {
         let place = RegisteredField { field, names, structure, layer: self.layer };
         // An unnamed group exists only for the encoding.
         if place.field.name.is_empty() {

@@ -16,7 +16,7 @@
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 
 use super::reliable_connection::ExtendedPsn;
 

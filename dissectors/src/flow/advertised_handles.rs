@@ -18,12 +18,12 @@ pub(super) struct AdvertisedSegment {
 pub(super) struct HandleSegments {
     pub(super) latest: AdvertisedSegment,
     /// Allocated on demand.
-    older: Option<Box<OlderHandleSegments>>,
+    older: Option<Box<EarlierSegmentsOfHandle>>,
 }
 
 /// Segments of a handle other than the latest.
 #[derive(Debug)]
-struct OlderHandleSegments {
+struct EarlierSegmentsOfHandle {
     by_offset: BTreeMap<u64, (TransactionSlabKey, PackedChunkSegmentOrdinal)>,
     /// Size above which segments of answered Calls are evicted.
     eviction_threshold: usize,
@@ -49,7 +49,7 @@ impl HandleSegments {
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
             let new = || {
-                Box::new(OlderHandleSegments {
+                Box::new(EarlierSegmentsOfHandle {
                     by_offset: BTreeMap::new(),
                     eviction_threshold: MAX_NEIGHBOURS,
                 })
@@ -57,7 +57,8 @@ impl HandleSegments {
             let others = self.older.get_or_insert_with(new);
             others.by_offset.insert(before.offset, (before.key, before.segment_index));
         }
-        if let Some(OlderHandleSegments { by_offset, eviction_threshold: enough }) = self.older.as_deref_mut()
+        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: enough }) =
+            self.older.as_deref_mut()
             && by_offset.len() > *enough
         {
             by_offset.retain(|_, (key, _)| is_open(*key));

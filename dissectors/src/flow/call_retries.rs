@@ -28,7 +28,7 @@ impl CallRetryHash {
 
 /// State of the Call before that has the same XID on the same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EarlierCallCopy {
+pub(super) enum EarlierCallEmissionState {
     /// Its Transaction has not been emitted yet.
     Pending(TransactionSlabKey),
     /// Its Transaction was emitted with this index.
@@ -43,7 +43,7 @@ pub(super) enum EarlierCallCopy {
 /// Calls that may be repeated.
 #[derive(Debug)]
 pub(super) struct CallRetryDetectionTable {
-    calls: FxHashMap<(CallHostPair, Xid), EarlierCallCopy>,
+    calls: FxHashMap<(CallHostPair, Xid), EarlierCallEmissionState>,
     emitted_count: usize,
     max_emitted: usize,
 }
@@ -66,12 +66,12 @@ impl CallRetryDetectionTable {
         route: CallHostPair,
         xid: Xid,
         key: TransactionSlabKey,
-    ) -> Option<EarlierCallCopy> {
-        let before = self.calls.insert((route, xid), EarlierCallCopy::Pending(key))?;
-        if matches!(before, EarlierCallCopy::Emitted { .. }) {
+    ) -> Option<EarlierCallEmissionState> {
+        let before = self.calls.insert((route, xid), EarlierCallEmissionState::Pending(key))?;
+        if matches!(before, EarlierCallEmissionState::Emitted { .. }) {
             self.emitted_count -= 1;
         }
-        (before != EarlierCallCopy::Pending(key)).then_some(before)
+        (before != EarlierCallEmissionState::Pending(key)).then_some(before)
     }
 
     /// Records that a Transaction was emitted with this index. If it is `unanswered`, its Call, with these bytes, may
@@ -85,17 +85,17 @@ impl CallRetryDetectionTable {
         index: u64,
     ) {
         let Entry::Occupied(mut sent) = self.calls.entry((route, xid)) else { return };
-        if *sent.get() != EarlierCallCopy::Pending(key) {
+        if *sent.get() != EarlierCallEmissionState::Pending(key) {
             return;
         }
         let Some(call) = unanswered else {
             sent.remove();
             return;
         };
-        sent.insert(EarlierCallCopy::Emitted { index, hash: CallRetryHash::new(call) });
+        sent.insert(EarlierCallEmissionState::Emitted { index, hash: CallRetryHash::new(call) });
         self.emitted_count += 1;
         if self.emitted_count > self.max_emitted {
-            self.calls.retain(|_, sent| matches!(sent, EarlierCallCopy::Pending(_)));
+            self.calls.retain(|_, sent| matches!(sent, EarlierCallEmissionState::Pending(_)));
             self.emitted_count = 0;
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::rdma_operation::{CapturedPacketPayload, Handle};
 
 use super::byte_range_set::ByteRangeSet;

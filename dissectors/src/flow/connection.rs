@@ -13,20 +13,20 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, VirtualNetwork};
-use crate::frame::FrameNumber;
+use crate::captured_frame::FrameNumber;
 use crate::infiniband::cm::CommunicationId;
 use crate::infiniband::{Psn, Qpn};
 use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
-use super::connection_setup::{ConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
-use super::conversation::{RpcConversation, Version2SendCredits};
+use super::connection_setup::{CompletedCmConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
+use super::rpc_transaction_matching::{ConnectionRpcState, Version2SendCredits};
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,
 };
@@ -159,10 +159,10 @@ pub(super) struct FlowConnection {
     pub(super) b: ConnectionEndpointState,
     pub(super) path_mtu: ObservedPathMtu,
     /// Side that opened the connection, if that was seen.
-    pub(super) opened_by: Option<ConnectionSide>,
+    pub(super) opened_by: Option<ConnectionSideAOrB>,
     /// Connection number, assigned with the first RPC message.
     pub(super) number: Option<u64>,
-    pub(super) conversation: RpcConversation,
+    pub(super) conversation: ConnectionRpcState,
     /// Packets that wait for the context that they need.
     pub(super) reorder_buffer: PacketsAwaitingMemoryOwner,
     pub(super) last_frame: FrameNumber,
@@ -183,7 +183,7 @@ pub(super) struct FlowConnection {
 impl FlowConnection {
     /// Returns the side that opened the connection or, if that is unknown, the side that sends NFS, MOUNT or NFSACL
     /// Calls.
-    pub(super) fn client(&self) -> Option<ConnectionSide> {
+    pub(super) fn client(&self) -> Option<ConnectionSideAOrB> {
         self.opened_by.or(self.conversation.nfs_client_side)
     }
 
@@ -199,10 +199,10 @@ impl FlowConnection {
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
-    pub(super) fn name(&self, requester: ConnectionSide) -> TransactionConnection {
+    pub(super) fn name(&self, requester: ConnectionSideAOrB) -> TransactionConnection {
         let (client, server) = match self.client().unwrap_or(requester) {
-            ConnectionSide::A => (&self.a, &self.b),
-            ConnectionSide::B => (&self.b, &self.a),
+            ConnectionSideAOrB::A => (&self.a, &self.b),
+            ConnectionSideAOrB::B => (&self.b, &self.a),
         };
         TransactionConnection {
             number: self.number.unwrap_or(0),
@@ -217,7 +217,7 @@ impl FlowConnection {
     /// Returns the connection's name, and the direction of a Transaction of `requester`.
     pub(super) fn name_and_direction(
         &self,
-        requester: ConnectionSide,
+        requester: ConnectionSideAOrB,
     ) -> (TransactionConnection, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
@@ -229,7 +229,7 @@ impl FlowConnection {
         let Self { number, is_ending, .. } = *self;
         let terms = self.parameters.as_deref().copied();
         let [a, b] = self.conversation.properties;
-        let is_swapped = self.client() == Some(ConnectionSide::B);
+        let is_swapped = self.client() == Some(ConnectionSideAOrB::B);
         let properties = if is_swapped { [b, a] } else { [a, b] };
         let mut message_credits = self.conversation.message_credits;
         if is_swapped {
@@ -248,7 +248,7 @@ impl FlowConnection {
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
-    pub(super) fn route(&self, caller: ConnectionSide) -> (VirtualNetwork, Address, Address) {
+    pub(super) fn route(&self, caller: ConnectionSideAOrB) -> (VirtualNetwork, Address, Address) {
         let own = self.end(caller);
         (own.tenant, own.address, self.end(caller.peer()).address)
     }
@@ -269,35 +269,35 @@ impl FlowConnection {
         self.a.has_known_port() && self.b.has_known_port()
     }
 
-    pub(super) fn end(&self, side: ConnectionSide) -> &ConnectionEndpointState {
+    pub(super) fn end(&self, side: ConnectionSideAOrB) -> &ConnectionEndpointState {
         match side {
-            ConnectionSide::A => &self.a,
-            ConnectionSide::B => &self.b,
+            ConnectionSideAOrB::A => &self.a,
+            ConnectionSideAOrB::B => &self.b,
         }
     }
 
-    fn end_mut(&mut self, side: ConnectionSide) -> &mut ConnectionEndpointState {
+    fn end_mut(&mut self, side: ConnectionSideAOrB) -> &mut ConnectionEndpointState {
         match side {
-            ConnectionSide::A => &mut self.a,
-            ConnectionSide::B => &mut self.b,
+            ConnectionSideAOrB::A => &mut self.a,
+            ConnectionSideAOrB::B => &mut self.b,
         }
     }
 
     /// Returns the known paths of both directions, with the side that sends on each.
-    fn paths(&self) -> impl Iterator<Item = (QueuePairFlowKey, ConnectionSide)> {
+    fn paths(&self) -> impl Iterator<Item = (QueuePairFlowKey, ConnectionSideAOrB)> {
         let path = |from: &ConnectionEndpointState, to: &ConnectionEndpointState| {
             let (source, destination) = (from.address, to.address);
             to.qpn().map(|qpn| QueuePairFlowKey { tenant: from.tenant, source, destination, qpn })
         };
-        let from_a = path(&self.a, &self.b).map(|path| (path, ConnectionSide::A));
-        let from_b = path(&self.b, &self.a).map(|path| (path, ConnectionSide::B));
+        let from_a = path(&self.a, &self.b).map(|path| (path, ConnectionSideAOrB::A));
+        let from_b = path(&self.b, &self.a).map(|path| (path, ConnectionSideAOrB::B));
         from_a.into_iter().chain(from_b)
     }
 }
 
 /// Memory of a connection and of its table entries, in bytes.
 const CONNECTION_BYTES: usize =
-    size_of::<FlowConnection>() + 4 * size_of::<(QueuePairFlowKey, (usize, ConnectionSide))>();
+    size_of::<FlowConnection>() + 4 * size_of::<(QueuePairFlowKey, (usize, ConnectionSideAOrB))>();
 
 /// Maximum number of unpaired connections between two addresses that are checked for a packet, newest first. If one
 /// direction was not captured at all, every packet is checked.
@@ -308,7 +308,7 @@ const RECENT_LOOKUPS: usize = 16;
 
 /// Paths that were found recently, with their connections and the sides that send on them: one at each place.
 #[derive(Debug, Default)]
-struct ConnectionLookupCache([Option<(QueuePairFlowKey, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
+struct ConnectionLookupCache([Option<(QueuePairFlowKey, (usize, ConnectionSideAOrB))>; RECENT_LOOKUPS]);
 
 impl ConnectionLookupCache {
     /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a
@@ -320,7 +320,7 @@ impl ConnectionLookupCache {
 
     /// Returns what was found for the path of a packet to `qpn`.
     #[inline]
-    fn get(&self, datagram: &InnermostNetworkPacket<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
+    fn get(&self, datagram: &InnermostNetworkPacket<'_>, qpn: Qpn) -> Option<(usize, ConnectionSideAOrB)> {
         let (path, found) = self.0[Self::place(qpn, &datagram.destination)].as_ref()?;
         let is_on = path.qpn == qpn
             && path.tenant == datagram.tenant
@@ -329,7 +329,7 @@ impl ConnectionLookupCache {
         is_on.then_some(*found)
     }
 
-    fn add(&mut self, path: QueuePairFlowKey, found: (usize, ConnectionSide)) {
+    fn add(&mut self, path: QueuePairFlowKey, found: (usize, ConnectionSideAOrB)) {
         self.0[Self::place(path.qpn, &path.destination)] = Some((path, found));
     }
 
@@ -352,7 +352,7 @@ struct HostPairConnectionCount {
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
-    paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSide)>,
+    paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSideAOrB)>,
     /// UDP connections by ports.
     udp_connections: FxHashMap<EndpointPair, usize>,
     /// Serial number of the last connection added.
@@ -462,7 +462,7 @@ impl ConnectionTable {
         &self,
         datagram: &InnermostNetworkPacket<'_>,
         qpn: Qpn,
-    ) -> Option<(usize, ConnectionSide)> {
+    ) -> Option<(usize, ConnectionSideAOrB)> {
         self.lookups.get(datagram, qpn)
     }
 
@@ -474,8 +474,8 @@ impl ConnectionTable {
         &mut self,
         path: QueuePairFlowKey,
         transport: ConnectionTransport,
-        evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, ConnectionLookupResult) {
+        evidence: impl Fn(&FlowConnection, ConnectionSideAOrB) -> bool,
+    ) -> (usize, ConnectionSideAOrB, ConnectionLookupResult) {
         if let Some((at, side)) = self.paths.get(&path).copied()
             && let Some(connection) = self.slots.get(at)
             && connection.is_paired()
@@ -492,8 +492,8 @@ impl ConnectionTable {
         &mut self,
         path: QueuePairFlowKey,
         transport: ConnectionTransport,
-        evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, ConnectionLookupResult) {
+        evidence: impl Fn(&FlowConnection, ConnectionSideAOrB) -> bool,
+    ) -> (usize, ConnectionSideAOrB, ConnectionLookupResult) {
         let own = self.paths.get(&path).copied();
         let find = |is_alike: fn(VirtualNetwork, VirtualNetwork) -> bool| {
             let mut candidates = self
@@ -507,8 +507,11 @@ impl ConnectionTable {
                     // The sender of this packet is the end whose port or queue pair is known; the packet names the
                     // other end's queue pair.
                     let connection = self.slots.get(at)?;
-                    let sender =
-                        if connection.a.has_known_port() { ConnectionSide::A } else { ConnectionSide::B };
+                    let sender = if connection.a.has_known_port() {
+                        ConnectionSideAOrB::A
+                    } else {
+                        ConnectionSideAOrB::B
+                    };
                     let fits = connection.end(sender).address == path.source
                         && is_alike(connection.end(sender.peer()).tenant, path.tenant)
                         && connection.end(sender.peer()).address == path.destination
@@ -538,7 +541,7 @@ impl ConnectionTable {
                     ),
                 );
                 let at = self.add(a, b, transport);
-                (at, ConnectionSide::A, ConnectionLookupResult::New)
+                (at, ConnectionSideAOrB::A, ConnectionLookupResult::New)
             }
         }
     }
@@ -559,7 +562,7 @@ impl ConnectionTable {
             path_mtu: ObservedPathMtu::default(),
             opened_by: None,
             number: None,
-            conversation: RpcConversation::default(),
+            conversation: ConnectionRpcState::default(),
             reorder_buffer: PacketsAwaitingMemoryOwner::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
@@ -614,12 +617,12 @@ impl ConnectionTable {
     }
 
     /// Returns the connection of a path, and the side that sends on it.
-    pub(super) fn sender_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn sender_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSideAOrB)> {
         self.paths.get(&path).copied()
     }
 
     /// Returns the connection of a path if its end was seen, and the side that sends on it.
-    pub(super) fn ended_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn ended_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSideAOrB)> {
         self.sender_on_path(path).filter(|(at, _)| self.get(*at).is_some_and(|known| known.is_ending))
     }
 
@@ -672,11 +675,11 @@ impl ConnectionTable {
     }
 
     /// Returns the UDP connection between these ports, and the side of `ports.a`.
-    pub(super) fn find_udp_connection(&self, ports: EndpointPair) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn find_udp_connection(&self, ports: EndpointPair) -> Option<(usize, ConnectionSideAOrB)> {
         let at = *self.udp_connections.get(&ports.in_canonical_order().0)?;
         let a = &self.slots.get(at)?.a;
         let is_a = (a.address, a.kind) == (ports.a.0, EndpointKind::Port(ports.a.1));
-        Some((at, if is_a { ConnectionSide::A } else { ConnectionSide::B }))
+        Some((at, if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B }))
     }
 
     /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `joined`
@@ -684,7 +687,7 @@ impl ConnectionTable {
     fn pair_direction(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         path: QueuePairFlowKey,
         joined: Option<usize>,
     ) {
@@ -699,10 +702,11 @@ impl ConnectionTable {
             let number = connection.number.into_iter().chain(taken.number).min();
             connection.number = number;
             // In a connection with one direction, the sender is the end whose queue pair is unknown.
-            let taken_sender = if !taken.a.has_known_port() { ConnectionSide::A } else { ConnectionSide::B };
+            let taken_sender =
+                if !taken.a.has_known_port() { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B };
             connection.conversation.merge(taken.conversation, taken_sender != sender);
             connection.reorder_buffer.adopt(taken.reorder_buffer, taken_sender != sender);
-            let taken = if taken_sender == ConnectionSide::A { taken.a } else { taken.b };
+            let taken = if taken_sender == ConnectionSideAOrB::A { taken.a } else { taken.b };
             connection.end_mut(sender).requests = taken.requests;
         }
     }
@@ -711,11 +715,11 @@ impl ConnectionTable {
     /// repeated set-up changes nothing.
     pub(super) fn establish(
         &mut self,
-        set_up: &ConnectionSetUp,
+        set_up: &CompletedCmConnectionSetUp,
         transport: ConnectionTransport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let ConnectionSetUp {
+        let CompletedCmConnectionSetUp {
             client,
             server,
             communication,
@@ -750,14 +754,14 @@ impl ConnectionTable {
         self.lookups.clear();
         if let Some(connection) = self.slots.get_mut(at) {
             connection.last_frame = frame;
-            connection.opened_by = Some(ConnectionSide::A);
+            connection.opened_by = Some(ConnectionSideAOrB::A);
             connection.communication_ids = Some(*communication);
             connection.path_mtu = path_mtu.map(ObservedPathMtu::from_set_up).unwrap_or_default();
             let (client_psn, server_psn) = *starting_psns;
             connection.a.starting_psn = client_psn;
             connection.b.starting_psn = server_psn;
             connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
-            connection.conversation.record_set_up(ConnectionSide::A, terms);
+            connection.conversation.record_set_up(ConnectionSideAOrB::A, terms);
             connection.parameters = Some(Arc::new(*terms));
         }
         replaced

@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, VirtualNetwork};
+use crate::captured_frame::CapturedSlice;
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
-use crate::fixed_header::TruncatedFixedHeader;
-use crate::frame::CapturedSlice;
-use crate::frame::{FrameNumber, Timestamp};
+use crate::fixed_header::PartlyCapturedHeader;
 use crate::infiniband::cm::{
-    self, Attribute, CmMessage, CmRequestIpEndpoints, CommunicationId, PathMtu, PortSpace, ServiceId,
+    self, CmMessage, CmMessageType, CmRequestIpEndpoints, CommunicationId, PathMtu, PortSpace, ServiceId,
 };
 use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
@@ -118,7 +118,7 @@ pub(super) struct ConnectionSetUpEndpoint {
 
 /// A completed connection set-up.
 #[derive(Debug)]
-pub(super) struct ConnectionSetUp {
+pub(super) struct CompletedCmConnectionSetUp {
     pub(super) client: ConnectionSetUpEndpoint,
     pub(super) server: ConnectionSetUpEndpoint,
     pub(super) communication: (CommunicationId, CommunicationId),
@@ -206,26 +206,26 @@ impl PendingConnectionSetUps {
         message: &CmMessage<'_>,
         frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
-    ) -> Option<ConnectionSetUp> {
+    ) -> Option<CompletedCmConnectionSetUp> {
         let ends = CmMessageEndpoints { tenant, source, destination };
         match message {
             CmMessage::Request(request, ip, private) => {
-                let request = TruncatedFixedHeader::new(*request, *request);
+                let request = PartlyCapturedHeader::new(*request, *request);
                 self.process_request(ends, &request, *ip, *private, frame, gave_up);
                 None
             }
-            CmMessage::Cut(Attribute::REQ, part) => {
-                let request = cm::Request::decode_part(part.bytes)?;
-                let private = part.skip_bytes(cm::Request::LENGTH);
+            CmMessage::Cut(CmMessageType::REQ, part) => {
+                let request = cm::CmConnectionRequest::decode_part(part.bytes)?;
+                let private = part.skip_bytes(cm::CmConnectionRequest::LENGTH);
                 self.process_request(ends, &request, None, private, frame, gave_up);
                 None
             }
             CmMessage::Reply(reply, private) => {
-                self.process_reply(ends, &TruncatedFixedHeader::new(*reply, *reply), *private, frame)
+                self.process_reply(ends, &PartlyCapturedHeader::new(*reply, *reply), *private, frame)
             }
-            CmMessage::Cut(Attribute::REP, part) => {
-                let private = part.skip_bytes(cm::Reply::LENGTH);
-                self.process_reply(ends, &cm::Reply::decode_part(part.bytes)?, private, frame)
+            CmMessage::Cut(CmMessageType::REP, part) => {
+                let private = part.skip_bytes(cm::CmConnectionReply::LENGTH);
+                self.process_reply(ends, &cm::CmConnectionReply::decode_part(part.bytes)?, private, frame)
             }
             // A REJ names the request of the client, which is no longer pending.
             CmMessage::Reject(reject, ..) => {
@@ -240,7 +240,7 @@ impl PendingConnectionSetUps {
     fn process_request(
         &mut self,
         CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
-        request: &TruncatedFixedHeader<cm::Request>,
+        request: &PartlyCapturedHeader<cm::CmConnectionRequest>,
         ip: Option<CmRequestIpEndpoints>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
@@ -296,10 +296,10 @@ impl PendingConnectionSetUps {
     fn process_reply(
         &mut self,
         CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
-        reply: &TruncatedFixedHeader<cm::Reply>,
+        reply: &PartlyCapturedHeader<cm::CmConnectionReply>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
-    ) -> Option<ConnectionSetUp> {
+    ) -> Option<CompletedCmConnectionSetUp> {
         let asker = reply.field(|reply| reply.remote_comm_id)?;
         let own = reply.field(|reply| reply.local_comm_id)?;
         let qpn = reply.field(|reply| reply.local_qpn)?;
@@ -309,7 +309,7 @@ impl PendingConnectionSetUps {
         let known = question.iter().find(|question| self.pending.contains_key(question))?;
         let pending = self.pending.get_mut(known)?;
         let is_anew = !std::mem::replace(&mut pending.is_answered, true);
-        Some(ConnectionSetUp {
+        Some(CompletedCmConnectionSetUp {
             client: ConnectionSetUpEndpoint {
                 tenant: pending.tenant,
                 address: destination,

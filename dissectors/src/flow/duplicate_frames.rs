@@ -17,7 +17,7 @@
 //!
 //! A copy that arrives later, or after more than [`MAX_FRAMES`] other frames, is a retransmission.
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 
 /// Number of frames remembered.
 const MAX_FRAMES: usize = 2048;

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::reliable_connection::ExtendedPsn;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
@@ -63,7 +63,7 @@ pub(super) struct OrphanReadResponse {
 /// A buffered packet.
 #[derive(Debug)]
 struct EarlyPacket {
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     packet: InfinibandPacket<'static>,
     /// Length of the payload on the wire; a snap length may have truncated it.
     length: u32,
@@ -97,7 +97,7 @@ impl EarlyPacket {
     }
 
     /// Returns the side that offers the memory: responses come from it, RDMA Writes and RDMA Read requests go to it.
-    fn memory_owner(&self) -> ConnectionSide {
+    fn memory_owner(&self) -> ConnectionSideAOrB {
         match self.packet.properties.operation {
             PacketOperation::ReadResponse => self.sender,
             _ => self.sender.peer(),
@@ -117,7 +117,7 @@ impl EarlyPacket {
 
 impl EarlyPacketRetry {
     /// Returns the side that sent the packet.
-    pub(super) fn sender(&self) -> ConnectionSide {
+    pub(super) fn sender(&self) -> ConnectionSideAOrB {
         self.0.sender
     }
 
@@ -155,7 +155,7 @@ impl PacketsAwaitingMemoryOwner {
     /// oldest packet is counted instead.
     pub(super) fn add(
         &mut self,
-        (sender, sequence): (ConnectionSide, ExtendedPsn),
+        (sender, sequence): (ConnectionSideAOrB, ExtendedPsn),
         packet: &InfinibandPacket<'_>,
         packet_meta: PacketMeta<'_>,
         why: UndecodedReason,
@@ -204,7 +204,7 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Returns `true` if a Call of this side may offer the memory of a buffered packet.
-    pub(super) fn may_wait_for_call_of(&self, side: ConnectionSide) -> bool {
+    pub(super) fn may_wait_for_call_of(&self, side: ConnectionSideAOrB) -> bool {
         self.early_packets.iter().chain(&self.orphans).any(|held| held.memory_owner() == side)
     }
 
@@ -216,7 +216,7 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Yields the packets in capture order that belong to RDMA Writes of a side and lack their First packet.
-    pub(super) fn orphans(&self, sender: ConnectionSide) -> impl Iterator<Item = OrphanWritePacket> + '_ {
+    pub(super) fn orphans(&self, sender: ConnectionSideAOrB) -> impl Iterator<Item = OrphanWritePacket> + '_ {
         let held = self.orphans.iter().filter(move |held| held.sender == sender);
         held.map(|held| OrphanWritePacket {
             psn: held.packet.bth.psn,
@@ -226,7 +226,7 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Returns the complete RDMA Read responses of a side whose requests were not captured.
-    pub(super) fn orphan_responses(&self, sender: ConnectionSide) -> Vec<OrphanReadResponse> {
+    pub(super) fn orphan_responses(&self, sender: ConnectionSideAOrB) -> Vec<OrphanReadResponse> {
         let is_part =
             |held: &&EarlyPacket| held.sender == sender && held.reason == UndecodedReason::ReadWithoutRequest;
         let mut packets: Vec<_> = self.early_packets.iter().filter(is_part).collect();
@@ -257,7 +257,7 @@ impl PacketsAwaitingMemoryOwner {
         &mut self,
         now: Timestamp,
         account: &mut FlowDecodingStatistics,
-        expected: impl Fn(ConnectionSide) -> EarlyRdmaWriteHoldReason,
+        expected: impl Fn(ConnectionSideAOrB) -> EarlyRdmaWriteHoldReason,
     ) {
         let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.
@@ -265,10 +265,10 @@ impl PacketsAwaitingMemoryOwner {
             return;
         }
         self.last_check = now;
-        let [a, b] = [ConnectionSide::A, ConnectionSide::B].map(expected);
+        let [a, b] = [ConnectionSideAOrB::A, ConnectionSideAOrB::B].map(expected);
         while let Some(first) = self.orphans.front()
             && is_old(first)
-            && !first.may_be_placed(if first.sender == ConnectionSide::A { a } else { b })
+            && !first.may_be_placed(if first.sender == ConnectionSideAOrB::A { a } else { b })
         {
             drop_oldest(&mut self.orphans, account);
         }
@@ -280,7 +280,7 @@ impl PacketsAwaitingMemoryOwner {
     pub(super) fn take_retryable(
         &mut self,
         call: Option<TransactionSlabKey>,
-        begun: Option<(ConnectionSide, Psn)>,
+        begun: Option<(ConnectionSideAOrB, Psn)>,
         now: Timestamp,
         account: &mut FlowDecodingStatistics,
     ) -> Vec<EarlyPacketRetry> {

@@ -6,7 +6,7 @@
 //! acknowledgements; there, each copy of a Call may cause another Reply (RFC 5531 section 4). If an acknowledgement is
 //! lost behind the capture point, a copy follows after all and counts as late.
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 
 use super::FrameContentKind;
@@ -14,7 +14,7 @@ use super::early_packet_buffer::MAX_AGE_NS;
 use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
-use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey, TransactionTable};
+use super::transaction_table::{PackedChunkSegmentOrdinal, TrackedTransactionTable, TransactionSlabKey};
 
 /// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
 /// after it closed. Missing parts may have been captured late.
@@ -32,7 +32,7 @@ pub(super) fn handle_acknowledgement(
     (sent, sequence): (&mut RequesterPacketState, ExtendedPsn),
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
-    transactions: &mut TransactionTable,
+    transactions: &mut TrackedTransactionTable,
 ) {
     if let Some(aeth) = packet.aeth {
         for (key, at) in sent
@@ -58,7 +58,7 @@ pub(super) fn handle_emitted_messages(
     stream: Option<&mut TcpConversation>,
     meanings: &[FrameContentKind],
     first: usize,
-    transactions: &mut TransactionTable,
+    transactions: &mut TrackedTransactionTable,
 ) {
     let Some(stream) = stream else { return };
     for meaning in meanings.iter().skip(first) {
@@ -77,7 +77,7 @@ pub(super) fn handle_emitted_messages(
 }
 
 /// Handles a datagram, which may be a Reply.
-pub(super) fn handle_datagram_reply(meaning: FrameContentKind, transactions: &mut TransactionTable) {
+pub(super) fn handle_datagram_reply(meaning: FrameContentKind, transactions: &mut TrackedTransactionTable) {
     if let FrameContentKind::Message { key, which: RpcMessageKind::Reply } = meaning
         && let Some(entry) = transactions.get_mut(key)
     {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
 use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaSendMessage};
 
@@ -39,7 +39,7 @@ struct MessagePacket {
 }
 
 /// A range of buffered packets that is ready to be delivered as a message.
-pub(super) struct PacketRun {
+pub(super) struct DeliverablePacketRange {
     packets: Range<usize>,
     /// `true` if the last of them is the Last packet of the message.
     pub(super) is_complete: bool,
@@ -56,7 +56,7 @@ pub(super) struct ReassembledMessage<'a> {
 
 /// The buffered packets of incomplete messages of one direction.
 #[derive(Debug, Default)]
-pub(super) struct MessageReassembly {
+pub(super) struct InfinibandMessageReassembler {
     /// Sorted by `sequence`.
     packets: Vec<MessagePacket>,
     /// Payload bytes of the buffered packets.
@@ -68,7 +68,7 @@ pub(super) struct MessageReassembly {
     gaps: Vec<Range<u64>>,
 }
 
-impl MessageReassembly {
+impl InfinibandMessageReassembler {
     /// Buffers a packet, or merges it with the buffered copy.
     pub(super) fn add(
         &mut self,
@@ -120,7 +120,7 @@ impl MessageReassembly {
     }
 
     /// Returns the contiguous run of buffered packets around one of them, starting at a First packet.
-    pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<PacketRun> {
+    pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<DeliverablePacketRange> {
         let at = self.packets.partition_point(|part| part.sequence < sequence);
         let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
         let mut start = at;
@@ -140,19 +140,19 @@ impl MessageReassembly {
         Some(self.packet_run(start..end))
     }
 
-    fn packet_run(&self, parts: Range<usize>) -> PacketRun {
+    fn packet_run(&self, parts: Range<usize>) -> DeliverablePacketRange {
         let ends = self
             .packets
             .get(..parts.end)
             .and_then(<[_]>::last)
             .is_some_and(|part| part.position == PacketPositionInMessage::Last);
-        PacketRun { packets: parts, is_complete: ends }
+        DeliverablePacketRange { packets: parts, is_complete: ends }
     }
 
     /// Returns the buffered packets of the message whose First packet is at index `start`. A single
     /// missing packet between two others can only be a Middle packet; more could be the end of this
     /// message and the start of another.
-    fn partial_run(&self, start: usize) -> PacketRun {
+    fn partial_run(&self, start: usize) -> DeliverablePacketRange {
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
             && before.position != PacketPositionInMessage::Last
@@ -165,7 +165,7 @@ impl MessageReassembly {
     }
 
     /// Removes the packets of a run and concatenates them into a message.
-    pub(super) fn deliver(&mut self, run: PacketRun) -> ReassembledMessage<'_> {
+    pub(super) fn deliver(&mut self, run: DeliverablePacketRange) -> ReassembledMessage<'_> {
         self.message_buffer.clear();
         self.message_frames.clear();
         self.gaps.clear();
@@ -240,7 +240,10 @@ impl MessageReassembly {
     }
 
     /// Returns the packets of the first message whose First packet `wanted` accepts.
-    pub(super) fn find_incomplete(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
+    pub(super) fn find_incomplete(
+        &mut self,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Option<DeliverablePacketRange> {
         let begins =
             |part: &MessagePacket| part.position == PacketPositionInMessage::First && wanted(&part.bytes);
         let Some(first) = self.packets.iter().position(begins) else {
@@ -271,7 +274,7 @@ impl MessageReassembly {
         over: ExtendedPsn,
         is_ended: bool,
         now: Timestamp,
-    ) -> Option<PacketRun> {
+    ) -> Option<DeliverablePacketRange> {
         while let Some(part) = self.packets.first()
             && part.sequence < over
         {

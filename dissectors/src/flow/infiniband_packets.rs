@@ -9,20 +9,20 @@ use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
 use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::{ConnectionSide, RdmaOperation};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaOperation};
 use crate::rpc::Xid;
 
 use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
-use super::conversation::{self, BorrowedFlowState};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::finality;
-use super::packet_opcode_sequence::PacketSequenceViolation;
+use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, UncapturedRdmaWriteRange};
+use super::rpc_transaction_matching::{self, BorrowedFlowState};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
-use super::transaction_table::{TransactionSlabKey, TransactionTable};
-use super::transport_event::CapturedTransportEventKind;
+use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
+use super::transport_event::TransportAnomalyKind;
 use super::{DeliveryAnomaly, EvictedState, Flow, FrameContentKind, PacketMeta, UndecodedReason};
 
 impl Flow {
@@ -154,12 +154,7 @@ impl Flow {
                 self.control_connection_key = self.connections.key_by_path(path);
                 if let Some(sides) = self.connections.sender_on_path(path) {
                     let events = &mut self.transaction_table.transport_events;
-                    events.record(
-                        sides,
-                        &packet_meta,
-                        None,
-                        CapturedTransportEventKind::CongestionNotification,
-                    );
+                    events.record(sides, &packet_meta, None, TransportAnomalyKind::CongestionNotification);
                 }
                 FrameContentKind::Control
             }
@@ -208,7 +203,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
-    ) -> (usize, ConnectionSide) {
+    ) -> (usize, ConnectionSideAOrB) {
         let path = queue_pair_path(datagram, packet);
         if let Some((ended, sender)) = self.connections.ended_on_path(path)
             && self.begins_next_connection(ended, sender, packet_meta, packet)
@@ -218,7 +213,7 @@ impl Flow {
         let (at, sender, found) = {
             // Evaluated once per packet, however many connections it may belong to.
             let answered = OnceCell::new();
-            let evidence = |connection: &FlowConnection, side: ConnectionSide| {
+            let evidence = |connection: &FlowConnection, side: ConnectionSideAOrB| {
                 refers_to_side(&self.transaction_table, connection, side, packet, &answered)
             };
             self.connections.find(path, connection_transport(packet.encapsulation), evidence)
@@ -236,14 +231,14 @@ impl Flow {
     fn begins_next_connection(
         &self,
         ended: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> bool {
         let Some(connection) = self.connections.get(ended) else { return false };
         let sent = match sender {
-            ConnectionSide::A => &connection.a.requests,
-            ConnectionSide::B => &connection.b.requests,
+            ConnectionSideAOrB::A => &connection.a.requests,
+            ConnectionSideAOrB::B => &connection.b.requests,
         };
         let fingerprint = packet_fingerprint(ended, sender, packet, packet_meta.identification);
         packet.properties.operation == infiniband::PacketOperation::Send
@@ -258,7 +253,7 @@ impl Flow {
     fn detect_anomaly(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> (ExtendedPsn, Option<DeliveryAnomaly>) {
@@ -267,8 +262,8 @@ impl Flow {
         let FlowConnection { a, b, path_mtu, last_frame, conversation, .. } = connection;
         *last_frame = packet_meta.last_frame();
         let (own, peer) = match sender {
-            ConnectionSide::A => (a, b),
-            ConnectionSide::B => (b, a),
+            ConnectionSideAOrB::A => (a, b),
+            ConnectionSideAOrB::B => (b, a),
         };
         let (psn, id) = (packet.bth.psn, packet_meta.identification);
         let mark = packet_fingerprint(at, sender, packet, id);
@@ -338,7 +333,7 @@ impl Flow {
     fn apply_packet(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         sequence: ExtendedPsn,
@@ -346,8 +341,8 @@ impl Flow {
         let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
         let (own, peer) = match sender {
-            ConnectionSide::A => (&mut a.requests, &mut b.requests),
-            ConnectionSide::B => (&mut b.requests, &mut a.requests),
+            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
+            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
         };
         // Most connections never have a message of several packets.
         if own.has_partial_messages() || peer.has_partial_messages() {
@@ -392,7 +387,7 @@ impl Flow {
     fn apply_packet_among_parts(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         sequence: ExtendedPsn,
@@ -400,8 +395,8 @@ impl Flow {
         let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
         let (own, peer) = match sender {
-            ConnectionSide::A => (&mut a.requests, &mut b.requests),
-            ConnectionSide::B => (&mut b.requests, &mut a.requests),
+            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
+            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
         };
         let mut context = BorrowedFlowState {
             connection: at,
@@ -432,15 +427,18 @@ impl Flow {
             {
                 let unfinished = match operation {
                     RdmaOperation::Send { message, .. } => {
-                        conversation::reply_xid(message.bytes, message.length)
+                        rpc_transaction_matching::reply_xid(message.bytes, message.length)
                             .filter(|xid| !exchange.has_transaction(sender.peer(), *xid))
                             .and_then(|xid| {
-                                peer.take_incomplete_message(|bytes| conversation::may_start_call(bytes, xid))
+                                peer.take_incomplete_message(|bytes| {
+                                    rpc_transaction_matching::may_start_call(bytes, xid)
+                                })
                             })
                     }
                     RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
                         let unknown = !exchange.has_handle(sender.peer(), *handle);
-                        let wanted = |bytes: &[u8]| conversation::advertises_handle(bytes, *handle);
+                        let wanted =
+                            |bytes: &[u8]| rpc_transaction_matching::advertises_handle(bytes, *handle);
                         unknown.then(|| peer.take_incomplete_message(wanted)).flatten()
                     }
                     _ => None,
@@ -470,11 +468,11 @@ impl Flow {
 
     /// Updates the accounted bytes of a connection's incomplete messages, which were `held` before a packet of
     /// `sender`.
-    fn account_partial_messages(&mut self, at: usize, sender: ConnectionSide, held: usize) {
+    fn account_partial_messages(&mut self, at: usize, sender: ConnectionSideAOrB, held: usize) {
         let Some(FlowConnection { a, b, .. }) = self.connections.get_mut(at) else { return };
         let (own, peer) = match sender {
-            ConnectionSide::A => (&mut a.requests, &mut b.requests),
-            ConnectionSide::B => (&mut b.requests, &mut a.requests),
+            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
+            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
         };
         self.partial_message_bytes =
             (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
@@ -497,7 +495,7 @@ impl Flow {
     fn record_packet_events(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) {
@@ -507,8 +505,8 @@ impl Flow {
         let events = &self.transaction_table.transport_events;
         let Some(connection) = self.connections.get_mut(at) else { return };
         let end = match sender {
-            ConnectionSide::A => &mut connection.a,
-            ConnectionSide::B => &mut connection.b,
+            ConnectionSideAOrB::A => &mut connection.a,
+            ConnectionSideAOrB::B => &mut connection.b,
         };
         let order = end.packet_order.get_or_insert_default().check(packet);
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
@@ -532,20 +530,20 @@ impl Flow {
     fn record_unusual_packet(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
-        order: Option<PacketSequenceViolation>,
+        order: Option<PacketOpcodeOrLengthViolation>,
     ) {
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
-            Some(Syndrome::Nak(code)) => Some(CapturedTransportEventKind::Nak(code)),
+            Some(Syndrome::Nak(code)) => Some(TransportAnomalyKind::Nak(code)),
             Some(Syndrome::RnrNak { timer }) => {
                 let wait_us = Syndrome::RnrNak { timer }.wait_us().unwrap_or(0);
-                Some(CapturedTransportEventKind::ReceiverNotReady { wait_us })
+                Some(TransportAnomalyKind::ReceiverNotReady { wait_us })
             }
             _ => None,
         };
-        if let Some(CapturedTransportEventKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
+        if let Some(TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
             refusal
             && let Some(connection) = self.connections.get_mut(at)
         {
@@ -563,21 +561,21 @@ impl Flow {
         let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
             DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
                 Some(match is_read {
-                    true => CapturedTransportEventKind::RepeatedReadRequest,
-                    false => CapturedTransportEventKind::Retransmission,
+                    true => TransportAnomalyKind::RepeatedReadRequest,
+                    false => TransportAnomalyKind::Retransmission,
                 })
             }
-            DeliveryAnomaly { is_refused: true, .. } => Some(CapturedTransportEventKind::SequenceGap),
+            DeliveryAnomaly { is_refused: true, .. } => Some(TransportAnomalyKind::SequenceGap),
             _ => None,
         });
         let events = &mut self.transaction_table.transport_events;
-        let mark = events.has_congestion_mark.then_some(CapturedTransportEventKind::CongestionExperienced);
-        let damage = events.has_bad_icrc.then_some(CapturedTransportEventKind::BadIcrc);
+        let mark = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
+        let damage = events.has_bad_icrc.then_some(TransportAnomalyKind::BadIcrc);
         for kind in { refusal.into_iter() }
             .chain(anomaly)
             .chain(mark)
             .chain(damage)
-            .chain(order.map(CapturedTransportEventKind::PacketOrderFault))
+            .chain(order.map(TransportAnomalyKind::PacketOrderFault))
         {
             events.record((at, sender), &packet_meta, None, kind);
         }
@@ -588,7 +586,7 @@ impl Flow {
     fn update_reorder_buffer(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         meaning: FrameContentKind,
@@ -606,8 +604,8 @@ impl Flow {
             && connection.conversation.is_rpc
         {
             let own = match sender {
-                ConnectionSide::A => &connection.a.requests,
-                ConnectionSide::B => &connection.b.requests,
+                ConnectionSideAOrB::A => &connection.a.requests,
+                ConnectionSideAOrB::B => &connection.b.requests,
             };
             let place = (sender, own.extend_psn(packet.bth.psn));
             connection.reorder_buffer.add(place, packet, packet_meta, why, &mut self.stats, &self.limits);
@@ -638,8 +636,8 @@ impl Flow {
                 let Some(connection) = self.connections.get_mut(at) else { return };
                 let Some(entry) = self.transaction_table.get(key) else { return };
                 let own = match sender {
-                    ConnectionSide::A => &mut connection.a.requests,
-                    ConnectionSide::B => &mut connection.b.requests,
+                    ConnectionSideAOrB::A => &mut connection.a.requests,
+                    ConnectionSideAOrB::B => &mut connection.b.requests,
                 };
                 let orphans = connection.reorder_buffer.orphans(sender);
                 let found = own.infer_lost_writes(
@@ -656,7 +654,7 @@ impl Flow {
         };
         let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
         reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
-            let own = if writer == ConnectionSide::A { &a.requests } else { &b.requests };
+            let own = if writer == ConnectionSideAOrB::A { &a.requests } else { &b.requests };
             EarlyRdmaWriteHoldReason {
                 oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
                 newest: own.highest_sequence().unwrap_or_default(),
@@ -671,7 +669,7 @@ impl Flow {
     fn place_orphan_responses(
         &mut self,
         at: usize,
-        responder: ConnectionSide,
+        responder: ConnectionSideAOrB,
         answered: TransactionSlabKey,
         packet_meta: PacketMeta<'_>,
     ) {
@@ -682,8 +680,8 @@ impl Flow {
             return;
         }
         let reader = match responder {
-            ConnectionSide::A => &mut b.requests,
-            ConnectionSide::B => &mut a.requests,
+            ConnectionSideAOrB::A => &mut b.requests,
+            ConnectionSideAOrB::B => &mut a.requests,
         };
         let transactions = &self.transaction_table;
         let unread = conversation.unread_ranges(transactions, responder, answered);
@@ -698,7 +696,7 @@ impl Flow {
         &mut self,
         at: usize,
         call: Option<TransactionSlabKey>,
-        begun: Option<(ConnectionSide, Psn)>,
+        begun: Option<(ConnectionSideAOrB, Psn)>,
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -734,7 +732,7 @@ impl Flow {
 #[inline]
 fn packet_fingerprint(
     at: usize,
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     packet: &InfinibandPacket<'_>,
     identification: u16,
 ) -> FrameFingerprint {
@@ -742,7 +740,7 @@ fn packet_fingerprint(
         | u64::from(packet.bth.opcode.0) << 32
         | u64::from(identification) << 16
         | (at as u64 & 0x7fff) << 1
-        | u64::from(sender == ConnectionSide::A);
+        | u64::from(sender == ConnectionSideAOrB::A);
     // An ACK may follow a NAK of the same PSN.
     let headers = packet.aeth.map_or(headers, |Aeth { syndrome, msn }| {
         duplicate_frames::mix_fingerprint(headers, u64::from(syndrome.byte()) << 24 | u64::from(msn.0))
@@ -760,10 +758,10 @@ fn is_response(packet: &InfinibandPacket<'_>) -> bool {
 #[inline]
 fn sequence_of(
     connection: &FlowConnection,
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     packet: &InfinibandPacket<'_>,
 ) -> ExtendedPsn {
-    let is_of_a = (sender == ConnectionSide::A) != is_response(packet);
+    let is_of_a = (sender == ConnectionSideAOrB::A) != is_response(packet);
     let numbered = if is_of_a { &connection.a } else { &connection.b };
     numbered.requests.extend_psn(packet.bth.psn)
 }
@@ -805,9 +803,9 @@ fn connection_transport(wire: RdmaEncapsulation) -> ConnectionTransport {
 /// Returns `true` if a packet answers a request of `side` of a connection, or uses memory that `side`
 /// advertised.
 fn refers_to_side(
-    transactions: &TransactionTable,
+    transactions: &TrackedTransactionTable,
     connection: &FlowConnection,
-    side: ConnectionSide,
+    side: ConnectionSideAOrB,
     packet: &InfinibandPacket<'_>,
     answered: &OnceCell<Option<Xid>>,
 ) -> bool {
@@ -815,8 +813,8 @@ fn refers_to_side(
         Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write,
     };
     let requests = match side {
-        ConnectionSide::A => &connection.a.requests,
-        ConnectionSide::B => &connection.b.requests,
+        ConnectionSideAOrB::A => &connection.a.requests,
+        ConnectionSideAOrB::B => &connection.b.requests,
     };
     match packet.properties.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => requests.was_sent_recently(packet.bth.psn),
@@ -824,7 +822,7 @@ fn refers_to_side(
             .reth
             .is_some_and(|reth| connection.conversation.has_advertised_range(transactions, side, &reth)),
         Send => answered
-            .get_or_init(|| conversation::reply_xid(packet.payload.bytes, packet.payload.length))
+            .get_or_init(|| rpc_transaction_matching::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),
         _ => false,
     }

@@ -6,9 +6,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, VirtualNetwork};
+use crate::captured_frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
 use crate::field::FieldObserver;
-use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
-use crate::net::{self, Identification, InnermostNetworkPacket, IpFragment, IpProtocol};
+use crate::net::{self, InnermostNetworkPacket, IpFragment, IpIdentification, IpProtocol};
 
 /// Limits of IP reassembly.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ struct FragmentKey {
     tenant: VirtualNetwork,
     /// `None` for IPv6, where only the first fragment has it.
     protocol: Option<IpProtocol>,
-    identification: Identification,
+    identification: IpIdentification,
 }
 
 /// A contiguous range of the payload.
@@ -281,8 +281,8 @@ mod tests {
 
     use super::*;
     use crate::address::Port;
+    use crate::captured_frame::LinkType;
     use crate::field::NullFieldObserver;
-    use crate::frame::LinkType;
     use crate::net::NetworkLayerPayload;
 
     const SECOND: i64 = 1_000_000_000;

@@ -5,7 +5,7 @@
 //! seldom large at the same time. When the pool is exhausted, closed Transactions are emitted
 //! first; then each kind drops its own state instead of growing.
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 
 use super::{Flow, FlowLimits, PacketMeta, ip_reassembly};
 

@@ -13,7 +13,7 @@
 //! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the
 //!   messages in them;
 //! - [`rpc_over_udp`]: messages in UDP datagrams;
-//! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
+//! - [`rpc_transaction_matching`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
 //!   they move;
 //! - [`advertised_handles`]: the segments that a handle names;
 //! - [`memory_budget`]: the memory limits of all this;
@@ -23,7 +23,7 @@
 //! - [`pending_call_queries`]: Calls without a Reply, for live views;
 //! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
-//! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
+//! - [`transaction`] and [`chunk`]: the output; [`transaction_message_decoding`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 
@@ -36,8 +36,6 @@ pub mod chunk;
 mod closed_connection_reports;
 mod connection;
 mod connection_setup;
-mod conversation;
-pub mod decode;
 mod duplicate_frames;
 mod early_packet_buffer;
 mod finality;
@@ -54,8 +52,10 @@ pub mod pending_call_queries;
 mod reliable_connection;
 mod rpc_over_udp;
 mod rpc_records;
+mod rpc_transaction_matching;
 mod rpcrdma2_message_continuation;
 mod rpcrdma_control_message;
+mod rpcrdma_header_summary;
 mod statistics;
 mod stream;
 mod tcp_segment_dispatch;
@@ -63,9 +63,9 @@ mod tcp_segment_events;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
+pub mod transaction_message_decoding;
 mod transaction_table;
 pub mod transport_event;
-mod transport_header;
 
 use std::collections::VecDeque;
 
@@ -74,39 +74,39 @@ pub use connection::ConnectionParametersSnapshot;
 pub use connection_setup::{
     NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, SetUpFrame,
 };
-pub use conversation::Version2SendCredits;
 pub use frame_kind::FrameContentKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use non_message_frame_role::{FrameRole, TransactionFrame};
-pub use packet_opcode_sequence::PacketSequenceViolation;
+pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
+pub use rpc_transaction_matching::Version2SendCredits;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionSlabKey;
 
+use crate::captured_frame::{Frame, FrameNumber, Timestamp};
 use crate::field::{FieldObserver, NullFieldObserver};
-use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
 use crate::net::{
     self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
 };
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpcrdma::Dialect;
 
 pub use accepted_packet_inference::RetransmissionStall;
-use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
+use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallEmissionState};
 use closed_connection_reports::ClosedConnectionReportQueue;
 use connection::{ConnectionSlabKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_setup::PendingConnectionSetUps;
-use conversation::BorrowedFlowState;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
+use rpc_transaction_matching::BorrowedFlowState;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
 use transaction::{CapturedMessage, RpcMessageKind, SiblingConnections};
-use transaction_table::{TrackedFlowTransaction, TransactionTable};
+use transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 
 /// Limits of the state of a flow, and optional output.
 #[derive(Clone, Debug)]
@@ -281,7 +281,7 @@ pub struct IcrcCounts {
 pub struct Flow {
     limits: FlowLimits,
     connections: ConnectionTable,
-    transaction_table: TransactionTable,
+    transaction_table: TrackedTransactionTable,
     set_ups: PendingConnectionSetUps,
     ip_reassembler: IpReassembler,
     retries: CallRetryDetectionTable,
@@ -314,7 +314,7 @@ impl Flow {
     pub fn new(limits: FlowLimits) -> Self {
         Self {
             connections: ConnectionTable::new(limits.connections),
-            transaction_table: TransactionTable::new(&limits),
+            transaction_table: TrackedTransactionTable::new(&limits),
             set_ups: PendingConnectionSetUps::new(limits.set_ups),
             ip_reassembler: IpReassembler::new(limits.fragments),
             retries: CallRetryDetectionTable::new(limits.open_transactions),
@@ -515,7 +515,7 @@ impl Flow {
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
         (is_a || source == stream.ports.b).then(|| {
-            stream.relative_numbers(if is_a { ConnectionSide::A } else { ConnectionSide::B }, segment)
+            stream.relative_numbers(if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B }, segment)
         })
     }
 
@@ -675,7 +675,9 @@ impl Flow {
             is_in_causal_order: false,
         };
         let mut meanings = Vec::new();
-        for (side, requests) in [(ConnectionSide::A, &mut a.requests), (ConnectionSide::B, &mut b.requests)] {
+        for (side, requests) in
+            [(ConnectionSideAOrB::A, &mut a.requests), (ConnectionSideAOrB::B, &mut b.requests)]
+        {
             self.partial_message_bytes =
                 self.partial_message_bytes.saturating_sub(requests.partial_message_bytes());
             requests.finish();
@@ -715,7 +717,7 @@ impl Flow {
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
         match self.retries.record_call(route, entry.transaction.xid, key) {
-            Some(EarlierCallCopy::Pending(before)) => {
+            Some(EarlierCallEmissionState::Pending(before)) => {
                 let is_repeated = |other: &TrackedFlowTransaction| {
                     let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
                     other.connection != entry.connection
@@ -731,24 +733,24 @@ impl Flow {
                     }
                 }
             }
-            Some(EarlierCallCopy::Emitted { index, hash })
+            Some(EarlierCallEmissionState::Emitted { index, hash })
                 if hash == CallRetryHash::new(call.inline_bytes()) =>
             {
                 if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }
             }
-            Some(EarlierCallCopy::Emitted { .. }) | None => {}
+            Some(EarlierCallEmissionState::Emitted { .. }) | None => {}
         }
     }
 
     /// Moves the Transactions of connection `joined`, which is the direction of `at` on which `sender` sends.
-    fn on_connections_joined(&mut self, at: usize, joined: usize, sender: ConnectionSide) {
+    fn on_connections_joined(&mut self, at: usize, joined: usize, sender: ConnectionSideAOrB) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let twins = std::mem::take(&mut connection.conversation.split_transactions);
         let keys = connection.conversation.transaction_keys().chain(twins.iter().map(|(_, other)| *other));
         // A connection with only one direction names its sender A.
-        self.transaction_table.move_to_connection(keys, joined, at, sender == ConnectionSide::B);
+        self.transaction_table.move_to_connection(keys, joined, at, sender == ConnectionSideAOrB::B);
         for (one, other) in twins {
             connection.conversation.merge_halves(&mut self.transaction_table, one, other);
         }
@@ -759,7 +761,7 @@ impl Flow {
         if self.set_ups.has_request_from(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
-            connection.opened_by = Some(ConnectionSide::B);
+            connection.opened_by = Some(ConnectionSideAOrB::B);
         }
         if self.connections.exceeds_limit() {
             self.evict_connections(Some(newest), packet_meta);

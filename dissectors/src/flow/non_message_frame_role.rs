@@ -2,7 +2,7 @@
 //!
 //! [`CapturedMessage`]: super::transaction::CapturedMessage
 
-use crate::frame::FrameNumber;
+use crate::captured_frame::FrameNumber;
 
 use super::chunk::ChunkKind;
 use super::transaction_table::TransactionSlabKey;

@@ -7,7 +7,7 @@ use crate::infiniband::{self, BthOpcode, InfinibandPacket, PacketOperation, Pack
 
 /// Deviation of a packet from the packet with the PSN before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketSequenceViolation {
+pub enum PacketOpcodeOrLengthViolation {
     /// The opcodes cannot follow each other.
     Opcode {
         /// Opcode of the packet before.
@@ -33,7 +33,7 @@ pub enum PacketSequenceViolation {
 
 /// An RDMA Write whose packets were all captured so far.
 #[derive(Clone, Copy, Debug)]
-struct RethDmaLengthCheck {
+struct RdmaWriteInProgress {
     announced: u32,
     length: u64,
 }
@@ -53,12 +53,12 @@ struct PrecedingPacket {
 pub(super) struct BthOpcodeSequenceChecker {
     request: Option<PrecedingPacket>,
     response: Option<PrecedingPacket>,
-    write: Option<RethDmaLengthCheck>,
+    write: Option<RdmaWriteInProgress>,
 }
 
 impl BthOpcodeSequenceChecker {
     /// Returns the deviation of a request or a Read response.
-    pub(super) fn check(&mut self, packet: &InfinibandPacket<'_>) -> Option<PacketSequenceViolation> {
+    pub(super) fn check(&mut self, packet: &InfinibandPacket<'_>) -> Option<PacketOpcodeOrLengthViolation> {
         let operation = packet.properties.operation;
         let is_response = operation == PacketOperation::ReadResponse;
         let last = match operation {
@@ -83,15 +83,15 @@ impl BthOpcodeSequenceChecker {
         let begins_anew = is_response && position.begins();
         let is_possible = continues == is_open && (!continues || before.operation == operation);
         if !is_possible && !begins_anew {
-            return Some(PacketSequenceViolation::Opcode {
+            return Some(PacketOpcodeOrLengthViolation::Opcode {
                 before: before.opcode,
                 opcode: packet.bth.opcode,
             });
         }
         let has_right_length =
             !continues || if position.ends() { length <= before.length } else { length == before.length };
-        let length_fault =
-            (!has_right_length).then_some(PacketSequenceViolation::Length { before: before.length, length });
+        let length_fault = (!has_right_length)
+            .then_some(PacketOpcodeOrLengthViolation::Length { before: before.length, length });
         length_fault.or(write_fault)
     }
 
@@ -101,21 +101,21 @@ impl BthOpcodeSequenceChecker {
         &mut self,
         packet: &InfinibandPacket<'_>,
         follows: bool,
-    ) -> Option<PacketSequenceViolation> {
+    ) -> Option<PacketOpcodeOrLengthViolation> {
         let infiniband::OpcodeProperties { operation, position, .. } = *packet.properties;
         let before = self.write.take();
         if operation != PacketOperation::Write {
             return None;
         }
         let before = match position.begins() {
-            true => RethDmaLengthCheck { announced: packet.reth?.dmalen, length: 0 },
+            true => RdmaWriteInProgress { announced: packet.reth?.dmalen, length: 0 },
             false => before.filter(|_| follows)?,
         };
-        let write = RethDmaLengthCheck { length: before.length + packet.payload.length as u64, ..before };
-        let RethDmaLengthCheck { announced, length } = write;
+        let write = RdmaWriteInProgress { length: before.length + packet.payload.length as u64, ..before };
+        let RdmaWriteInProgress { announced, length } = write;
         let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
         if !is_right {
-            return Some(PacketSequenceViolation::WriteLength { announced, length });
+            return Some(PacketOpcodeOrLengthViolation::WriteLength { announced, length });
         }
         self.write = (!position.ends()).then_some(write);
         None

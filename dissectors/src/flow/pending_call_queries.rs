@@ -4,7 +4,7 @@
 //! until the input ends. Live views query it here. The flow has no clock: ages are differences of frame
 //! times, and the caller supplies the current time.
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};

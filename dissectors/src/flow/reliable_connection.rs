@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
 use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
@@ -16,11 +16,11 @@ use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaAttribution, Rdma
 use super::PacketMeta;
 use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
-use super::infiniband_message_reassembly::{MessageReassembly, PacketRun};
+use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MissingRdmaOperationReason {
+pub(super) enum PacketWithoutRdmaOperationReason {
     /// It carries none: an acknowledgement.
     Control,
     /// It is part of a message whose other parts are still to come.
@@ -122,7 +122,7 @@ pub(super) struct RequesterPacketState {
     sent_messages: VecDeque<SentMessagePsnRange>,
     /// Packets of incomplete messages. Allocated at the first message of several packets: most messages are one
     /// packet, and there may be very many connections.
-    assembly: Option<Box<MessageReassembly>>,
+    assembly: Option<Box<InfinibandMessageReassembler>>,
     /// Messages before this number were received completely, by the acknowledgements of the peer. Missing parts
     /// of them will not come, except for packets that were captured late.
     received_until: ExtendedPsn,
@@ -578,9 +578,9 @@ impl RequesterPacketState {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn record_cut_request(&mut self) -> MissingRdmaOperationReason {
+    fn record_cut_request(&mut self) -> PacketWithoutRdmaOperationReason {
         self.has_cut_request = true;
-        MissingRdmaOperationReason::Cut
+        PacketWithoutRdmaOperationReason::Cut
     }
 
     /// Processes a request packet of this side with the number `sequence`.
@@ -591,13 +591,13 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
-            true => MissingRdmaOperationReason::WriteOfCutFirst,
-            false => MissingRdmaOperationReason::WriteWithoutFirst,
+            true => PacketWithoutRdmaOperationReason::WriteOfCutFirst,
+            false => PacketWithoutRdmaOperationReason::WriteWithoutFirst,
         };
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
@@ -650,7 +650,7 @@ impl RequesterPacketState {
                 path_mtu.record_packet_length(place, data.length);
                 self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
-            _ => Err(MissingRdmaOperationReason::Control),
+            _ => Err(PacketWithoutRdmaOperationReason::Control),
         }
     }
 
@@ -661,22 +661,22 @@ impl RequesterPacketState {
         packet: &InfinibandPacket<'a>,
         sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
                 self.record_acknowledgment(sequence);
             }
-            return Err(MissingRdmaOperationReason::Control);
+            return Err(PacketWithoutRdmaOperationReason::Control);
         }
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
-            true => MissingRdmaOperationReason::ResponseToCutRequest,
-            false => MissingRdmaOperationReason::ResponseWithoutRequest,
+            true => PacketWithoutRdmaOperationReason::ResponseToCutRequest,
+            false => PacketWithoutRdmaOperationReason::ResponseWithoutRequest,
         };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
@@ -697,7 +697,7 @@ impl RequesterPacketState {
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'a>,
-    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
@@ -728,16 +728,16 @@ impl RequesterPacketState {
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
-            Some(run) if run.is_complete => self.deliver(run).ok_or(MissingRdmaOperationReason::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(PacketWithoutRdmaOperationReason::Part),
             _ if assembly.is_full() => {
-                self.take_incomplete_message(|_| true).ok_or(MissingRdmaOperationReason::Part)
+                self.take_incomplete_message(|_| true).ok_or(PacketWithoutRdmaOperationReason::Part)
             }
-            _ => Err(MissingRdmaOperationReason::Part),
+            _ => Err(PacketWithoutRdmaOperationReason::Part),
         }
     }
 
     /// Concatenates the packets of a run into a message.
-    fn deliver(&mut self, run: PacketRun) -> Option<RdmaOperation<'_>> {
+    fn deliver(&mut self, run: DeliverablePacketRange) -> Option<RdmaOperation<'_>> {
         let delivered = self.assembly.as_mut()?.deliver(run);
         let owner =
             record_sent(&mut self.sent_messages, delivered.first, delivered.last, delivered.is_refused);

@@ -5,9 +5,9 @@ use crate::net::{InnermostNetworkPacket, UdpDatagram};
 use crate::rpc::{self, MsgType};
 
 use super::connection::EndpointPair;
-use super::conversation::BorrowedFlowState;
 use super::duplicate_frames;
 use super::finality;
+use super::rpc_transaction_matching::BorrowedFlowState;
 use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
 use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
@@ -42,7 +42,7 @@ impl Flow {
         let (at, sender) = known.unwrap_or_else(|| {
             (
                 self.connections.add_port_connection(ports, ConnectionTransport::Udp).slot,
-                crate::rdma_operation::ConnectionSide::A,
+                crate::rdma_operation::ConnectionSideAOrB::A,
             )
         });
         let remark =

@@ -7,19 +7,19 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::frame::Timestamp;
+use crate::captured_frame::Timestamp;
 use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
-use super::conversation;
 use super::missing_byte_ranges::add_gap;
+use super::rpc_transaction_matching;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
-use super::stream::context::StreamContext;
+use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
-use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey, TransactionTable};
+use super::transaction_table::{PackedChunkSegmentOrdinal, TrackedTransactionTable, TransactionSlabKey};
 use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
@@ -101,7 +101,7 @@ impl CapturedRpcRecordParser {
     pub(super) fn process<'p>(
         &mut self,
         mut piece: StreamBytes<'p>,
-        stream_context: &mut StreamContext<'_>,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> Option<(StreamProtocolUpgrade, StreamBytes<'p>)> {
         let first = stream_context.frame_kinds.len();
         while piece.data.length > 0 {
@@ -136,7 +136,7 @@ impl CapturedRpcRecordParser {
     fn process_mark<'p>(
         &mut self,
         piece: StreamBytes<'p>,
-        stream_context: &mut StreamContext<'_>,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
         if piece.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
@@ -184,7 +184,7 @@ impl CapturedRpcRecordParser {
         piece: StreamBytes<'p>,
         left: u32,
         is_last: bool,
-        stream_context: &mut StreamContext<'_>,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
         let part = piece.within(0..left);
         let rest = piece.after(part.data.length);
@@ -207,7 +207,12 @@ impl CapturedRpcRecordParser {
         rest
     }
 
-    fn end_fragment(&mut self, end: StreamPosition, is_last: bool, stream_context: &mut StreamContext<'_>) {
+    fn end_fragment(
+        &mut self,
+        end: StreamPosition,
+        is_last: bool,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
+    ) {
         self.state = RpcRecordParserState::Mark;
         if is_last {
             self.deliver(end, stream_context);
@@ -217,7 +222,7 @@ impl CapturedRpcRecordParser {
     }
 
     /// Delivers the message as far as it was captured.
-    fn deliver(&mut self, end: StreamPosition, stream_context: &mut StreamContext<'_>) {
+    fn deliver(&mut self, end: StreamPosition, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
         let Some(unfinished) = self.partial_record.take() else { return };
         let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
         let mut record = unfinished.record;
@@ -241,7 +246,7 @@ impl CapturedRpcRecordParser {
     }
 
     /// Enters the search state: the start of the next record is unknown.
-    fn lose_sync(&mut self, stream_context: &mut StreamContext<'_>) {
+    fn lose_sync(&mut self, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
         self.mark_bytes.clear();
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.partial_record {
@@ -258,7 +263,7 @@ impl CapturedRpcRecordParser {
     }
 
     /// Delivers the incomplete message: nothing more will come.
-    pub(super) fn finish(&mut self, stream_context: &mut StreamContext<'_>) {
+    pub(super) fn finish(&mut self, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
         self.lose_sync(stream_context);
     }
 
@@ -277,7 +282,7 @@ impl CapturedRpcRecordParser {
         &mut self,
         piece: StreamBytes<'p>,
         first: usize,
-        stream_context: &mut StreamContext<'_>,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
         let bytes = piece.data.bytes;
         let begins = |at: &usize| {
@@ -312,7 +317,7 @@ impl CapturedRpcRecordParser {
     pub(super) fn process_retransmission(
         &mut self,
         piece: &StreamBytes<'_>,
-        stream_context: &mut StreamContext<'_>,
+        stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) {
         let range = piece.range();
         let mut is_known = false;
@@ -331,7 +336,7 @@ impl CapturedRpcRecordParser {
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut context) = stream_context.rpc_context(&piece.meta);
-            let meaning = conversation::record_retransmission(
+            let meaning = rpc_transaction_matching::record_retransmission(
                 &mut context,
                 sent.attribution,
                 ends,
@@ -347,7 +352,7 @@ impl CapturedRpcRecordParser {
 
 impl DeliveredRpcRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
-    fn differs_from_copy(&self, copy: &StreamBytes<'_>, transactions: &TransactionTable) -> bool {
+    fn differs_from_copy(&self, copy: &StreamBytes<'_>, transactions: &TrackedTransactionTable) -> bool {
         let Some((key, at)) =
             TransactionSlabKey::from_attribution(self.attribution).filter(|_| self.is_single_fragment)
         else {

@@ -8,14 +8,14 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{ConnectionSide, Handle, RdmaSendMessage};
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaSendMessage};
 use crate::rpc::Xid;
 
 use super::RetransmissionStall;
+use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::transaction::RpcMessageKind;
-use super::transport_header::TransportHeaderSummary;
 
 /// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.
 const MAX_PARTIAL_MESSAGES: usize = 8;
@@ -48,7 +48,7 @@ struct ContinuedRpcMessagePart {
 }
 
 impl ContinuedRpcMessagePart {
-    fn from_message(message: &RdmaSendMessage<'_>, envelope: &TransportHeaderSummary) -> Self {
+    fn from_message(message: &RdmaSendMessage<'_>, envelope: &RpcRdmaHeaderSummary) -> Self {
         let at = envelope.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
@@ -85,7 +85,7 @@ impl ContinuedRpcMessagePart {
 /// A message with some of its parts.
 #[derive(Debug)]
 struct PendingContinuedRpcMessage {
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     xid: Xid,
     which: RpcMessageKind,
     /// Parts before the last, sorted by position.
@@ -95,7 +95,7 @@ struct PendingContinuedRpcMessage {
 }
 
 impl PendingContinuedRpcMessage {
-    fn matches(&self, sender: ConnectionSide, xid: Xid, which: RpcMessageKind) -> bool {
+    fn matches(&self, sender: ConnectionSideAOrB, xid: Xid, which: RpcMessageKind) -> bool {
         (self.sender, self.xid, self.which) == (sender, xid, which)
     }
 
@@ -207,9 +207,9 @@ impl PartialRpcMessageTable {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
     pub(super) fn add_part(
         &mut self,
-        (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
+        (sender, xid, which): (ConnectionSideAOrB, Xid, RpcMessageKind),
         message: &RdmaSendMessage<'_>,
-        envelope: &TransportHeaderSummary,
+        envelope: &RpcRdmaHeaderSummary,
         (account, bound): (&mut FlowDecodingStatistics, usize),
     ) -> Option<MultiSendRpcMessage> {
         let part = ContinuedRpcMessagePart::from_message(message, envelope);
@@ -260,9 +260,9 @@ impl PartialRpcMessageTable {
     /// Adds the last part. Returns `None` if it is a complete message by itself.
     pub(super) fn add_last_part(
         &mut self,
-        (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
+        (sender, xid, which): (ConnectionSideAOrB, Xid, RpcMessageKind),
         message: &RdmaSendMessage<'_>,
-        envelope: &TransportHeaderSummary,
+        envelope: &RpcRdmaHeaderSummary,
         account: &mut FlowDecodingStatistics,
     ) -> Option<MultiSendRpcMessage> {
         let is_whole = || {
@@ -300,7 +300,7 @@ impl PartialRpcMessageTable {
     /// Adds an empty message and returns its index.
     fn begin_message(
         &mut self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         xid: Xid,
         which: RpcMessageKind,
         account: &mut FlowDecodingStatistics,
@@ -319,7 +319,7 @@ impl PartialRpcMessageTable {
     }
 
     /// Adopts the partial messages of a connection that turned out to be this one.
-    pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
+    pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
         self.0.extend(
             other.0.into_iter().map(|one| PendingContinuedRpcMessage { sender: side(one.sender), ..one }),
         );

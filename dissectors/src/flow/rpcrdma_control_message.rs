@@ -1,8 +1,8 @@
 //! Header-only messages of RPC-over-RDMA: RDMA_DONE, and messages of version 2 that belong to no
 //! Transaction.
 
-use crate::field::{FieldObserver, ObserverRef};
-use crate::frame::FrameNumber;
+use crate::captured_frame::FrameNumber;
+use crate::field::{FieldObserver, TypeErasedFieldObserver};
 use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, XdrError};
@@ -26,10 +26,10 @@ impl RpcRdmaControlMessage {
     /// Returns an error if the header cannot be decoded completely; the fields before the error have
     /// been reported.
     pub fn observe<'a, O: FieldObserver<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
-        self.report(&mut ObserverRef::new(observer))
+        self.report(&mut TypeErasedFieldObserver::new(observer))
     }
 
-    fn report<'a>(&'a self, observer: &mut ObserverRef<'_, 'a>) -> Result<(), XdrError> {
+    fn report<'a>(&'a self, observer: &mut TypeErasedFieldObserver<'_, 'a>) -> Result<(), XdrError> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         AnyDialectHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
     }
@@ -37,12 +37,12 @@ impl RpcRdmaControlMessage {
 
 /// The header-only messages of the last frame that had any.
 #[derive(Debug, Default)]
-pub(super) struct FrameHeaderOnlyMessages {
+pub(super) struct FrameRpcRdmaControlMessages {
     frame: FrameNumber,
     headers: Vec<RpcRdmaControlMessage>,
 }
 
-impl FrameHeaderOnlyMessages {
+impl FrameRpcRdmaControlMessages {
     /// Maximum number of messages kept of one frame.
     const MAX_HEADERS_PER_FRAME: usize = 16;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::net::{InnermostNetworkPacket, TcpSegment};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
@@ -16,22 +16,22 @@ use super::finality;
 use super::iwarp::IwarpConnection;
 use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
-use super::stream::context::StreamContext;
+use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::direction::{self, TcpStreamDirection};
 use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::table::TcpConversation;
 use super::stream::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
-use super::transaction_table::TransactionTable;
+use super::transaction_table::TrackedTransactionTable;
 use super::{DeliveryAnomaly, Flow, FlowLimits, FrameContentKind, PacketMeta};
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     protocol: &'a mut StreamProtocol,
     connection: &'a mut Option<ConnectionSlabKey>,
     ports: EndpointPair,
-    opened_by: Option<ConnectionSide>,
+    opened_by: Option<ConnectionSideAOrB>,
     last_frame: FrameNumber,
     now: Timestamp,
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
@@ -39,7 +39,7 @@ struct StreamDispatcher<'a> {
     /// `true` for side A or B if its next bytes are the first captured ones, but may not be its first.
     may_begin_late: [bool; 2],
     connections: &'a mut ConnectionTable,
-    transaction_table: &'a mut TransactionTable,
+    transaction_table: &'a mut TrackedTransactionTable,
     stats: &'a mut FlowDecodingStatistics,
     limits: &'a FlowLimits,
     frame_kinds: &'a mut Vec<FrameContentKind>,
@@ -62,7 +62,7 @@ impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
     fn with_context<R>(
         &mut self,
-        read: impl FnOnce(&mut StreamProtocol, &mut StreamContext<'_>) -> R,
+        read: impl FnOnce(&mut StreamProtocol, &mut StreamParserBorrowedFlowState<'_>) -> R,
     ) -> Option<R> {
         let key = match *self.connection {
             Some(key) if self.connections.contains_key(key) => key,
@@ -72,10 +72,10 @@ impl StreamDispatcher<'_> {
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
         let [a, b] = &mut self.may_begin_late;
-        if std::mem::take(if self.sender == ConnectionSide::A { a } else { b }) {
+        if std::mem::take(if self.sender == ConnectionSideAOrB::A { a } else { b }) {
             exchange.record_loss(self.now);
         }
-        let mut stream_context = StreamContext {
+        let mut stream_context = StreamParserBorrowedFlowState {
             connection: key.slot,
             sender: self.sender,
             conversation: exchange,
@@ -127,7 +127,7 @@ impl StreamDispatcher<'_> {
     /// Runs `read` with the MPA parser. The start-up frames of MPA reveal who opened the connection, and its
     /// parameters.
     #[inline]
-    fn with_mpa(&mut self, read: impl FnOnce(&mut IwarpConnection, &mut StreamContext<'_>)) {
+    fn with_mpa(&mut self, read: impl FnOnce(&mut IwarpConnection, &mut StreamParserBorrowedFlowState<'_>)) {
         let started = self.with_context(|protocol, stream_context| {
             let StreamProtocol::Mpa(iwarp) = protocol else { return false };
             read(iwarp, stream_context);
@@ -147,8 +147,8 @@ impl StreamDispatcher<'_> {
     fn apply_mpa_startup(&mut self) {
         let (StreamProtocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
         let Some(connection) = self.connections.get_mut(key.slot) else { return };
-        let startups = [ConnectionSide::A, ConnectionSide::B].map(|side| iwarp.startup(side));
-        for (side, startup) in [ConnectionSide::A, ConnectionSide::B].into_iter().zip(startups) {
+        let startups = [ConnectionSideAOrB::A, ConnectionSideAOrB::B].map(|side| iwarp.startup(side));
+        for (side, startup) in [ConnectionSideAOrB::A, ConnectionSideAOrB::B].into_iter().zip(startups) {
             match startup.map(|startup| startup.kind) {
                 Some(MpaStartupFrameKind::Request) => connection.opened_by = Some(side),
                 Some(MpaStartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
@@ -165,14 +165,14 @@ impl StreamDispatcher<'_> {
         });
         let ([client_reads, server_reads], [client, server], [client_format, server_format]) = match opened_by
         {
-            ConnectionSide::A => (reads, [a, b], [a_format, b_format]),
-            ConnectionSide::B => ([reads[1], reads[0]], [b, a], [b_format, a_format]),
+            ConnectionSideAOrB::A => (reads, [a, b], [a_format, b_format]),
+            ConnectionSideAOrB::B => ([reads[1], reads[0]], [b, a], [b_format, a_format]),
         };
         let client_frame = iwarp.startup_frame(opened_by);
         let server_frame = iwarp.startup_frame(opened_by.peer());
         let port = match opened_by {
-            ConnectionSide::A => self.ports.b.1,
-            ConnectionSide::B => self.ports.a.1,
+            ConnectionSideAOrB::A => self.ports.b.1,
+            ConnectionSideAOrB::B => self.ports.a.1,
         };
         let terms = NegotiatedParameters {
             service: ServiceIdOrPort::Port(port),
@@ -194,7 +194,7 @@ impl StreamDispatcher<'_> {
 
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
     fn finish(&mut self) {
-        for side in [ConnectionSide::A, ConnectionSide::B] {
+        for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
             self.sender = side;
             // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
             // created.
@@ -214,13 +214,13 @@ impl StreamDispatcher<'_> {
 
 fn record_reader(
     protocol: &mut StreamProtocol,
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
 ) -> Option<&mut CapturedRpcRecordParser> {
     let StreamProtocol::Records(records) = protocol else { return None };
     let [a, b] = &mut **records;
     Some(match sender {
-        ConnectionSide::A => a,
-        ConnectionSide::B => b,
+        ConnectionSideAOrB::A => a,
+        ConnectionSideAOrB::B => b,
     })
 }
 
@@ -379,7 +379,7 @@ impl Flow {
     fn detect_segment_duplicate(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
     ) -> bool {
@@ -393,7 +393,7 @@ impl Flow {
                 | (segment.payload.length as u64 & 0xffff) << 16
                 | u64::from(segment.window),
         ) ^ (at as u64) << 1
-            ^ u64::from(sender == ConnectionSide::A);
+            ^ u64::from(sender == ConnectionSideAOrB::A);
         // Options fill whole words, of which the capture may cut the last.
         let (words, rest) = segment.options.as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
@@ -427,11 +427,11 @@ impl Flow {
     fn process_syn(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         ports: EndpointPair,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-    ) -> ConnectionSide {
+    ) -> ConnectionSideAOrB {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = packet_meta.last_frame();
@@ -455,7 +455,7 @@ impl Flow {
             if is_again && let Some(stream) = self.streams.get_mut(at) {
                 stream.forget_previous();
             }
-            sender = ConnectionSide::A;
+            sender = ConnectionSideAOrB::A;
         }
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = packet_meta.last_frame();
@@ -472,7 +472,7 @@ impl Flow {
     fn process_stream_bytes(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: CapturedPacketPayload<'_>,
@@ -566,7 +566,7 @@ impl Flow {
     fn process_stray_segment(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: CapturedPacketPayload<'_>,
@@ -587,7 +587,12 @@ impl Flow {
     /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
     /// data.
-    fn record_acknowledged_messages(&mut self, at: usize, sender: ConnectionSide, segment: &TcpSegment<'_>) {
+    fn record_acknowledged_messages(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        segment: &TcpSegment<'_>,
+    ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let (_, peer) = stream.directions_from(sender);
         while let Some((key, which)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
@@ -598,7 +603,7 @@ impl Flow {
     fn process_flags_and_ack(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         data: CapturedPacketPayload<'_>,
@@ -660,7 +665,7 @@ impl Flow {
         while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_gap) {
             self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
         }
-        for side in [ConnectionSide::A, ConnectionSide::B] {
+        for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
             self.dispatch_stream(at, side, |half, carried| half.finish(now, carried));
         }
     }
@@ -701,7 +706,7 @@ impl Flow {
     fn dispatch_stream(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         give: impl FnOnce(&mut TcpStreamDirection, &mut StreamDispatcher<'_>),
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -718,8 +723,8 @@ impl Flow {
         } = stream;
         let may_begin_late = [a.may_begin_late(), b.may_begin_late()];
         let (half, other) = match sender {
-            ConnectionSide::A => (a, b),
-            ConnectionSide::B => (b, a),
+            ConnectionSideAOrB::A => (a, b),
+            ConnectionSideAOrB::B => (b, a),
         };
         let first = self.frame_kinds.len();
         let mut over = Vec::new();
@@ -817,7 +822,7 @@ impl Flow {
     /// Delivers everything incomplete in a stream as far as it was captured.
     fn flush_stream(&mut self, at: usize, now: Timestamp) {
         self.skip_all_gaps(at, now);
-        self.dispatch_stream(at, ConnectionSide::A, |_, carried| carried.finish());
+        self.dispatch_stream(at, ConnectionSideAOrB::A, |_, carried| carried.finish());
     }
 
     /// Ends all streams at the end of the input.

@@ -1,9 +1,9 @@
 //! Transport events of TCP segments.
 
 use crate::net::TcpSegment;
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
-use super::transport_event::CapturedTransportEventKind;
+use super::transport_event::TransportAnomalyKind;
 use super::{Flow, PacketMeta};
 
 impl Flow {
@@ -12,7 +12,7 @@ impl Flow {
     pub(super) fn is_retransmission(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
@@ -27,7 +27,7 @@ impl Flow {
     pub(super) fn record_segment_events(
         &mut self,
         at: usize,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
         is_retransmission: bool,
@@ -39,9 +39,9 @@ impl Flow {
         let has_closed_window = window == 0 && !flags.syn() && !flags.fin() && !flags.rst();
         let events = &mut self.transaction_table.transport_events;
         let kinds = [
-            (is_retransmission, CapturedTransportEventKind::Retransmission),
-            (has_closed_window, CapturedTransportEventKind::ZeroWindow),
-            (events.has_congestion_mark, CapturedTransportEventKind::CongestionExperienced),
+            (is_retransmission, TransportAnomalyKind::Retransmission),
+            (has_closed_window, TransportAnomalyKind::ZeroWindow),
+            (events.has_congestion_mark, TransportAnomalyKind::CongestionExperienced),
         ];
         for (_, kind) in kinds.into_iter().filter(|(has_occurred, _)| *has_occurred) {
             events.record((key.slot, sender), &packet_meta, None, kind);

@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::address::{Address, VirtualNetwork};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
-use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{ConnectionSide, Handle};
+use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
@@ -118,7 +118,7 @@ pub enum EndpointRole {
 }
 
 impl EndpointRole {
-    pub(super) fn from_sides(side: ConnectionSide, client: ConnectionSide) -> Self {
+    pub(super) fn from_sides(side: ConnectionSideAOrB, client: ConnectionSideAOrB) -> Self {
         if side == client { Self::Client } else { Self::Server }
     }
 
@@ -552,7 +552,7 @@ impl UncapturedOriginalCallEvidence {
 
 /// Credit use of a connection from the start of a Call to its Reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CreditUse {
+pub struct CallCreditUse {
     /// Calls of the same side in flight on the connection when the Call was captured, including itself; 0 if it
     /// was captured after its Reply. Each uses one credit (RFC 8166 section 3.3.1).
     pub in_flight: u32,
@@ -585,7 +585,7 @@ pub struct CreditUse {
     pub at_limit_ns: u64,
 }
 
-impl CreditUse {
+impl CallCreditUse {
     /// Returns the least number of Calls in flight, including this one, in spite of reordering by the capture.
     pub fn min_in_flight(&self) -> u32 {
         self.in_flight.saturating_sub(u32::from(self.may_follow_reply && self.in_flight > 1))
@@ -643,7 +643,7 @@ pub struct Transaction {
     /// if no earlier message was captured.
     pub quiet_ns: Option<u64>,
     /// Credit use of the connection.
-    pub credit_use: CreditUse,
+    pub credit_use: CallCreditUse,
     /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are
     /// recorded.
     pub has_suspected_access: bool,

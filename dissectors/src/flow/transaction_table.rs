@@ -4,19 +4,19 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
-use super::rpcrdma_control_message::FrameHeaderOnlyMessages;
+use super::rpcrdma_control_message::FrameRpcRdmaControlMessages;
+use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{
     CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
 };
 use super::transport_event::UnemittedTransportEvents;
-use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, PacketMeta};
 
 /// Unique key of an open or lingering Transaction; never reused.
@@ -101,7 +101,7 @@ impl PackedChunkSegmentOrdinal {
 
 /// State of a Transaction in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TransactionState {
+pub(super) enum TransactionTableEntryState {
     /// It waits for its Reply.
     Open,
     /// It waits for copies only; the value is the number of its closing.
@@ -109,7 +109,7 @@ pub(super) enum TransactionState {
 }
 
 /// Bytes counted for an entry itself and its places in tables and queues.
-const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + size_of::<Transaction>() + 256;
+const ENTRY_BYTES: usize = size_of::<TransactionSlabSlot>() + size_of::<Transaction>() + 256;
 
 /// A Transaction with the internal state of the flow.
 #[derive(Debug)]
@@ -118,8 +118,8 @@ pub(super) struct TrackedFlowTransaction {
     pub(super) transaction: Box<Transaction>,
     pub(super) connection: usize,
     /// Side that sent the Call, or that received the Reply.
-    pub(super) requester: ConnectionSide,
-    pub(super) state: TransactionState,
+    pub(super) requester: ConnectionSideAOrB,
+    pub(super) state: TransactionTableEntryState,
     /// Key of the entry that repeats this one on another connection.
     pub(super) repeated_by: Option<TransactionSlabKey>,
     /// Memory counted for the entry, in bytes.
@@ -146,7 +146,7 @@ impl TrackedFlowTransaction {
 
     /// Returns `true` if it waits for its Reply.
     pub(super) fn is_open(&self) -> bool {
-        self.state == TransactionState::Open
+        self.state == TransactionTableEntryState::Open
     }
 
     /// Returns the memory in bytes, without the stored content of chunks.
@@ -190,7 +190,7 @@ impl TrackedFlowTransaction {
     }
 
     /// Returns the side that owns the memory of a segment.
-    pub(super) fn memory_side(&self, at: PackedChunkSegmentOrdinal) -> ConnectionSide {
+    pub(super) fn memory_side(&self, at: PackedChunkSegmentOrdinal) -> ConnectionSideAOrB {
         if at.is_reply_segment() { self.requester.peer() } else { self.requester }
     }
 
@@ -224,7 +224,7 @@ const LINGER_NS: u64 = 2_000_000_000;
 const REFUSED_LINGER_NS: u64 = super::accepted_packet_inference::MAX_GAP_AGE_NS;
 
 #[derive(Debug, Default)]
-struct TransactionSlot {
+struct TransactionSlabSlot {
     generation: u32,
     entry: Option<TrackedFlowTransaction>,
 }
@@ -240,8 +240,8 @@ struct ClosedTransactionQueueEntry {
 
 /// All entries, by key and in the order of their closing.
 #[derive(Debug)]
-pub(super) struct TransactionTable {
-    slots: Vec<TransactionSlot>,
+pub(super) struct TrackedTransactionTable {
+    slots: Vec<TransactionSlabSlot>,
     free: Vec<u32>,
     /// In order of closing; stale ones remain until they reach the front.
     closing_queue: VecDeque<ClosedTransactionQueueEntry>,
@@ -277,13 +277,13 @@ pub(super) struct TransactionTable {
     /// Transactions closed since the last frame, if transport events are recorded.
     pub(super) newly_closed: Vec<TransactionSlabKey>,
     /// Header-only messages.
-    pub(super) header_only_messages: FrameHeaderOnlyMessages,
+    pub(super) header_only_messages: FrameRpcRdmaControlMessages,
 }
 
 /// Minimum number of stale elements in a queue before it is compacted.
 const MIN_STALE_ENTRIES: usize = 1024;
 
-impl TransactionTable {
+impl TrackedTransactionTable {
     /// Creates a table in which at most `lingering_transactions` closed Transactions wait for copies, and none
     /// once the memory is used up; the first to close is emitted first. With `prompt`, those that expect
     /// nothing more do not wait.
@@ -307,7 +307,7 @@ impl TransactionTable {
             expires_open_entries: limits.call_age_ns.is_some(),
             nothing_due_until: i64::MIN,
             transaction_frames: Vec::new(),
-            header_only_messages: FrameHeaderOnlyMessages::default(),
+            header_only_messages: FrameRpcRdmaControlMessages::default(),
             transport_events: UnemittedTransportEvents::new(limits.record_transport_events),
             newly_closed: Vec::new(),
         }
@@ -328,7 +328,7 @@ impl TransactionTable {
         }));
     }
 
-    /// Returns `true` if an entry changed, or some may be due, since [`TransactionTable::record_checked`].
+    /// Returns `true` if an entry changed, or some may be due, since [`TrackedTransactionTable::record_checked`].
     #[inline]
     pub(super) fn needs_check(&self, now: Timestamp) -> bool {
         now.0 >= self.nothing_due_until
@@ -405,20 +405,22 @@ impl TransactionTable {
     }
 
     /// Returns the number of Calls of a side that wait for their Reply on a connection.
-    pub(super) fn open_on(&self, connection: usize, requester: ConnectionSide) -> u32 {
-        self.open_on.get(connection).map_or(0, |counts| counts[usize::from(requester == ConnectionSide::B)])
+    pub(super) fn open_on(&self, connection: usize, requester: ConnectionSideAOrB) -> u32 {
+        self.open_on
+            .get(connection)
+            .map_or(0, |counts| counts[usize::from(requester == ConnectionSideAOrB::B)])
     }
 
-    fn count_open(&mut self, connection: usize, requester: ConnectionSide) {
+    fn count_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
         if self.open_on.len() <= connection {
             self.open_on.resize(connection + 1, [0; 2]);
         }
-        self.open_on[connection][usize::from(requester == ConnectionSide::B)] += 1;
+        self.open_on[connection][usize::from(requester == ConnectionSideAOrB::B)] += 1;
     }
 
-    fn discount_open(&mut self, connection: usize, requester: ConnectionSide) {
+    fn discount_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
         if let Some(counts) = self.open_on.get_mut(connection) {
-            let count = &mut counts[usize::from(requester == ConnectionSide::B)];
+            let count = &mut counts[usize::from(requester == ConnectionSideAOrB::B)];
             *count = count.saturating_sub(1);
         }
     }
@@ -428,7 +430,7 @@ impl TransactionTable {
         self.nothing_due_until = i64::MIN;
         self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(TransactionSlot::default());
+            self.slots.push(TransactionSlabSlot::default());
             (self.slots.len() - 1) as u32
         });
         let place = &mut self.slots[slot as usize];
@@ -450,7 +452,9 @@ impl TransactionTable {
         self.update_counted_bytes(key);
         let Some(entry) = self.get_mut(key) else { return };
         let (connection, requester) = (entry.connection, entry.requester);
-        if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
+        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
+            == TransactionTableEntryState::Open
+        {
             self.open_count -= 1;
             self.discount_open(connection, requester);
             self.count_closed(connection);
@@ -474,7 +478,8 @@ impl TransactionTable {
 
     /// Returns `true` if this was the last closing of an entry that still exists.
     fn is_current(&self, closing: &ClosedTransactionQueueEntry) -> bool {
-        self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
+        self.get(closing.key)
+            .is_some_and(|entry| entry.state == TransactionTableEntryState::Closed(closing.number))
     }
 
     fn count_closed(&mut self, connection: usize) {
@@ -498,7 +503,7 @@ impl TransactionTable {
         if let Some(reply) = with_reply.reply {
             let envelope = reply
                 .rpcrdma
-                .and_then(|words| TransportHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
+                .and_then(|words| RpcRdmaHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
             match envelope {
                 Some(envelope) => envelope.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),
@@ -516,7 +521,7 @@ impl TransactionTable {
     ) -> Option<&TrackedFlowTransaction> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
-        let TransactionState::Closed(number) = self.get(reply)?.state else { return None };
+        let TransactionTableEntryState::Closed(number) = self.get(reply)?.state else { return None };
         if !is_apart {
             return None;
         }
@@ -524,7 +529,9 @@ impl TransactionTable {
         let entry = self.get_mut(call)?;
         let (connection, requester) = (entry.connection, entry.requester);
         let with_call = std::mem::replace(&mut entry.transaction, answer);
-        if std::mem::replace(&mut entry.state, TransactionState::Closed(number)) == TransactionState::Open {
+        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
+            == TransactionTableEntryState::Open
+        {
             self.open_count -= 1;
             self.discount_open(connection, requester);
             self.count_closed(connection);
@@ -576,7 +583,7 @@ impl TransactionTable {
     pub(super) fn oldest_open(&mut self) -> Option<TransactionSlabKey> {
         while let Some(key) = self.open_queue.front().copied() {
             match self.get(key) {
-                Some(entry) if entry.state == TransactionState::Open => return Some(key),
+                Some(entry) if entry.state == TransactionTableEntryState::Open => return Some(key),
                 _ => self.open_queue.pop_front(),
             };
         }
@@ -618,7 +625,7 @@ impl TransactionTable {
     fn expects_nothing_more(&self, closing: &ClosedTransactionQueueEntry, now: Timestamp) -> bool {
         let waited = now.abs_diff_ns(closing.time);
         self.get(closing.key).is_none_or(|entry| {
-            entry.state != TransactionState::Closed(closing.number)
+            entry.state != TransactionTableEntryState::Closed(closing.number)
                 || (entry.is_reply_acknowledged
                     && !(entry.is_delayed && waited <= MAX_DUPLICATE_REPORT_DELAY_NS)
                     && finality::is_final(&entry.transaction, waited))
@@ -720,11 +727,11 @@ impl TransactionTable {
         let entry = slot.entry.take()?;
         self.counted_bytes = self.counted_bytes.saturating_sub(entry.counted_bytes);
         match entry.state {
-            TransactionState::Open => {
+            TransactionTableEntryState::Open => {
                 self.open_count -= 1;
                 self.discount_open(entry.connection, entry.requester);
             }
-            TransactionState::Closed(_) => self.discount_closed(entry.connection),
+            TransactionTableEntryState::Closed(_) => self.discount_closed(entry.connection),
         }
         self.free.push(key.slot() as u32);
         Some(entry)

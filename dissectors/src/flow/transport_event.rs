@@ -3,12 +3,12 @@
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
-use crate::frame::{Frame, FrameNumber, Timestamp};
+use crate::captured_frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
-use crate::iwarp::ddp::{DdpQueue, MessageNumber};
+use crate::iwarp::ddp::{DdpMessageSequenceNumber, DdpQueueNumber};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::net::{InnermostNetworkPacket, NetworkLayerPayload};
-use crate::rdma_operation::{ConnectionSide, Handle};
+use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
@@ -17,7 +17,7 @@ use super::frame_kind::FrameContentKind;
 use super::statistics::UndecodedReason;
 use super::transaction::{EndpointRole, TransactionConnection};
 use super::transaction_table::TransactionSlabKey;
-use super::{Flow, PacketMeta, PacketSequenceViolation};
+use super::{Flow, PacketMeta, PacketOpcodeOrLengthViolation};
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct CapturedTransportEvent {
     /// `false` if the capture may lack the message that permits the packet, or may have it in the wrong order.
     pub is_certain: bool,
     /// Kind of the event.
-    pub kind: CapturedTransportEventKind,
+    pub kind: TransportAnomalyKind,
 }
 
 /// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
@@ -45,7 +45,7 @@ pub const MAX_CAPTURE_SKEW_NS: u64 = 1_000_000;
 
 /// Kind of a transport event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CapturedTransportEventKind {
+pub enum TransportAnomalyKind {
     /// Negative acknowledgement of InfiniBand, except RNR NAK. InfiniBand Architecture Specification volume 1, section
     /// 9.7.5.2.8.
     Nak(NakCode),
@@ -61,7 +61,7 @@ pub enum CapturedTransportEventKind {
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
-    PacketOrderFault(PacketSequenceViolation),
+    PacketOrderFault(PacketOpcodeOrLengthViolation),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -74,7 +74,7 @@ pub enum CapturedTransportEventKind {
     /// A TCP segment that announces a window of zero. RFC 9293 section 3.8.6.
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
-    InvalidAccess(RdmaReadOrWrite, MemoryAccessFault),
+    InvalidAccess(RdmaReadOrWrite, RdmaAccessViolationReason),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -146,7 +146,7 @@ pub enum RdmapFault {
         /// Opcode.
         opcode: RdmapOpcode,
         /// Queue of the segment.
-        queue: DdpQueue,
+        queue: DdpQueueNumber,
     },
     /// A header of the wrong length. RFC 5040 section 4.4.
     HeaderLength {
@@ -159,11 +159,11 @@ pub enum RdmapFault {
     /// 4.3.
     MessageNumber {
         /// Queue of the segment.
-        queue: DdpQueue,
+        queue: DdpQueueNumber,
         /// Number of the message.
-        number: MessageNumber,
+        number: DdpMessageSequenceNumber,
         /// Number that follows the last.
-        expected: MessageNumber,
+        expected: DdpMessageSequenceNumber,
     },
     /// An untagged segment that does not continue its message, or a first one whose offset is not 0. RFC 5041 section
     /// 5.2.
@@ -283,7 +283,7 @@ pub struct RdmaReadOrWrite {
 
 /// Reason why an RDMA Read or Write is not permitted. RFC 8166 sections 3.4.3 to 3.4.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemoryAccessFault {
+pub enum RdmaAccessViolationReason {
     /// No Call in flight offers memory under the handle.
     NotOffered,
     /// A Call in flight offers memory under the handle, but not this range.
@@ -338,17 +338,17 @@ pub enum UnexpectedRpcMessageReason {
 
 /// Event before its connection is named.
 #[derive(Clone, Copy, Debug)]
-struct UnnamedConnectionTransportEvent {
+struct TransportEventAwaitingConnectionName {
     frame: FrameNumber,
     time: Timestamp,
     connection: usize,
-    sender: ConnectionSide,
+    sender: ConnectionSideAOrB,
     transaction: Option<TransactionSlabKey>,
     is_certain: bool,
-    kind: CapturedTransportEventKind,
+    kind: TransportAnomalyKind,
 }
 
-impl UnnamedConnectionTransportEvent {
+impl TransportEventAwaitingConnectionName {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
     fn named(&self, connection: &FlowConnection) -> Option<CapturedTransportEvent> {
         connection.number?;
@@ -458,9 +458,9 @@ const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(super) struct UnemittedTransportEvents {
     is_enabled: bool,
-    events: Vec<UnnamedConnectionTransportEvent>,
+    events: Vec<TransportEventAwaitingConnectionName>,
     /// Earlier events of connections that have not carried RPC yet.
-    early: Vec<(ConnectionSlabKey, UnnamedConnectionTransportEvent)>,
+    early: Vec<(ConnectionSlabKey, TransportEventAwaitingConnectionName)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.
@@ -490,10 +490,10 @@ impl UnemittedTransportEvents {
     #[inline]
     pub(super) fn record(
         &mut self,
-        (connection, sender): (usize, ConnectionSide),
+        (connection, sender): (usize, ConnectionSideAOrB),
         packet_meta: &PacketMeta<'_>,
         transaction: Option<TransactionSlabKey>,
-        kind: CapturedTransportEventKind,
+        kind: TransportAnomalyKind,
     ) {
         if self.is_enabled {
             self.record_at(
@@ -508,12 +508,12 @@ impl UnemittedTransportEvents {
     /// Records an event of an earlier packet, and whether it is certain.
     pub(super) fn record_at(
         &mut self,
-        (connection, sender): (usize, ConnectionSide),
+        (connection, sender): (usize, ConnectionSideAOrB),
         (frame, time): (FrameNumber, Timestamp),
         transaction: Option<TransactionSlabKey>,
-        (kind, is_certain): (CapturedTransportEventKind, bool),
+        (kind, is_certain): (TransportAnomalyKind, bool),
     ) {
-        self.events.push(UnnamedConnectionTransportEvent {
+        self.events.push(TransportEventAwaitingConnectionName {
             frame,
             time,
             connection,
@@ -662,8 +662,9 @@ impl Flow {
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named =
-            |event: &UnnamedConnectionTransportEvent| event.named(self.connections.get(event.connection)?);
+        let named = |event: &TransportEventAwaitingConnectionName| {
+            event.named(self.connections.get(event.connection)?)
+        };
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

@@ -6,9 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::mad::{Mad, MadAttributeId, MadManagementClass};
 use super::{InfinibandQKey, PartitionKey, Psn, Qpn};
 use crate::address::{Lid, Port};
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver, ObserverRef};
-use crate::frame::CapturedSlice;
+use crate::field::{
+    FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver,
+};
 
 crate::number! {
     /// Local identifier of a connection at one of its ends, 32 bits. Section 12.6.3.
@@ -23,7 +25,7 @@ crate::number! {
 
 crate::named! {
     /// Message type of communication management in a management datagram. Section 12.6.
-    pub struct Attribute(u16) {
+    pub struct CmMessageType(u16) {
         CLASS_PORT_INFO = 0x0001 "ClassPortInfo",
         REQ = 0x0010 "ConnectRequest",
         MRA = 0x0011 "MsgRcptAck",
@@ -77,7 +79,7 @@ crate::named! {
     }
 
     /// Message that a REJ or MRA refers to. Sections 12.6.6 and 12.6.7.
-    pub struct ReferencedCmMessage(u8) {
+    pub struct ReferencedCmMessageType(u8) {
         REQ = 0 "REQ",
         REP = 1 "REP",
         OTHER = 2 "other",
@@ -115,7 +117,7 @@ crate::named! {
     }
 
     /// Transport service of the connection. Section 12.6.5.
-    pub struct TransportService(u8) {
+    pub struct CmTransportServiceType(u8) {
         RC = 0 "RC",
         UC = 1 "UC",
         RD = 2 "RD",
@@ -132,7 +134,7 @@ crate::named! {
 
 crate::header! {
     /// REQ: request for communication, up to its private data. Section 12.6.5.
-    pub struct Request [140] "infiniband.cm.req" {
+    pub struct CmConnectionRequest [140] "infiniband.cm.req" {
         /// The client's identifier of the connection.
         0..32 local_comm_id: CommunicationId => "infiniband.cm.req",
         64..128 service_id: ServiceId => "infiniband.cm.req.serviceid",
@@ -148,7 +150,7 @@ crate::header! {
         320..344 remote_eecn: u32 => "infiniband.cm.req.remoteeecn",
         /// Exponent of the timeout: 4.096 microseconds times two to this power, as in all CM timeouts.
         344..349 remote_response_timeout: u8 => "infiniband.cm.req.remoteresptout",
-        349..351 transport_service: TransportService => "infiniband.cm.req.transpsvctype",
+        349..351 transport_service: CmTransportServiceType => "infiniband.cm.req.transpsvctype",
         351..352 end_to_end_flow_control: bool => "infiniband.cm.req.e2eflowctrl",
         /// First packet sequence number that the client sends.
         352..376 starting_psn: Psn => "infiniband.cm.req.startpsn",
@@ -194,7 +196,7 @@ crate::header! {
     }
 
     /// IP addresses in front of the private data of a REQ: versions. Annex A11.
-    pub struct IpVersions [4] "infiniband.cm.req.ip_cm" {
+    pub struct IpCmVersionAndPort [4] "infiniband.cm.req.ip_cm" {
         0..4 major: u8 => "infiniband.cm.req.ip_cm.majv",
         4..8 minor: u8 => "infiniband.cm.req.ip_cm.minv",
         /// IP version, 4 or 6.
@@ -203,37 +205,37 @@ crate::header! {
     }
 
     /// IPv4 addresses after the versions, in the last four bytes of each 16-byte address. Annex A11.
-    pub struct Ip4Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct CmPrivateDataIpv4Addresses [32] "infiniband.cm.req.ip_cm" {
         96..128 source: Ipv4Addr => "infiniband.cm.req.ip_cm.sip4",
         224..256 destination: Ipv4Addr => "infiniband.cm.req.ip_cm.dip4",
     }
 
     /// IPv6 addresses after the versions. Annex A11.
-    pub struct Ip6Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct CmPrivateDataIpv6Addresses [32] "infiniband.cm.req.ip_cm" {
         0..128 source: Ipv6Addr => "infiniband.cm.req.ip_cm.sip6",
         128..256 destination: Ipv6Addr => "infiniband.cm.req.ip_cm.dip6",
     }
 
     /// MRA: message receipt acknowledgement, which extends the sender's timeout. Section 12.6.6.
-    pub struct ReceiptAck [10] "infiniband.cm.mra" {
+    pub struct CmMessageReceiptAck [10] "infiniband.cm.mra" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.mra.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.mra.remotecommid",
-        64..66 message: ReferencedCmMessage => "infiniband.cm.mra.msgmraed",
+        64..66 message: ReferencedCmMessageType => "infiniband.cm.mra.msgmraed",
         72..77 service_timeout: u8 => "infiniband.cm.mra.svctimeout",
     }
 
     /// REJ: connection reject, up to its additional information. Section 12.6.7.
-    pub struct Reject [12] "infiniband.cm.rej" {
+    pub struct CmReject [12] "infiniband.cm.rej" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rej.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rej.remotecommid",
-        64..66 message: ReferencedCmMessage => "infiniband.cm.rej.msgrej",
+        64..66 message: ReferencedCmMessageType => "infiniband.cm.rej.msgrej",
         /// Number of valid bytes of the additional information.
         72..79 info_length: u8 => "infiniband.cm.rej.rejinfolen",
         80..96 reason: CmRejectReason => "infiniband.cm.rej.reason",
     }
 
     /// REP: connection reply, up to its private data. Section 12.6.8.
-    pub struct Reply [36] "infiniband.cm.rep" {
+    pub struct CmConnectionReply [36] "infiniband.cm.rep" {
         /// The server's identifier of the connection.
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rep",
         /// The client's identifier of the connection.
@@ -255,13 +257,13 @@ crate::header! {
     }
 
     /// RTU: the connection is ready to use. Section 12.6.9.
-    pub struct ReadyToUse [8] "infiniband.cm.rtu" {
+    pub struct CmReadyToUse [8] "infiniband.cm.rtu" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rtu.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rtu.remotecommid",
     }
 
     /// DREQ: disconnect request. Section 12.6.10.
-    pub struct DisconnectRequest [12] "infiniband.cm.dreq" {
+    pub struct CmDisconnectRequest [12] "infiniband.cm.dreq" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.dreq.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.dreq.remotecommid",
         /// Queue pair of the receiver of this message.
@@ -269,13 +271,13 @@ crate::header! {
     }
 
     /// DREP: disconnect reply. Section 12.6.11.
-    pub struct DisconnectReply [8] "infiniband.cm.drsp" {
+    pub struct CmDisconnectReply [8] "infiniband.cm.drsp" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.drsp.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.drsp.remotecommid",
     }
 
     /// LAP: request to load an alternate path. Section 12.8.1.
-    pub struct LoadPath [64] "infiniband.cm.lap" {
+    pub struct CmLoadAlternatePath [64] "infiniband.cm.lap" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.lap.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.lap.remotecommid",
         96..120 remote_qpn: Qpn => "infiniband.cm.lap.remoteqpneecn",
@@ -294,7 +296,7 @@ crate::header! {
     }
 
     /// APR: response to a LAP, up to its additional information. Section 12.8.2.
-    pub struct PathReply [12] "infiniband.cm.apr" {
+    pub struct CmAlternatePathResponse [12] "infiniband.cm.apr" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.apr.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.apr.remotecommid",
         /// Number of valid bytes of the additional information.
@@ -303,14 +305,14 @@ crate::header! {
     }
 
     /// SIDR_REQ: service ID resolution request. Section 12.11.1.
-    pub struct ServiceRequest [16] "infiniband.cm.sidrreq" {
+    pub struct CmServiceIdResolutionRequest [16] "infiniband.cm.sidrreq" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrreq.requestid",
         32..48 pkey: PartitionKey => "infiniband.cm.sidrreq.pkey",
         64..128 service_id: ServiceId => "infiniband.cm.sidrreq.serviceid",
     }
 
     /// SIDR_REP: service ID resolution response, up to its additional information. Section 12.11.2.
-    pub struct ServiceReply [24] "infiniband.cm.sidrrep" {
+    pub struct CmServiceIdResolutionReply [24] "infiniband.cm.sidrrep" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrrep.requestid",
         32..40 status: SidrReplyStatus => "infiniband.cm.sidrrep.status",
         /// Number of valid bytes of the additional information.
@@ -343,51 +345,51 @@ pub struct CmRequestIpEndpoints {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmMessage<'a> {
     /// REQ. The private data begins after the IP addresses, if there are any.
-    Request(Request, Option<CmRequestIpEndpoints>, CapturedSlice<'a>),
+    Request(CmConnectionRequest, Option<CmRequestIpEndpoints>, CapturedSlice<'a>),
     /// MRA.
-    ReceiptAck(ReceiptAck, CapturedSlice<'a>),
+    ReceiptAck(CmMessageReceiptAck, CapturedSlice<'a>),
     /// REJ.
-    Reject(Reject, CapturedSlice<'a>, CapturedSlice<'a>),
+    Reject(CmReject, CapturedSlice<'a>, CapturedSlice<'a>),
     /// REP.
-    Reply(Reply, CapturedSlice<'a>),
+    Reply(CmConnectionReply, CapturedSlice<'a>),
     /// RTU.
-    ReadyToUse(ReadyToUse, CapturedSlice<'a>),
+    ReadyToUse(CmReadyToUse, CapturedSlice<'a>),
     /// DREQ.
-    DisconnectRequest(DisconnectRequest, CapturedSlice<'a>),
+    DisconnectRequest(CmDisconnectRequest, CapturedSlice<'a>),
     /// DREP.
-    DisconnectReply(DisconnectReply, CapturedSlice<'a>),
+    DisconnectReply(CmDisconnectReply, CapturedSlice<'a>),
     /// LAP.
-    LoadPath(LoadPath, CapturedSlice<'a>),
+    LoadPath(CmLoadAlternatePath, CapturedSlice<'a>),
     /// APR.
-    PathReply(PathReply, CapturedSlice<'a>, CapturedSlice<'a>),
+    PathReply(CmAlternatePathResponse, CapturedSlice<'a>, CapturedSlice<'a>),
     /// SIDR_REQ.
-    ServiceRequest(ServiceRequest, CapturedSlice<'a>),
+    ServiceRequest(CmServiceIdResolutionRequest, CapturedSlice<'a>),
     /// SIDR_REP.
-    ServiceReply(ServiceReply, CapturedSlice<'a>, CapturedSlice<'a>),
-    /// The capture ends within the fixed part of the message: its data so far, which [`Request::decode_part`] and
-    /// [`Reply::decode_part`] decode.
-    Cut(Attribute, CapturedSlice<'a>),
+    ServiceReply(CmServiceIdResolutionReply, CapturedSlice<'a>, CapturedSlice<'a>),
+    /// The capture ends within the fixed part of the message: its data so far, which [`CmConnectionRequest::decode_part`] and
+    /// [`CmConnectionReply::decode_part`] decode.
+    Cut(CmMessageType, CapturedSlice<'a>),
     /// A message type that is not decoded.
-    Unknown(Attribute),
+    Unknown(CmMessageType),
 }
 
 /// Length of the additional information of REJ, APR and SIDR_REP in bytes.
 const ADDITIONAL_INFO_BYTES: usize = 72;
 
 /// Length of the IP addresses in front of the private data in bytes. Annex A11.
-const IP_ADDRESSES_BYTES: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
+const IP_ADDRESSES_BYTES: usize = IpCmVersionAndPort::LENGTH + CmPrivateDataIpv4Addresses::LENGTH;
 
 /// Offset of the service ID in a REQ.
 const SERVICE_ID_OFFSET: usize = 8;
 
-const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> Field {
-    Field { name, label, kind: FieldKind::Bytes, doc }
+const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> FieldDefinition {
+    FieldDefinition { name, label, kind: FieldKind::Bytes, doc }
 }
 
 macro_rules! private_fields {
     ($($name:ident = $filter:literal;)*) => {
-        $(static $name: Field = bytes_field($filter, "PrivateData", "Private data of the consumer. Section 12.6.3.");)*
-        const PRIVATE_FIELDS: &[&Field] = &[$(&$name),*];
+        $(static $name: FieldDefinition = bytes_field($filter, "PrivateData", "Private data of the consumer. Section 12.6.3.");)*
+        const PRIVATE_FIELDS: &[&FieldDefinition] = &[$(&$name),*];
     };
 }
 private_fields! {
@@ -404,18 +406,18 @@ private_fields! {
     SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private";
     SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private";
 }
-static REJ_INFORMATION: Field =
+static REJ_INFORMATION: FieldDefinition =
     bytes_field("infiniband.cm.rej.ari", "ARI", "Additional reject information. Section 12.6.7.2.");
-static APR_INFORMATION: Field =
+static APR_INFORMATION: FieldDefinition =
     bytes_field("infiniband.cm.apr.info", "AdditionalInfo", "Additional information. Section 12.8.2.");
-static SIDR_REP_INFORMATION: Field =
+static SIDR_REP_INFORMATION: FieldDefinition =
     bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
 
 /// Adds the fields of communication management to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; Request, IpServiceId, IpVersions, Ip4Addresses, Ip6Addresses, ReceiptAck);
-    describe_headers!(registry; Reject, Reply, ReadyToUse, DisconnectRequest, DisconnectReply, LoadPath);
-    describe_headers!(registry; PathReply, ServiceRequest, ServiceReply);
+    describe_headers!(registry; CmConnectionRequest, IpServiceId, IpCmVersionAndPort, CmPrivateDataIpv4Addresses, CmPrivateDataIpv6Addresses, CmMessageReceiptAck);
+    describe_headers!(registry; CmReject, CmConnectionReply, CmReadyToUse, CmDisconnectRequest, CmDisconnectReply, CmLoadAlternatePath);
+    describe_headers!(registry; CmAlternatePathResponse, CmServiceIdResolutionRequest, CmServiceIdResolutionReply);
     for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
         registry.field(field);
     }
@@ -426,7 +428,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 
 /// Reports opaque bytes and returns them.
 fn report_bytes<'a, O: FieldObserver<'a>>(
-    field: &'static Field,
+    field: &'static FieldDefinition,
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> CapturedSlice<'a> {
@@ -441,11 +443,11 @@ impl<'a> CmMessage<'a> {
     pub fn decode<O: FieldObserver<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
         match O::IGNORES_ALL {
             true => Self::decode_with(mad, &mut NullFieldObserver),
-            false => Self::report(mad, &mut ObserverRef::new(observer)),
+            false => Self::report(mad, &mut TypeErasedFieldObserver::new(observer)),
         }
     }
 
-    fn report(mad: &Mad<'a>, observer: &mut ObserverRef<'_, 'a>) -> Option<Self> {
+    fn report(mad: &Mad<'a>, observer: &mut TypeErasedFieldObserver<'_, 'a>) -> Option<Self> {
         Self::decode_with(mad, observer)
     }
 
@@ -454,30 +456,30 @@ impl<'a> CmMessage<'a> {
             return None;
         }
         let MadAttributeId(number) = mad.header.attributeid;
-        let attribute = Attribute(number);
+        let attribute = CmMessageType(number);
         Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute, mad.data)))
     }
 
     fn decode_attribute<O: FieldObserver<'a>>(
-        attribute: Attribute,
+        attribute: CmMessageType,
         data: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<Self> {
         /// Decodes a message of a fixed part and private data.
         macro_rules! plain {
-            ($message:ident, $private:ident) => {{
+            ($variant:ident, $message:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                Self::$message(header, report_bytes(&$private, data.skip_bytes($message::LENGTH), observer))
+                Self::$variant(header, report_bytes(&$private, data.skip_bytes($message::LENGTH), observer))
             }};
         }
         /// Decodes a message with additional information between the fixed part and the private data.
         macro_rules! informed {
-            ($message:ident, $information:ident, $private:ident) => {{
+            ($variant:ident, $message:ident, $information:ident, $private:ident) => {{
                 let (header, _) = $message::decode(data.bytes, data.at, observer)?;
                 let rest = data.skip_bytes($message::LENGTH);
                 let information =
                     report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
-                Self::$message(
+                Self::$variant(
                     header,
                     information,
                     report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer),
@@ -485,17 +487,19 @@ impl<'a> CmMessage<'a> {
             }};
         }
         Some(match attribute {
-            Attribute::REQ => return decode_request(data, observer),
-            Attribute::MRA => plain!(ReceiptAck, MRA_PRIVATE),
-            Attribute::REJ => informed!(Reject, REJ_INFORMATION, REJ_PRIVATE),
-            Attribute::REP => plain!(Reply, REP_PRIVATE),
-            Attribute::RTU => plain!(ReadyToUse, RTU_PRIVATE),
-            Attribute::DREQ => plain!(DisconnectRequest, DREQ_PRIVATE),
-            Attribute::DREP => plain!(DisconnectReply, DREP_PRIVATE),
-            Attribute::LAP => plain!(LoadPath, LAP_PRIVATE),
-            Attribute::APR => informed!(PathReply, APR_INFORMATION, APR_PRIVATE),
-            Attribute::SIDR_REQ => plain!(ServiceRequest, SIDR_REQ_PRIVATE),
-            Attribute::SIDR_REP => informed!(ServiceReply, SIDR_REP_INFORMATION, SIDR_REP_PRIVATE),
+            CmMessageType::REQ => return decode_request(data, observer),
+            CmMessageType::MRA => plain!(ReceiptAck, CmMessageReceiptAck, MRA_PRIVATE),
+            CmMessageType::REJ => informed!(Reject, CmReject, REJ_INFORMATION, REJ_PRIVATE),
+            CmMessageType::REP => plain!(Reply, CmConnectionReply, REP_PRIVATE),
+            CmMessageType::RTU => plain!(ReadyToUse, CmReadyToUse, RTU_PRIVATE),
+            CmMessageType::DREQ => plain!(DisconnectRequest, CmDisconnectRequest, DREQ_PRIVATE),
+            CmMessageType::DREP => plain!(DisconnectReply, CmDisconnectReply, DREP_PRIVATE),
+            CmMessageType::LAP => plain!(LoadPath, CmLoadAlternatePath, LAP_PRIVATE),
+            CmMessageType::APR => informed!(PathReply, CmAlternatePathResponse, APR_INFORMATION, APR_PRIVATE),
+            CmMessageType::SIDR_REQ => plain!(ServiceRequest, CmServiceIdResolutionRequest, SIDR_REQ_PRIVATE),
+            CmMessageType::SIDR_REP => {
+                informed!(ServiceReply, CmServiceIdResolutionReply, SIDR_REP_INFORMATION, SIDR_REP_PRIVATE)
+            }
             other => Self::Unknown(other),
         })
     }
@@ -523,8 +527,8 @@ fn decode_request<'a, O: FieldObserver<'a>>(
     data: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmMessage<'a>> {
-    let (request, _) = Request::decode(data.bytes, data.at, observer)?;
-    let private = data.skip_bytes(Request::LENGTH);
+    let (request, _) = CmConnectionRequest::decode(data.bytes, data.at, observer)?;
+    let private = data.skip_bytes(CmConnectionRequest::LENGTH);
     let ends = request.service_id.ip_port().and_then(|(space, port)| {
         decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer)
     });
@@ -552,20 +556,20 @@ fn decode_ip_ends<'a, O: FieldObserver<'a>>(
     private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmRequestIpEndpoints> {
-    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullFieldObserver)?;
+    let (versions, _) = IpCmVersionAndPort::decode(private.bytes, 0, &mut NullFieldObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
     if O::ENABLED {
         IpServiceId::decode(service_id.bytes, service_id.at, observer);
-        IpVersions::decode(private.bytes, private.at, observer);
+        IpCmVersionAndPort::decode(private.bytes, private.at, observer);
     }
-    let rest = private.skip_bytes(IpVersions::LENGTH);
+    let rest = private.skip_bytes(IpCmVersionAndPort::LENGTH);
     let (source, destination) = if versions.ip == 4 {
-        let (ends, _) = Ip4Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv4Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
     } else {
-        let (ends, _) = Ip6Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv6Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
     };
     Some(CmRequestIpEndpoints { space, source, source_port: versions.sport, destination, destination_port })

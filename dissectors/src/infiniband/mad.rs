@@ -1,7 +1,7 @@
 //! Management datagrams: the common header and the management classes.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::frame::CapturedSlice;
 use crate::infiniband::{InfinibandPacket, OpcodeService, Qpn};
 
 crate::named! {
@@ -32,7 +32,7 @@ crate::named! {
 
 crate::number! {
     /// Transaction identifier, equal in request and response, 64 bits. Section 13.4.
-    pub struct TransactionId(u64) as Hex(16);
+    pub struct MadTransactionId(u64) as Hex(16);
 
     /// Attribute identifier; its meaning depends on the class.
     pub struct MadAttributeId(u16) as Hex(4);
@@ -47,7 +47,7 @@ crate::header! {
         24..32 method: MadMethod => "infiniband.mad.method",
         32..48 status: u16 => "infiniband.mad.status",
         48..64 classspecific: u16 => "infiniband.mad.classspecific",
-        64..128 transactionid: TransactionId => "infiniband.mad.transactionid",
+        64..128 transactionid: MadTransactionId => "infiniband.mad.transactionid",
         128..144 attributeid: MadAttributeId => "infiniband.mad.attributeid",
         160..192 attributemodifier: u32 => "infiniband.mad.attributemodifier",
     }

@@ -6,10 +6,10 @@ use super::{
     Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionTransportHeader, Feth, Ieth, ImmDt,
     ImmediateData, OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
 };
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
-use crate::frame::CapturedSlice;
 use crate::rdma_operation::Handle;
 
 /// Encapsulation of a packet.
@@ -92,8 +92,8 @@ impl fmt::Display for PacketError {
 
 impl std::error::Error for PacketError {}
 
-static INFINIBAND: Field =
-    Field::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
+static INFINIBAND: FieldDefinition =
+    FieldDefinition::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
 
 /// Adds the packet fields that are in no header to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -106,7 +106,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 /// Length of the ICRC at the end of every packet, in bytes.
 pub(super) const ICRC_LENGTH: usize = 4;
 
-static ICRC: Field = Field {
+static ICRC: FieldDefinition = FieldDefinition {
     name: "infiniband.invariant.crc",
     label: "ICRC",
     kind: FieldKind::Hex(8),
@@ -114,13 +114,14 @@ static ICRC: Field = Field {
 };
 
 /// Returns a field for the low five bits of a syndrome, under a name that depends on the upper three.
-const fn syndrome_field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
-    Field { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
+const fn syndrome_field(name: &'static str, label: &'static str, kind: FieldKind) -> FieldDefinition {
+    FieldDefinition { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
 }
-static CREDIT_COUNT: Field =
+static CREDIT_COUNT: FieldDefinition =
     syndrome_field("infiniband.aeth.syndrome.credit_count", "credit_count", FieldKind::Unsigned);
-static TIMER: Field = syndrome_field("infiniband.aeth.syndrome.timer", "timer", FieldKind::Unsigned);
-static ERROR_CODE: Field =
+static TIMER: FieldDefinition =
+    syndrome_field("infiniband.aeth.syndrome.timer", "timer", FieldKind::Unsigned);
+static ERROR_CODE: FieldDefinition =
     syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", FieldKind::Enum);
 
 impl<'a> InfinibandPacket<'a> {

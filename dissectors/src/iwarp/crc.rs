@@ -2,9 +2,9 @@
 
 /// Running CRC of bytes on the wire. It accepts an FPDU in any pieces, including its markers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FpduCrc(u32);
+pub struct RunningFpduCrc(u32);
 
-impl FpduCrc {
+impl RunningFpduCrc {
     /// Length of the field in bytes.
     pub const LENGTH: usize = 4;
 
@@ -34,14 +34,17 @@ mod tests {
 
     #[test]
     fn rfc3720_appendix_b_4_examples() {
-        assert_eq!(FpduCrc::compute(&[0; 32]).to_wire_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
-        assert_eq!(FpduCrc::compute(&[0xff; 32]).to_wire_bytes(), [0x43, 0xab, 0xa8, 0x62]);
+        assert_eq!(RunningFpduCrc::compute(&[0; 32]).to_wire_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
+        assert_eq!(RunningFpduCrc::compute(&[0xff; 32]).to_wire_bytes(), [0x43, 0xab, 0xa8, 0x62]);
     }
 
     #[test]
     fn pieces_give_what_the_whole_gives() {
         let bytes: Vec<u8> = (0..100).collect();
-        assert_eq!(FpduCrc::compute(&bytes[..33]).append(&bytes[33..]), FpduCrc::compute(&bytes));
-        assert_eq!(FpduCrc::default().append(&bytes), FpduCrc::compute(&bytes));
+        assert_eq!(
+            RunningFpduCrc::compute(&bytes[..33]).append(&bytes[33..]),
+            RunningFpduCrc::compute(&bytes)
+        );
+        assert_eq!(RunningFpduCrc::default().append(&bytes), RunningFpduCrc::compute(&bytes));
     }
 }

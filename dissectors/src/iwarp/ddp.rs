@@ -4,12 +4,12 @@ use crate::rdma_operation::Handle;
 
 crate::number! {
     /// Message Sequence Number of an untagged message, counted from 1. RFC 5041 section 4.2.
-    pub struct MessageNumber(u32) as Unsigned;
+    pub struct DdpMessageSequenceNumber(u32) as Unsigned;
 }
 
 crate::named! {
     /// Queue number of untagged buffers, as assigned by RDMAP. RFC 5040 section 4.1.
-    pub struct DdpQueue(u32) {
+    pub struct DdpQueueNumber(u32) {
         /// Sends.
         SEND = 0 "Send",
         /// RDMA Read Requests.
@@ -45,9 +45,9 @@ crate::header! {
     /// Rest of the header of an untagged segment, after the Invalidate STag. RFC 5041 section 4.2.
     pub struct Untagged [12] "iwarp_ddp.untagged" {
         /// QN: queue of the receive buffer.
-        0..32 queue: DdpQueue => "iwarp_ddp.qn",
+        0..32 queue: DdpQueueNumber => "iwarp_ddp.qn",
         /// MSN: sequence number of the message in the queue.
-        32..64 number: MessageNumber => "iwarp_ddp.msn",
+        32..64 number: DdpMessageSequenceNumber => "iwarp_ddp.msn",
         /// MO: offset in the message.
         64..96 offset: u32 => "iwarp_ddp.mo",
     }
@@ -58,7 +58,7 @@ impl DdpControl {
     pub const VERSION: u8 = 1;
 }
 
-impl MessageNumber {
+impl DdpMessageSequenceNumber {
     /// Returns the number of messages from `self` to `other`, modulo 2^32; negative if `other` comes first.
     pub const fn distance(self, other: Self) -> i32 {
         other.0.wrapping_sub(self.0) as i32

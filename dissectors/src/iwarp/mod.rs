@@ -15,11 +15,14 @@ pub use segment::{DdpSegment, DdpSegmentDestination};
 /// Adds the iWARP fields to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
     use ddp::{DdpControl, Tagged, Untagged};
-    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapReservedInvalidateStag};
-    use rdmap::{RdmapControl, ReadRequest};
+    use rdmap::{
+        RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapImmediateData, RdmapInvalidateStag,
+        RdmapUntaggedReservedField,
+    };
+    use rdmap::{RdmapControl, RdmapReadRequestHeader};
     mpa::describe(registry);
-    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, ReadRequest);
-    describe_headers!(registry; Invalidate, RdmapReservedInvalidateStag);
-    describe_headers!(registry; Immediate, AtomicRequest, AtomicResponse);
+    describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, RdmapReadRequestHeader);
+    describe_headers!(registry; RdmapInvalidateStag, RdmapUntaggedReservedField);
+    describe_headers!(registry; RdmapImmediateData, RdmapAtomicRequestHeader, RdmapAtomicResponseHeader);
     rdmap::describe_terminate(registry);
 }

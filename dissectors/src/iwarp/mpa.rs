@@ -1,12 +1,12 @@
 //! Marker PDU Aligned framing: connection startup, and framing of messages in the stream. RFC 5044; RFC 6581.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
-use crate::frame::CapturedSlice;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
-use super::crc::FpduCrc;
+use super::crc::RunningFpduCrc;
 
 /// Key of the MPA Request Frame, the first bytes from the initiator. RFC 5044 section 7.1.1.
 pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";
@@ -21,7 +21,7 @@ pub const MARKER_INTERVAL: u64 = 512;
 
 crate::number! {
     /// Depth of an RDMA Read queue, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
-    pub struct RdmaReadQueueDepth(u16) as Unsigned;
+    pub struct MpaReadQueueDepthField(u16) as Unsigned;
 
     /// A CRC32C, the four bytes on the wire in big-endian order.
     pub struct CrcField(u32) as Hex(8);
@@ -49,7 +49,7 @@ impl MpaStartupFrameKind {
 
 crate::header! {
     /// MPA Request Frame, up to its private data. RFC 5044 section 7.1.1; RFC 6581 section 6.
-    pub struct RequestFrame<'a> [20] "iwarp_mpa.req" {
+    pub struct MpaRequestFrame<'a> [20] "iwarp_mpa.req" {
         /// "MPA ID Req Frame".
         0..128 key: &'a [u8] => "iwarp_mpa.key.req",
         /// M: the sender requires markers in what it receives.
@@ -69,7 +69,7 @@ crate::header! {
     }
 
     /// MPA Reply Frame, up to its private data. RFC 5044 section 7.1.1; RFC 6581 section 6.
-    pub struct ReplyFrame<'a> [20] "iwarp_mpa.rep" {
+    pub struct MpaReplyFrame<'a> [20] "iwarp_mpa.rep" {
         /// "MPA ID Rep Frame".
         0..128 key: &'a [u8] => "iwarp_mpa.key.rep",
         /// M: the sender requires markers in what it receives.
@@ -89,19 +89,19 @@ crate::header! {
     }
 
     /// Enhanced RDMA connection establishment data. RFC 6581 section 9.
-    pub struct Enhanced [4] "iwarp_mpa.enhanced" {
+    pub struct MpaEnhancedConnectionData [4] "iwarp_mpa.enhanced" {
         /// A: peer-to-peer connection; the initiator sends an RTR indication first.
         0..1 peer_to_peer: bool => "iwarp_mpa.enhanced.a",
         /// B: the RTR indication may be a zero-length Send.
         1..2 send_rtr: bool => "iwarp_mpa.enhanced.b",
         /// Inbound RDMA Read Queue Depth.
-        2..16 ird: RdmaReadQueueDepth => "iwarp_mpa.enhanced.ird",
+        2..16 ird: MpaReadQueueDepthField => "iwarp_mpa.enhanced.ird",
         /// C: the RTR indication may be a zero-length RDMA Write.
         16..17 write_rtr: bool => "iwarp_mpa.enhanced.c",
         /// D: the RTR indication may be a zero-length RDMA Read.
         17..18 read_rtr: bool => "iwarp_mpa.enhanced.D",
         /// Outbound RDMA Read Queue Depth.
-        18..32 ord: RdmaReadQueueDepth => "iwarp_mpa.enhanced.ord",
+        18..32 ord: MpaReadQueueDepthField => "iwarp_mpa.enhanced.ord",
     }
 
     /// Marker. RFC 5044 section 4.2.
@@ -121,14 +121,14 @@ crate::header! {
 
 /// Adds the fields of MPA to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; RequestFrame, ReplyFrame, Enhanced, Marker, FpduHeader);
+    describe_headers!(registry; MpaRequestFrame, MpaReplyFrame, MpaEnhancedConnectionData, Marker, FpduHeader);
     for field in [&PAD, &CRC, &PRIVATE_DATA] {
         registry.field(field);
     }
 }
 
 /// Padding of an FPDU. RFC 5044 section 4.1.
-static PAD: Field = Field {
+static PAD: FieldDefinition = FieldDefinition {
     name: "iwarp_mpa.pad",
     label: "pad",
     kind: FieldKind::Bytes,
@@ -136,7 +136,7 @@ static PAD: Field = Field {
 };
 
 /// CRC of an FPDU. RFC 5044 section 4.4.
-static CRC: Field = Field {
+static CRC: FieldDefinition = FieldDefinition {
     name: "iwarp_mpa.crc",
     label: "crc",
     kind: FieldKind::Hex(8),
@@ -144,7 +144,7 @@ static CRC: Field = Field {
 };
 
 /// Private data of a startup frame. RFC 5044 section 7.1.1.
-static PRIVATE_DATA: Field = Field {
+static PRIVATE_DATA: FieldDefinition = FieldDefinition {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
     kind: FieldKind::Bytes,
@@ -161,7 +161,7 @@ impl FpduHeader {
     /// Returns the length of the FPDU in bytes: this header, ULPDU, padding and CRC, without markers.
     #[inline]
     pub const fn fpdu_length(self) -> usize {
-        Self::LENGTH + self.ulpdu_length as usize + self.pad() + FpduCrc::LENGTH
+        Self::LENGTH + self.ulpdu_length as usize + self.pad() + RunningFpduCrc::LENGTH
     }
 }
 
@@ -178,8 +178,12 @@ pub fn observe_trailer<'a, O: FieldObserver<'a>>(
         observer.value(&PAD, trailer.at..trailer.at + pad, FieldValue::Bytes(bytes));
     }
     let crc = trailer.skip_bytes(pad);
-    if let Some((field, _)) = crc.bytes.split_first_chunk::<{ FpduCrc::LENGTH }>() {
-        observer.value(&CRC, crc.at..crc.at + FpduCrc::LENGTH, CrcField(u32::from_be_bytes(*field)).value());
+    if let Some((field, _)) = crc.bytes.split_first_chunk::<{ RunningFpduCrc::LENGTH }>() {
+        observer.value(
+            &CRC,
+            crc.at..crc.at + RunningFpduCrc::LENGTH,
+            CrcField(u32::from_be_bytes(*field)).value(),
+        );
     }
 }
 
@@ -203,7 +207,7 @@ pub struct MpaStartupFrame {
     /// S: the private data begins with the enhanced connection data.
     pub announces_enhanced: bool,
     /// Enhanced connection data, if the frame announces it.
-    pub enhanced: Option<Enhanced>,
+    pub enhanced: Option<MpaEnhancedConnectionData>,
     /// Private data of RPC-over-RDMA. RFC 8797.
     pub rpcrdma: SidePrivateData,
     /// Version and flags of that private data, of any version.
@@ -214,7 +218,7 @@ pub struct MpaStartupFrame {
 
 impl MpaStartupFrame {
     /// Length of the frame without its private data in bytes.
-    pub const FIXED_LENGTH: usize = RequestFrame::LENGTH;
+    pub const FIXED_LENGTH: usize = MpaRequestFrame::LENGTH;
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
@@ -222,14 +226,14 @@ impl MpaStartupFrame {
         let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
             MpaStartupFrameKind::Request => {
-                let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
+                let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, observer)?;
                 (
                     (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
                     frame.pd_length,
                 )
             }
             MpaStartupFrameKind::Reply => {
-                let (frame, _) = ReplyFrame::decode(part.bytes, part.at, observer)?;
+                let (frame, _) = MpaReplyFrame::decode(part.bytes, part.at, observer)?;
                 (
                     (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
                     frame.pd_length,
@@ -247,9 +251,10 @@ impl MpaStartupFrame {
         }
         let mut own = private;
         let mut enhanced = None;
-        if is_enhanced && length >= Enhanced::LENGTH {
-            enhanced = Enhanced::decode(private.bytes, private.at, observer).map(|(enhanced, _)| enhanced);
-            own = private.skip_bytes(Enhanced::LENGTH);
+        if is_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
+            enhanced = MpaEnhancedConnectionData::decode(private.bytes, private.at, observer)
+                .map(|(enhanced, _)| enhanced);
+            own = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
         }
         let rpcrdma = SidePrivateData::find(own, observer);
         Some(Self {
@@ -293,7 +298,7 @@ mod tests {
         let enhanced = startup.enhanced.unwrap();
         assert_eq!(
             (enhanced.ird, enhanced.ord, enhanced.peer_to_peer),
-            (RdmaReadQueueDepth(128), RdmaReadQueueDepth(0), false)
+            (MpaReadQueueDepthField(128), MpaReadQueueDepthField(0), false)
         );
         assert_eq!(enhanced.encode(), REQUEST[20..24]);
         assert_eq!(startup.rpcrdma.present().unwrap().receive_threshold_bytes(), 4096);
@@ -301,9 +306,10 @@ mod tests {
 
     #[test]
     fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
-        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullFieldObserver).unwrap();
+        let (enhanced, _) =
+            MpaEnhancedConnectionData::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullFieldObserver).unwrap();
         assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
-        assert_eq!((enhanced.ird, enhanced.ord), (RdmaReadQueueDepth(1), RdmaReadQueueDepth(0x3fff)));
+        assert_eq!((enhanced.ird, enhanced.ord), (MpaReadQueueDepthField(1), MpaReadQueueDepthField(0x3fff)));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::frame::CapturedSlice;
 use crate::infiniband::ImmediateData;
 use crate::rdma_operation::Handle;
 
 use super::DdpSegment;
-use super::ddp::DdpQueue;
+use super::ddp::DdpQueueNumber;
 
 crate::named! {
     /// RDMAP opcode, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.
@@ -49,7 +49,7 @@ crate::named! {
     }
 
     /// Error codes of RDMAP. RFC 5040 section 4.8.
-    pub struct RdmapError(u8) {
+    pub struct RdmapErrorCode(u8) {
         INVALID_STAG = 0x00 "Invalid STag",
         BOUNDS = 0x01 "Base or bounds violation",
         ACCESS_RIGHTS = 0x02 "Access rights violation",
@@ -120,19 +120,19 @@ crate::header! {
 
     /// Invalidate STag: the field after the control bytes of an untagged segment of a Send with Invalidate. RFC 5040
     /// section 4.1.
-    pub struct Invalidate [4] "iwarp_rdma.invalidate" {
+    pub struct RdmapInvalidateStag [4] "iwarp_rdma.invalidate" {
         /// Memory to invalidate.
         0..32 stag: Handle => "iwarp_rdma.inval_stag",
     }
 
     /// Reserved field after the control bytes of all other untagged segments. RFC 5040 section 4.1.
-    pub struct RdmapReservedInvalidateStag [4] "iwarp_rdma.not_invalidate" {
+    pub struct RdmapUntaggedReservedField [4] "iwarp_rdma.not_invalidate" {
         /// Reserved.
         0..32 reserved: u32 => "iwarp_rdma.reserved",
     }
 
     /// RDMA Read Request Header. RFC 5040 section 4.4.
-    pub struct ReadRequest [28] "iwarp_rdma.rr" {
+    pub struct RdmapReadRequestHeader [28] "iwarp_rdma.rr" {
         /// Memory of the sender that receives the response.
         0..32 sink_stag: Handle => "iwarp_rdma.sinkstag",
         /// Offset in the sender's memory.
@@ -146,7 +146,7 @@ crate::header! {
     }
 
     /// Immediate Data. RFC 7306 section 6.
-    pub struct Immediate [8] "iwarp_rdma.immediate" {
+    pub struct RdmapImmediateData [8] "iwarp_rdma.immediate" {
         /// First four bytes for the consumer.
         0..32 high: ImmediateData => "iwarp_rdma.immediate.high",
         /// Last four bytes for the consumer.
@@ -154,7 +154,7 @@ crate::header! {
     }
 
     /// Atomic Request Header. RFC 7306 section 5.2.1.
-    pub struct AtomicRequest [52] "iwarp_rdma.atomic" {
+    pub struct RdmapAtomicRequestHeader [52] "iwarp_rdma.atomic" {
         /// Operation.
         28..32 opcode: RdmapAtomicOpcode => "iwarp_rdma.atomic.opcode",
         /// The sender's identifier of the request.
@@ -174,7 +174,7 @@ crate::header! {
     }
 
     /// Atomic Response Header. RFC 7306 section 5.2.2.
-    pub struct AtomicResponse [12] "iwarp_rdma.atomic" {
+    pub struct RdmapAtomicResponseHeader [12] "iwarp_rdma.atomic" {
         /// Identifier of the request.
         0..32 request_identifier: u32 => "iwarp_rdma.atomic.original_request_identifier",
         /// Value before the operation.
@@ -182,7 +182,7 @@ crate::header! {
     }
 
     /// Length of the message at fault that a Terminate includes. RFC 5040 section 4.8.
-    pub struct TerminatedLength [2] "iwarp_rdma.terminate" {
+    pub struct TerminateDdpSegmentLength [2] "iwarp_rdma.terminate" {
         /// Length of the DDP segment in bytes.
         0..16 length: u16 => "iwarp_rdma.term_ddp_seg_len",
     }
@@ -215,7 +215,7 @@ macro_rules! terminate_control {
 terminate_control! {
     /// Terminate Control of an error detected by RDMAP. RFC 5040 section 4.8.
     RdmaTerminate {
-        RdmapErrorType => "iwarp_rdma.term_etype_rdma", RdmapError => "iwarp_rdma.term_errcode_rdma"
+        RdmapErrorType => "iwarp_rdma.term_etype_rdma", RdmapErrorCode => "iwarp_rdma.term_errcode_rdma"
     }
     /// Terminate Control of an error detected by DDP in a tagged segment. RFC 5041 section 7.2.
     TaggedTerminate {
@@ -238,13 +238,13 @@ terminate_control! {
 /// Adds the fields of Terminate to a registry.
 pub(super) fn describe_terminate(registry: &mut FieldRegistry) {
     describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
-    describe_headers!(registry; TerminatedLength);
+    describe_headers!(registry; TerminateDdpSegmentLength);
 }
 
 impl RdmapOpcode {
     /// Returns the untagged queue of the opcode's segments, `Some(None)` if they are tagged, `None` for an undefined
     /// opcode. RFC 5040 section 4.1; RFC 7306.
-    pub const fn queue(self) -> Option<Option<DdpQueue>> {
+    pub const fn queue(self) -> Option<Option<DdpQueueNumber>> {
         Some(match self {
             Self::WRITE | Self::READ_RESPONSE => None,
             Self::SEND
@@ -252,10 +252,10 @@ impl RdmapOpcode {
             | Self::SEND_EVENT
             | Self::SEND_EVENT_INVALIDATE
             | Self::IMMEDIATE
-            | Self::IMMEDIATE_EVENT => Some(DdpQueue::SEND),
-            Self::READ_REQUEST | Self::ATOMIC_REQUEST => Some(DdpQueue::READ_REQUEST),
-            Self::TERMINATE => Some(DdpQueue::TERMINATE),
-            Self::ATOMIC_RESPONSE => Some(DdpQueue::ATOMIC_RESPONSE),
+            | Self::IMMEDIATE_EVENT => Some(DdpQueueNumber::SEND),
+            Self::READ_REQUEST | Self::ATOMIC_REQUEST => Some(DdpQueueNumber::READ_REQUEST),
+            Self::TERMINATE => Some(DdpQueueNumber::TERMINATE),
+            Self::ATOMIC_RESPONSE => Some(DdpQueueNumber::ATOMIC_RESPONSE),
             _ => return None,
         })
     }
@@ -264,10 +264,10 @@ impl RdmapOpcode {
     /// RFC 5040 section 4.4; RFC 7306 sections 5.2 and 6.
     pub const fn fixed_length(self) -> Option<usize> {
         match self {
-            Self::READ_REQUEST => Some(ReadRequest::LENGTH),
-            Self::ATOMIC_REQUEST => Some(AtomicRequest::LENGTH),
-            Self::ATOMIC_RESPONSE => Some(AtomicResponse::LENGTH),
-            Self::IMMEDIATE | Self::IMMEDIATE_EVENT => Some(Immediate::LENGTH),
+            Self::READ_REQUEST => Some(RdmapReadRequestHeader::LENGTH),
+            Self::ATOMIC_REQUEST => Some(RdmapAtomicRequestHeader::LENGTH),
+            Self::ATOMIC_RESPONSE => Some(RdmapAtomicResponseHeader::LENGTH),
+            Self::IMMEDIATE | Self::IMMEDIATE_EVENT => Some(RdmapImmediateData::LENGTH),
             _ => None,
         }
     }
@@ -311,12 +311,13 @@ impl RdmapTerminate {
             };
             if control.has_ddp {
                 let fault = part.skip_bytes(OtherTerminate::LENGTH);
-                TerminatedLength::decode(fault.bytes, fault.at, observer);
-                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedLength::LENGTH), observer);
+                TerminateDdpSegmentLength::decode(fault.bytes, fault.at, observer);
+                let segment =
+                    DdpSegment::decode(fault.skip_bytes(TerminateDdpSegmentLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {
-                    ReadRequest::decode(request.bytes, request.at, observer);
+                    RdmapReadRequestHeader::decode(request.bytes, request.at, observer);
                 }
             }
         }
@@ -328,7 +329,7 @@ impl RdmapTerminate {
         match (self.layer, DdpErrorType(self.error_type)) {
             (TerminateLayer::RDMA, _) => {
                 let error = (self.error_type != RdmapErrorType::LOCAL_CATASTROPHIC.0).then_some(self.code);
-                (RdmapErrorType(self.error_type).name(), error.and_then(|code| RdmapError(code).name()))
+                (RdmapErrorType(self.error_type).name(), error.and_then(|code| RdmapErrorCode(code).name()))
             }
             (TerminateLayer::DDP, kind @ DdpErrorType::TAGGED) => {
                 (kind.name(), DdpTaggedBufferError(self.code).name())
@@ -374,8 +375,8 @@ mod tests {
     fn rfc5040_section_4_1_opcodes_and_the_queues_they_use() {
         let names: Vec<_> = (0..16).filter_map(|code| RdmapOpcode(code).name()).collect();
         assert_eq!(names.len(), 12);
-        assert_eq!(RdmapOpcode::SEND_EVENT.queue(), Some(Some(DdpQueue::SEND)));
-        assert_eq!(RdmapOpcode::READ_REQUEST.queue(), Some(Some(DdpQueue::READ_REQUEST)));
+        assert_eq!(RdmapOpcode::SEND_EVENT.queue(), Some(Some(DdpQueueNumber::SEND)));
+        assert_eq!(RdmapOpcode::READ_REQUEST.queue(), Some(Some(DdpQueueNumber::READ_REQUEST)));
         assert_eq!(RdmapOpcode::READ_RESPONSE.queue(), Some(None));
         assert_eq!(RdmapOpcode(0xc).queue(), None);
     }

@@ -1,15 +1,15 @@
 //! DDP segment with its RDMAP control field, the content of one FPDU.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::frame::CapturedSlice;
 use crate::rdma_operation::Handle;
 
-use super::crc::FpduCrc;
-use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
+use super::crc::RunningFpduCrc;
+use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
-    AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapControl, RdmapOpcode,
-    RdmapReservedInvalidateStag, RdmapTerminate, ReadRequest,
+    RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapControl, RdmapImmediateData,
+    RdmapInvalidateStag, RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate, RdmapUntaggedReservedField,
 };
 
 /// Destination of the bytes of a segment.
@@ -25,9 +25,9 @@ pub enum DdpSegmentDestination {
     /// Next buffer of a queue.
     Untagged {
         /// Queue number.
-        queue: DdpQueue,
+        queue: DdpQueueNumber,
         /// Sequence number of the message in the queue.
-        number: MessageNumber,
+        number: DdpMessageSequenceNumber,
         /// Offset in the message in bytes.
         offset: u32,
     },
@@ -55,7 +55,7 @@ impl DdpSegment {
     pub const TAGGED_HEADER_LENGTH: usize = DdpControl::LENGTH + RdmapControl::LENGTH + Tagged::LENGTH;
     /// Length of the headers of an untagged segment in bytes. RFC 5041 section 4.2.
     pub const UNTAGGED_HEADER_LENGTH: usize =
-        DdpControl::LENGTH + RdmapControl::LENGTH + Invalidate::LENGTH + Untagged::LENGTH;
+        DdpControl::LENGTH + RdmapControl::LENGTH + RdmapInvalidateStag::LENGTH + Untagged::LENGTH;
 
     /// Decodes the headers of a ULPDU. Returns them with the payload, or `None` if there are too few bytes.
     #[inline]
@@ -76,13 +76,13 @@ impl DdpSegment {
             )
         } else {
             let (invalidate, rest) = if rdmap.opcode.invalidates() {
-                let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
+                let (invalidate, rest) = RdmapInvalidateStag::decode(rest, at, observer)?;
                 (Some(invalidate.stag), rest)
             } else {
-                let (_, rest) = RdmapReservedInvalidateStag::decode(rest, at, observer)?;
+                let (_, rest) = RdmapUntaggedReservedField::decode(rest, at, observer)?;
                 (None, rest)
             };
-            let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;
+            let (untagged, _) = Untagged::decode(rest, at + RdmapInvalidateStag::LENGTH, observer)?;
             let Untagged { queue, number, offset } = untagged;
             (
                 DdpSegmentDestination::Untagged { queue, number, offset },
@@ -148,21 +148,24 @@ impl DdpSegment {
         let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(ulpdu_length);
         let (segment, payload) = Self::decode(ulpdu, observer)?;
         match segment.opcode {
-            RdmapOpcode::READ_REQUEST => ReadRequest::decode(payload.bytes, payload.at, observer).map(drop),
+            RdmapOpcode::READ_REQUEST => {
+                RdmapReadRequestHeader::decode(payload.bytes, payload.at, observer).map(drop)
+            }
             RdmapOpcode::TERMINATE => RdmapTerminate::decode(payload, observer).map(drop),
             RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => {
-                Immediate::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapImmediateData::decode(payload.bytes, payload.at, observer).map(drop)
             }
             RdmapOpcode::ATOMIC_REQUEST => {
-                AtomicRequest::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapAtomicRequestHeader::decode(payload.bytes, payload.at, observer).map(drop)
             }
             RdmapOpcode::ATOMIC_RESPONSE => {
-                AtomicResponse::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapAtomicResponseHeader::decode(payload.bytes, payload.at, observer).map(drop)
             }
             _ => None,
         };
-        let trailer =
-            part.skip_bytes(FpduHeader::LENGTH + ulpdu_length).with_length(header.pad() + FpduCrc::LENGTH);
+        let trailer = part
+            .skip_bytes(FpduHeader::LENGTH + ulpdu_length)
+            .with_length(header.pad() + RunningFpduCrc::LENGTH);
         mpa::observe_trailer(header, trailer, observer);
         Some((header, segment))
     }
@@ -171,7 +174,7 @@ impl DdpSegment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, FieldValue, NullFieldObserver};
+    use crate::field::{FieldDefinition, FieldValue, NullFieldObserver};
     use std::ops::Range;
 
     fn decode(bytes: &[u8]) -> Option<DdpSegment> {
@@ -192,10 +195,10 @@ mod tests {
         let bytes = [0x41, 0x44, 0, 0, 9, 0x71, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 16];
         let segment = decode(&bytes).unwrap();
         assert_eq!(segment.invalidate, Some(Handle(0x971)));
-        let number = MessageNumber(7);
+        let number = DdpMessageSequenceNumber(7);
         assert_eq!(
             segment.target,
-            DdpSegmentDestination::Untagged { queue: DdpQueue::SEND, number, offset: 16 }
+            DdpSegmentDestination::Untagged { queue: DdpQueueNumber::SEND, number, offset: 16 }
         );
         let with_event = [&[0x41, 0x46], &bytes[2..]].concat();
         assert_eq!(decode(&with_event).unwrap().invalidate, Some(Handle(0x971)));
@@ -224,9 +227,9 @@ mod tests {
     struct Names(Vec<&'static str>);
 
     impl<'a> FieldObserver<'a> for Names {
-        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
+        fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {
             self.0.push(field.name);
         }
     }

@@ -2,8 +2,8 @@
 
 use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner, incomplete_header};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::frame::CapturedSlice;
 
 crate::header! {
     /// ERSPAN type II. draft-foschiano-erspan-03 section 4.2.

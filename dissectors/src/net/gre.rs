@@ -6,13 +6,13 @@ use super::tunnel::{
 };
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, FieldObserver};
-use crate::frame::CapturedSlice;
+use crate::field::{FieldDefinition, FieldObserver};
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; Flags, GreChecksumAndOffset, Key, Sequence, Route);
+    describe_headers!(registry; GreFlags, GreChecksumAndOffset, GreKeyField, GreSequenceNumber, GreSourceRouteEntry);
 }
 
 crate::number! {
@@ -20,12 +20,15 @@ crate::number! {
     pub struct GreKey(u32) as Hex(8);
 }
 
-static GRE: Field =
-    Field::group("gre", "GRE", "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.");
+static GRE: FieldDefinition = FieldDefinition::group(
+    "gre",
+    "GRE",
+    "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.",
+);
 
 crate::header! {
     /// GRE flags and protocol type. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
-    pub struct Flags [4] "gre.flags_and_version" {
+    pub struct GreFlags [4] "gre.flags_and_version" {
         0..1 checksum: bool => "gre.flags.checksum",
         1..2 routing: bool => "gre.flags.routing",
         2..3 key: bool => "gre.flags.key",
@@ -44,17 +47,17 @@ crate::header! {
     }
 
     /// GRE key. RFC 2890 section 2.1.
-    pub struct Key [4] "gre.key_group" {
+    pub struct GreKeyField [4] "gre.key_group" {
         0..32 key: GreKey => "gre.key",
     }
 
     /// GRE sequence number. RFC 2890 section 2.2.
-    pub struct Sequence [4] "gre.sequence" {
+    pub struct GreSequenceNumber [4] "gre.sequence" {
         0..32 sequence_number: u32 => "gre.sequence_number",
     }
 
     /// GRE source route entry; family and length 0 end the list. RFC 1701.
-    pub struct Route [4] "gre.routing" {
+    pub struct GreSourceRouteEntry [4] "gre.routing" {
         0..16 address_family: u16 => "gre.routing.address_family",
         16..24 sre_offset: u8 => "gre.routing.sre_offset",
         /// Length of the routing information that follows, in bytes.
@@ -74,7 +77,7 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
 ) -> InnermostNetworkPacket<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
-        return way.into_unread(incomplete_header(part, Flags::LENGTH, NetworkHeaderDefect::GreHeader));
+        return way.into_unread(incomplete_header(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
     let decoded = decode_header(part, observer);
@@ -106,9 +109,9 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
 fn decode_header<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Result<(Flags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let lacks = |part| incomplete_header(part, Flags::LENGTH, NetworkHeaderDefect::GreHeader);
-    let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
+) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
+    let lacks = |part| incomplete_header(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
+    let (flags, _) = GreFlags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
@@ -119,24 +122,25 @@ fn decode_header<'a, O: FieldObserver<'a>>(
             });
         }
     }
-    let mut rest = part.skip_bytes(Flags::LENGTH);
+    let mut rest = part.skip_bytes(GreFlags::LENGTH);
     if flags.checksum || flags.routing {
         GreChecksumAndOffset::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
         rest = rest.skip_bytes(GreChecksumAndOffset::LENGTH);
     }
     let mut key = None;
     if flags.key {
-        key = Some(Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
-        rest = rest.skip_bytes(Key::LENGTH);
+        key = Some(GreKeyField::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
+        rest = rest.skip_bytes(GreKeyField::LENGTH);
     }
     if flags.sequence_number {
-        Sequence::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(Sequence::LENGTH);
+        GreSequenceNumber::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.skip_bytes(GreSequenceNumber::LENGTH);
     }
     let mut more = flags.routing;
     while more {
-        let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        let length = Route::LENGTH + usize::from(route.src_length);
+        let (route, _) =
+            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        let length = GreSourceRouteEntry::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
             return Err(incomplete_header(rest, length, NetworkHeaderDefect::GreHeader));
         }

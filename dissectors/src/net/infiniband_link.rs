@@ -5,21 +5,21 @@ use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
-use crate::frame::CapturedSlice;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::infiniband::{Grh, InfinibandPacket, Lrh, LrhLinkNextHeader, RdmaEncapsulation};
 
 crate::header! {
     /// Raw header: the EtherType of a packet without InfiniBand transport. InfiniBand Architecture Specification volume
     /// 1, section 5.3.
-    pub struct RawHeader [4] "infiniband.rwh" {
+    pub struct InfiniBandRawHeader [4] "infiniband.rwh" {
         /// Next protocol.
         16..32 etype: EtherType => "infiniband.rwh.etype",
     }
 }
 
-static VARIANT_CRC: Field = Field {
+static VARIANT_CRC: FieldDefinition = FieldDefinition {
     name: "infiniband.variant.crc",
     label: "VCRC",
     kind: FieldKind::Hex(4),
@@ -28,7 +28,7 @@ static VARIANT_CRC: Field = Field {
 
 /// Adds the fields of this module to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    RawHeader::describe(registry);
+    InfiniBandRawHeader::describe(registry);
     registry.field(&VARIANT_CRC);
 }
 
@@ -62,10 +62,10 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         },
         LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
-            return match RawHeader::decode(rest.bytes, rest.at, observer) {
+            return match InfiniBandRawHeader::decode(rest.bytes, rest.at, observer) {
                 Some((header, _)) => link::decode_network(
                     header.etype,
-                    rest.skip_bytes(RawHeader::LENGTH),
+                    rest.skip_bytes(InfiniBandRawHeader::LENGTH),
                     TunnelNesting::NONE,
                     observer,
                 ),

@@ -7,9 +7,9 @@ use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 use super::tunnel::{InnermostNetworkContext, TunnelNesting};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, transport};
 use crate::address::Address;
+use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::{FixedHeaderFieldValue, bits, put_bits};
-use crate::frame::CapturedSlice;
 
 crate::named! {
     /// IP protocol number. <https://www.iana.org/assignments/protocol-numbers>
@@ -66,7 +66,7 @@ impl<'a, const UNIT: u32> FixedHeaderFieldValue<'a> for LengthInWords<UNIT> {
 
 crate::number! {
     /// Identification common to the fragments of one datagram: 16 bits in IPv4, 32 in IPv6.
-    pub struct Identification(u32) as Hex(4);
+    pub struct IpIdentification(u32) as Hex(4);
 }
 
 crate::header! {
@@ -78,7 +78,7 @@ crate::header! {
         8..16 dsfield: u8 => "ip.dsfield",
         /// Length of the datagram in bytes, with this header; 0 if segmentation offload left it unset.
         16..32 len: u16 => "ip.len",
-        32..48 id: Identification => "ip.id",
+        32..48 id: IpIdentification => "ip.id",
         48..49 rb: bool => "ip.flags.rb",
         49..50 df: bool => "ip.flags.df",
         /// `true` if more fragments follow.
@@ -112,7 +112,7 @@ crate::header! {
         16..29 offset: LengthInWords<8> => "ipv6.fraghdr.offset",
         /// `true` if more fragments follow.
         31..32 more: bool => "ipv6.fraghdr.more",
-        32..64 ident: Identification => "ipv6.fraghdr.ident",
+        32..64 ident: IpIdentification => "ipv6.fraghdr.ident",
     }
 }
 
@@ -122,7 +122,7 @@ pub struct IpFragment<'a> {
     /// Protocol of the reassembled datagram.
     pub protocol: IpProtocol,
     /// Identification common to the fragments of one datagram.
-    pub identification: Identification,
+    pub identification: IpIdentification,
     /// Offset in the payload of the datagram in bytes, 0 to 65,528.
     pub offset: u32,
     /// `true` if more fragments follow.

@@ -2,8 +2,8 @@
 
 use super::tunnel::TunnelNesting;
 use super::{InnermostNetworkPacket, UndecodableFrameReason, infiniband_link, ip, mpls};
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::frame::CapturedSlice;
 
 crate::named! {
     /// EtherType: the network protocol, as numbered by Ethernet and GRE.
@@ -101,7 +101,7 @@ crate::header! {
     }
 
     /// Loopback, in reverse byte order. <https://www.tcpdump.org/linktypes.html>
-    pub struct SwappedLoopback [4] "null" {
+    pub struct ByteSwappedLoopbackHeader [4] "null" {
         0..8 family: u8 => "null.family",
     }
 
@@ -199,7 +199,7 @@ pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
-        SwappedLoopback::decode(part.bytes, part.at, observer)
+        ByteSwappedLoopbackHeader::decode(part.bytes, part.at, observer)
             .map(|(header, _)| LoopbackAddressFamily(u32::from(header.family)))
     } else {
         Loopback::decode(part.bytes, part.at, observer).map(|(header, _)| header.family)

@@ -17,11 +17,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 pub use erspan::{Erspan2, Erspan3, ErspanFrameType, ErspanPlatform};
-pub use infiniband_link::RawHeader;
-pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
+pub use infiniband_link::InfiniBandRawHeader;
+pub use ip::{IpFragment, IpIdentification, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
 pub use link::{
-    Erf, ErfExtension, ErfType, EtherType, Ethernet, Loopback, LoopbackAddressFamily, Sll, Sll2,
-    SwappedLoopback, Vlan,
+    ByteSwappedLoopbackHeader, Erf, ErfExtension, ErfType, EtherType, Ethernet, Loopback,
+    LoopbackAddressFamily, Sll, Sll2, Vlan,
 };
 pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
 pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
@@ -30,15 +30,15 @@ pub use vxlan::Vxlan;
 use tunnel::{InnermostNetworkContext, TunnelNesting};
 
 use crate::address::{Address, VirtualNetwork};
+use crate::captured_frame::{CapturedSlice, Frame, LinkType};
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
-use crate::frame::{CapturedSlice, Frame, LinkType};
+use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, InfinibandPacket};
 
 /// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
+    describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, ByteSwappedLoopbackHeader, Erf, ErfExtension);
     describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
     registry.field(&transport::TCP_OPTIONS);
     describe_headers!(registry; Erspan2, Erspan3, ErspanPlatform, Mpls, PseudowireControl, PseudowireChannel, Vxlan);
@@ -249,11 +249,14 @@ impl NetworkLayerPayload<'_> {
 pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
     match O::IGNORES_ALL {
         true => decode_silently(frame),
-        false => report(frame, &mut ObserverRef::new(observer)),
+        false => report(frame, &mut TypeErasedFieldObserver::new(observer)),
     }
 }
 
-fn report<'a>(frame: &Frame<'a>, observer: &mut ObserverRef<'_, 'a>) -> InnermostNetworkPacket<'a> {
+fn report<'a>(
+    frame: &Frame<'a>,
+    observer: &mut TypeErasedFieldObserver<'_, 'a>,
+) -> InnermostNetworkPacket<'a> {
     decode_with(frame, observer)
 }
 
@@ -298,7 +301,7 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
     };
     match O::IGNORES_ALL {
         true => transport::decode(protocol, payload, way, &mut NullFieldObserver),
-        false => report_payload(protocol, payload, way, &mut ObserverRef::new(observer)),
+        false => report_payload(protocol, payload, way, &mut TypeErasedFieldObserver::new(observer)),
     }
 }
 
@@ -306,7 +309,7 @@ fn report_payload<'a>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
     context: InnermostNetworkContext,
-    observer: &mut ObserverRef<'_, 'a>,
+    observer: &mut TypeErasedFieldObserver<'_, 'a>,
 ) -> InnermostNetworkPacket<'a> {
     transport::decode(protocol, payload, context, observer)
 }

@@ -10,8 +10,8 @@ use super::tunnel::{
     InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner, incomplete_header,
 };
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
+use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, NullFieldObserver};
-use crate::frame::CapturedSlice;
 
 crate::header! {
     /// MPLS label stack entry. RFC 3032 section 2.1.

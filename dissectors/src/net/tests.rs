@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::*;
 use crate::address::{Lid, Port};
-use crate::field::{Field, FieldValue, NullFieldObserver};
-use crate::frame::{FrameNumber, Timestamp};
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::field::{FieldDefinition, FieldValue, NullFieldObserver};
 use crate::infiniband::{BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
 
 /// An acknowledgement of Linux rxe: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
@@ -307,13 +307,13 @@ fn fragments_are_handed_on() {
     bytes[6..8].copy_from_slice(&0x2003u16.to_be_bytes());
     let NetworkLayerPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
     assert_eq!(fragment.protocol, IpProtocol::UDP);
-    assert_eq!(fragment.identification, Identification(0x4dba));
+    assert_eq!(fragment.identification, IpIdentification(0x4dba));
     assert_eq!((fragment.offset, fragment.has_more_fragments), (24, true));
     assert_eq!(fragment.payload, CapturedSlice { bytes: &ip()[20..], length: 28, at: 20 });
 
     let bytes = ip6(44, &[17, 0, 0x00, 0x18, 0xde, 0xad, 0xbe, 0xef]);
     let NetworkLayerPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
-    assert_eq!(fragment.identification, Identification(0xdead_beef));
+    assert_eq!(fragment.identification, IpIdentification(0xdead_beef));
     assert_eq!((fragment.offset, fragment.has_more_fragments, fragment.payload.at), (24, false, 48));
 
     let whole = &ip()[20..];
@@ -333,7 +333,7 @@ fn fragments_are_handed_on() {
 struct Told(Vec<(&'static str, Range<usize>, String)>, Vec<&'static str>);
 
 impl<'a> FieldObserver<'a> for Told {
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.0.push((field.name, at..at, String::new()));
         self.1.push(field.name);
     }
@@ -342,7 +342,7 @@ impl<'a> FieldObserver<'a> for Told {
         self.1.pop().expect("a group was entered");
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.0.push((field.name, bytes, format!("{value:?}")));
     }
 }
@@ -413,7 +413,7 @@ const LINKS: [LinkType; 13] = [
 struct Within(usize, usize);
 
 impl<'a> FieldObserver<'a> for Within {
-    fn enter(&mut self, _: &'static Field, at: usize) {
+    fn enter(&mut self, _: &'static FieldDefinition, at: usize) {
         assert!(at <= self.0);
         self.1 += 1;
     }
@@ -423,7 +423,7 @@ impl<'a> FieldObserver<'a> for Within {
         self.1 -= 1;
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
         assert!(bytes.start < bytes.end && bytes.end <= self.0, "{} at {bytes:?} of {}", field.name, self.0);
     }
 }

@@ -8,9 +8,9 @@ use super::{
     infiniband_link, vxlan,
 };
 use crate::address::Port;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
+use crate::captured_frame::CapturedSlice;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::fixed_header::FixedHeaderFieldValue;
-use crate::frame::CapturedSlice;
 use crate::infiniband::RdmaEncapsulation;
 
 crate::number! {
@@ -126,7 +126,7 @@ crate::header! {
 }
 
 /// Options between the fixed part of a TCP header and its payload.
-pub(super) static TCP_OPTIONS: Field = Field {
+pub(super) static TCP_OPTIONS: FieldDefinition = FieldDefinition {
     name: "tcp.options",
     label: "options",
     kind: FieldKind::Bytes,

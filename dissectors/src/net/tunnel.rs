@@ -6,8 +6,8 @@
 use super::link::{self, EtherType};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::frame::CapturedSlice;
 
 /// Number of tunnels around a header, and the virtual network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::field::{Field, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue};
 
 /// A value with a hand-written encoding: numbers of four or eight bytes, fixed opaque data, text with length and fill
 /// bytes.
@@ -52,15 +52,15 @@ pub(super) fn items<T: 'static, L: From<&'static [T]>, const N: usize>(items: [T
 /// Observer that checks that entered groups are left, and that values are in byte order. Values derived from another,
 /// such as the port in an address, have the same bytes.
 #[derive(Default)]
-pub(super) struct FieldPositionChecker {
+pub(super) struct FieldOrderChecker {
     pub(super) depth: usize,
     end: usize,
     last: Range<usize>,
     pub(super) names: Vec<&'static str>,
 }
 
-impl<'a> FieldObserver<'a> for FieldPositionChecker {
-    fn enter(&mut self, _: &'static Field, at: usize) {
+impl<'a> FieldObserver<'a> for FieldOrderChecker {
+    fn enter(&mut self, _: &'static FieldDefinition, at: usize) {
         assert!(at >= self.end);
         self.depth += 1;
     }
@@ -68,7 +68,7 @@ impl<'a> FieldObserver<'a> for FieldPositionChecker {
         assert!(at >= self.end);
         self.depth -= 1;
     }
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
         let follows = bytes.start >= self.end && bytes.end >= bytes.start;
         assert!(follows || bytes == self.last, "{}", field.name);
         self.end = bytes.end;
@@ -85,10 +85,10 @@ macro_rules! holds {
         #[track_caller]
         fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
             use $crate::field::NullFieldObserver;
-            use $crate::nfs::example_messages::FieldPositionChecker;
+            use $crate::nfs::example_messages::FieldOrderChecker;
             use $crate::xdr::{Cursor, Encoder, XdrError};
             let mut cursor = Cursor::new(bytes);
-            let mut observer = FieldPositionChecker::default();
+            let mut observer = FieldOrderChecker::default();
             let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
             assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
             assert_eq!(decoded.number(), procedure);
@@ -153,14 +153,14 @@ macro_rules! examples {
                 procedure in 0u32..26, words in proptest::collection::vec(0u32..5, 0..80), more: Vec<u8>, length: u16,
             ) {
                 use $crate::field::NullFieldObserver;
-                use $crate::nfs::example_messages::FieldPositionChecker;
+                use $crate::nfs::example_messages::FieldOrderChecker;
                 use $crate::xdr::{Cursor, Encoder};
                 let procedure = Procedure(procedure);
                 let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 for bytes in [&words[..], &more[..]] {
                     let start = Cursor::new(bytes).with_length(length.into());
-                    let _ = Args::decode(procedure, &mut { start }, &mut FieldPositionChecker::default());
-                    let _ = Results::decode(procedure, &mut { start }, &mut FieldPositionChecker::default());
+                    let _ = Args::decode(procedure, &mut { start }, &mut FieldOrderChecker::default());
+                    let _ = Results::decode(procedure, &mut { start }, &mut FieldOrderChecker::default());
                     let _ = procedure.status(start);
                     let mut cursor = Cursor::new(bytes);
                     if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {

@@ -1,6 +1,6 @@
 //! NSM, the Network Status Monitor, which notifies NLM of host restarts. XNFS version 3W chapter 11.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::{self, ProcedureStatus};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Text, Void, XdrError};
@@ -51,7 +51,7 @@ crate::xdr! { "statnotify";
 
 impl nfs::StatusUnionDiscriminant for SmRes {
     const OK: Self = Self::STAT_SUCC;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "stat.stat_res.res",
         label: "res_stat",
         kind: FieldKind::Enum,

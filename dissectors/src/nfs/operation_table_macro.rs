@@ -75,9 +75,9 @@ macro_rules! operations {
             }
 
             /// Returns the operation as a group of fields, if the number is in the table.
-            pub const fn field(self) -> Option<&'static $crate::field::Field> {
+            pub const fn field(self) -> Option<&'static $crate::field::FieldDefinition> {
                 match self.0 {
-                    $($code => Some(const { &$crate::field::Field::group(
+                    $($code => Some(const { &$crate::field::FieldDefinition::group(
                         concat!($group, ".", stringify!($name)), stringify!($name), $about) }),)*
                     _ => None,
                 }

@@ -1,7 +1,7 @@
 //! Procedures of all programs, by program, version and number.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
+use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
@@ -78,7 +78,7 @@ macro_rules! programs {
                 observer: &mut O,
             ) -> Result<(), XdrError> {
                 match O::ENABLED {
-                    true => self.report_arguments(cursor, &mut ObserverRef::new(observer)),
+                    true => self.report_arguments(cursor, &mut TypeErasedFieldObserver::new(observer)),
                     false if O::IGNORES_ALL => self.check_arguments(cursor),
                     false => self.arguments_with(cursor, observer),
                 }
@@ -87,7 +87,7 @@ macro_rules! programs {
             fn report_arguments<'a>(
                 self,
                 cursor: &mut Cursor<'a>,
-                observer: &mut ObserverRef<'_, 'a>,
+                observer: &mut TypeErasedFieldObserver<'_, 'a>,
             ) -> Result<(), XdrError> {
                 self.arguments_with(cursor, observer)
             }
@@ -121,7 +121,7 @@ macro_rules! programs {
                 observer: &mut O,
             ) -> Result<(), XdrError> {
                 match O::ENABLED {
-                    true => self.report_results(cursor, &mut ObserverRef::new(observer)),
+                    true => self.report_results(cursor, &mut TypeErasedFieldObserver::new(observer)),
                     false if O::IGNORES_ALL => self.check_results(cursor),
                     false => self.results_with(cursor, observer),
                 }
@@ -130,7 +130,7 @@ macro_rules! programs {
             fn report_results<'a>(
                 self,
                 cursor: &mut Cursor<'a>,
-                observer: &mut ObserverRef<'_, 'a>,
+                observer: &mut TypeErasedFieldObserver<'_, 'a>,
             ) -> Result<(), XdrError> {
                 self.results_with(cursor, observer)
             }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 /// A status that discriminates a union.
@@ -11,7 +11,7 @@ pub trait StatusUnionDiscriminant: for<'a> Xdr<'a> + Copy + PartialEq {
     /// Value on success, which the result follows.
     const OK: Self;
     /// The status as a field.
-    const FIELD: &'static Field;
+    const FIELD: &'static FieldDefinition;
 }
 
 /// Outcome of a procedure in its own protocol: `nfsstat3`, `mountstat3`, `nlm4_stats`.
@@ -45,11 +45,11 @@ struct DecodedEnumValueObserver {
 }
 
 impl<'a> FieldObserver<'a> for DecodedEnumValueObserver {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, _: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if let FieldValue::Enum(number, name) = value {
             (self.number, self.name) = (number as u32, name);
         }
@@ -96,7 +96,7 @@ impl<'a, S: StatusUnionDiscriminant, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusU
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let status = S::decode(cursor, S::FIELD, observer)?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::example_messages::ProcedureTestMessages;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
-use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpc::{self, Program};
 use crate::xdr::{Cursor, Encoder, Xdr};
 
@@ -74,11 +74,11 @@ fn listed() -> Vec<Listed> {
 struct Told(Vec<String>);
 
 impl<'a> FieldObserver<'a> for Told {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         let value = match value {
             FieldValue::Enum(_, Some(name)) => name.to_owned(),
             FieldValue::Enum(number, None) | FieldValue::Unsigned(number) => number.to_string(),

@@ -1,6 +1,6 @@
 //! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text, Xdr, XdrError};
 
 use super::gss::{GssCredential, GssPayload, GssVerifierBody};
@@ -108,7 +108,7 @@ impl<'a> Xdr<'a> for AuthNoneVerifierBody<'a> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
@@ -130,7 +130,7 @@ pub type FlavorSpecificAuthBody<'a, T> = StructuredOpaque<'a, T, MAX_BODY_BYTES>
 #[cfg(test)]
 mod tests {
     use super::*;
-    static FIELD: Field = Field::group("rpc.auth", "cred", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("rpc.auth", "cred", "");
 
     fn decode(bytes: &[u8]) -> Result<Credential<'_>, XdrError> {
         let mut cursor = Cursor::new(bytes);

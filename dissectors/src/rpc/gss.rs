@@ -19,12 +19,12 @@ mod control;
 pub use control::*;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
 crate::xdr! { "rpc.authgss";
     /// Versions of RPCSEC_GSS. RFC 7861 section 2.4.
-    enum Version { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
+    enum RpcSecGssVersion { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
 
     /// rpc_gss_proc_t. RFC 7861 section 2.4.
     enum GssProc {
@@ -47,7 +47,7 @@ crate::xdr! { "rpc.authgss";
 
     /// rpc_gss_cred_t, identical in all versions so far. RFC 2203 section 5, RFC 7861 section 2.4.
     struct GssCredential<'a> {
-        rgc_version: Version => "rpc.authgss.version",
+        rgc_version: RpcSecGssVersion => "rpc.authgss.version",
         gss_proc: GssProc => "rpc.authgss.procedure",
         seq_num: u32 => "rpc.authgss.seqnum",
         service: RpcGssService,
@@ -71,7 +71,7 @@ pub enum GssPayload {
     /// Encrypted arguments or results: [`RpcGssPrivData`].
     Privacy,
     /// A control message: arguments or results of RPCSEC_GSS itself.
-    Control(GssControlMessage),
+    Control(GssControlMessageKind),
 }
 
 impl GssCredential<'_> {
@@ -87,31 +87,39 @@ impl GssCredential<'_> {
                 _,
             ) => GssPayload::Plain,
             (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => {
-                GssPayload::Control(GssControlMessage::Init)
+                GssPayload::Control(GssControlMessageKind::Init)
             }
-            (GssProc::RPCSEC_GSS_CREATE, service) => GssPayload::Control(GssControlMessage::Create(service)),
-            (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(GssControlMessage::List(service)),
-            _ => GssPayload::Control(GssControlMessage::Unknown),
+            (GssProc::RPCSEC_GSS_CREATE, service) => {
+                GssPayload::Control(GssControlMessageKind::Create(service))
+            }
+            (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(GssControlMessageKind::List(service)),
+            _ => GssPayload::Control(GssControlMessageKind::Unknown),
         }
     }
 }
 
-static DATABODY_INTEG: Field = Field {
+static DATABODY_INTEG: FieldDefinition = FieldDefinition {
     name: "rpc.authgss.data.length",
     label: "databody_integ",
     kind: FieldKind::Unsigned,
     doc: "Length of the protected arguments or results. RFC 2203 section 5.3.2.2",
 };
-static SEQ_NUM: Field = Field {
+static SEQ_NUM: FieldDefinition = FieldDefinition {
     name: "rpc.authgss.seqnum",
     label: "seq_num",
     kind: FieldKind::Unsigned,
     doc: "The sequence number of the credential, protected with the data. RFC 2203 section 5.3.2.2",
 };
-static INTEG_DATA: Field =
-    Field::group("rpc.authgss.integ", "rpc_gss_integ_data", "Protected data. RFC 2203 section 5.3.2.2");
-static PRIV_DATA: Field =
-    Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
+static INTEG_DATA: FieldDefinition = FieldDefinition::group(
+    "rpc.authgss.integ",
+    "rpc_gss_integ_data",
+    "Protected data. RFC 2203 section 5.3.2.2",
+);
+static PRIV_DATA: FieldDefinition = FieldDefinition::group(
+    "rpc.authgss.priv",
+    "rpc_gss_priv_data",
+    "Encrypted data. RFC 2203 section 5.3.2.3",
+);
 /// Adds the RPCSEC_GSS fields outside the credential to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
     registry.field(&DATABODY_INTEG);
@@ -170,11 +178,17 @@ mod tests {
     use crate::rpc::auth::{Credential, FlavorSpecificAuthBody};
     use crate::xdr::{ChunkedDataItem, Ddp, Encoder};
 
-    static FIELD: Field = Field::group("test", "test", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
     fn credential(gss_proc: GssProc, service: RpcGssService) -> GssCredential<'static> {
         let handle = Opaque(b"ctx1");
-        GssCredential { rgc_version: Version::RPCSEC_GSS_VERS_1, gss_proc, seq_num: 9, service, handle }
+        GssCredential {
+            rgc_version: RpcSecGssVersion::RPCSEC_GSS_VERS_1,
+            gss_proc,
+            seq_num: 9,
+            service,
+            handle,
+        }
     }
 
     #[test]
@@ -199,22 +213,22 @@ mod tests {
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), GssPayload::Plain);
         assert_eq!(
             payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none),
-            GssPayload::Control(GssControlMessage::Init)
+            GssPayload::Control(GssControlMessageKind::Init)
         );
         let next = payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity);
-        assert_eq!(next, GssPayload::Control(GssControlMessage::Init));
+        assert_eq!(next, GssPayload::Control(GssControlMessageKind::Init));
         assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), GssPayload::Plain);
         assert_eq!(payload(P::RPCSEC_GSS_BIND_CHANNEL, S::rpc_gss_svc_none), GssPayload::Plain);
         let integrity = S::rpc_gss_svc_integrity;
         assert_eq!(
             payload(P::RPCSEC_GSS_CREATE, integrity),
-            GssPayload::Control(GssControlMessage::Create(integrity))
+            GssPayload::Control(GssControlMessageKind::Create(integrity))
         );
         assert_eq!(
             payload(P::RPCSEC_GSS_LIST, integrity),
-            GssPayload::Control(GssControlMessage::List(integrity))
+            GssPayload::Control(GssControlMessageKind::List(integrity))
         );
-        assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(GssControlMessage::Unknown));
+        assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(GssControlMessageKind::Unknown));
     }
 
     #[test]

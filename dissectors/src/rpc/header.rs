@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, FieldObserver};
+use crate::field::{FieldDefinition, FieldObserver};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::auth::{Credential, Verifier};
@@ -122,8 +122,8 @@ crate::xdr! { "rpc";
 
 impl<'a> RpcMsg<'a> {
     /// The message as one group of fields.
-    pub const FIELD: &'static Field =
-        &Field::group("rpc", "rpc_msg", "Remote Procedure Call. RFC 5531 section 9");
+    pub const FIELD: &'static FieldDefinition =
+        &FieldDefinition::group("rpc", "rpc_msg", "Remote Procedure Call. RFC 5531 section 9");
 
     /// Decodes the header of a Call or Reply, and moves the cursor to the procedure's arguments or results.
     ///
@@ -290,9 +290,9 @@ mod tests {
     fn fields_have_the_names_that_wireshark_gives_them() {
         struct Names(Vec<&'static str>);
         impl<'a> FieldObserver<'a> for Names {
-            fn enter(&mut self, _: &'static Field, _: usize) {}
+            fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
+            fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {
                 self.0.push(field.name);
             }
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// Parses a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, joined by
@@ -49,20 +49,20 @@ fn parse_byte(digits: &str) -> Option<u8> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-static IPV4: Field = Field {
+static IPV4: FieldDefinition = FieldDefinition {
     name: "nfs.universal_address.ipv4",
     label: "address",
     kind: FieldKind::Ipv4,
     doc: "IPv4 address in the text. RFC 5665 section 5.2.3.3.",
 };
-static IPV6: Field = Field {
+static IPV6: FieldDefinition = FieldDefinition {
     name: "nfs.universal_address.ipv6",
     label: "address",
     kind: FieldKind::Ipv6,
     doc: "IPv6 address in the text. RFC 5665 section 5.2.3.4.",
 };
 /// The port in a universal address.
-pub static PORT: Field = Field {
+pub static PORT: FieldDefinition = FieldDefinition {
     name: "nfsrdma.universal_address.port",
     label: "port",
     kind: FieldKind::Unsigned,
@@ -110,7 +110,7 @@ macro_rules! address_text {
             #[inline]
             fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
-                field: &'static Field,
+                field: &'static FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();

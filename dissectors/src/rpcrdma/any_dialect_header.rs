@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use crate::field::{Field, FieldObserver};
+use crate::field::{FieldDefinition, FieldObserver};
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
-use super::dialect::Dialect;
+use super::dialects::Dialect;
 use super::header::{self, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use super::version2::{self, RpcRdma2HeaderType};
-use super::{VERSION, prototype};
+use super::{VERSION, sigcomm2003_prototype};
 
 /// Message type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcRdmaMessageType {
     /// `rdma_proc` of the prototype.
-    Prototype(prototype::PrototypeRdmaProc),
+    Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc),
     /// `rdma_proc` of version 1.
     Version1(RdmaProc),
     /// `rdma_htype` of version 2.
@@ -26,7 +26,7 @@ impl RpcRdmaMessageType {
     /// Returns the message type of the dialect with the number `word`.
     pub fn from_number(dialect: Dialect, word: u32) -> Self {
         match dialect {
-            Dialect::Prototype => Self::Prototype(prototype::PrototypeRdmaProc(word)),
+            Dialect::Prototype => Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc(word)),
             Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),
             Dialect::Version2 => Self::Version2(RpcRdma2HeaderType(word)),
         }
@@ -54,9 +54,11 @@ impl RpcRdmaMessageType {
     /// long message of the prototype.
     pub fn transfer_mode(self, version: u32, is_long: bool) -> RpcTransferMode {
         match self {
-            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_DONE) => RpcTransferMode::Done,
-            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
-            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_MSG) => RpcTransferMode::Inline,
+            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_DONE) => RpcTransferMode::Done,
+            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_MSG) if is_long => {
+                RpcTransferMode::InChunk
+            }
+            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_MSG) => RpcTransferMode::Inline,
             Self::Prototype(_) => RpcTransferMode::Unknown,
             // The error reply to an unknown version has the same form in all versions.
             Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(RpcRdma2HeaderType::RDMA2_ERROR) => {
@@ -184,7 +186,7 @@ impl fmt::Display for RpcRdmaErrorCode {
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
 pub enum AnyDialectHeader<'a> {
     /// Header of the prototype.
-    Prototype(prototype::NfsRdmaPrototypeHeader<'a>),
+    Prototype(sigcomm2003_prototype::NfsRdmaPrototypeHeader<'a>),
     /// Header of version 1.
     Version1(RpcRdma1Header<'a>),
     /// Header of version 2.
@@ -201,8 +203,8 @@ impl<'a> AnyDialectHeader<'a> {
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        const PROTOTYPE: &Field = prototype::NfsRdmaPrototypeHeader::FIELD;
-        const VERSION2: &Field = version2::RpcRdma2Header::FIELD;
+        const PROTOTYPE: &FieldDefinition = sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD;
+        const VERSION2: &FieldDefinition = version2::RpcRdma2Header::FIELD;
         match dialect {
             Dialect::Prototype => Xdr::decode(cursor, PROTOTYPE, observer).map(Self::Prototype),
             Dialect::Rfc5666 | Dialect::Rfc8166 => {
@@ -274,8 +276,10 @@ impl<'a> AnyDialectHeader<'a> {
     /// Returns the number of segments in the Read list, including a Call chunk. `None` if the header has no Read list.
     pub fn read_segments(&self) -> Option<usize> {
         match self {
-            Self::Prototype(header) => matches!(header.rc_body, prototype::PrototypeBody::Msg(_))
-                .then(|| header.chunks().len() as usize),
+            Self::Prototype(header) => {
+                matches!(header.rc_body, sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_))
+                    .then(|| header.chunks().len() as usize)
+            }
             Self::Version1(header) => header.chunk_lists().map(|lists| lists.rdma_reads.len() as usize),
             Self::Version2(header) => {
                 let is_call = matches!(

@@ -1,7 +1,7 @@
 //! Transport header and chunk lists of version 1. RFC 8166 section 4.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
 use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
@@ -31,20 +31,20 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpc_rdma_header_padded. RFC 5666 section 4.2; deprecated: RFC 8166 section 4.6.1.
-    struct PaddedHeader<'a> { rdma_align: u32, rdma_thresh: u32, lists: ChunkLists<'a> }
+    struct RpcRdmaHeaderPadded<'a> { rdma_align: u32, rdma_thresh: u32, lists: ChunkLists<'a> }
 
     /// rpc_rdma_errcode. RFC 8166 section 4.5.
     enum RpcRdma1ErrCode { ERR_VERS = 1, ERR_CHUNK = 2 }
 
     /// rpc_rdma_errvers: the versions that the Responder supports. RFC 8166 section 4.5.1.
-    struct Versions {
+    struct RpcRdmaErrvers {
         rdma_vers_low: u32 => "rpcordma.vers_low",
         rdma_vers_high: u32 => "rpcordma.vers_high",
     }
 
     /// rpc_rdma_error. RFC 8166 section 4.5.
     union RpcRdmaError switch (err: RpcRdma1ErrCode => "rpcordma.errcode") {
-        ERR_VERS => Vers(Versions),
+        ERR_VERS => Vers(RpcRdmaErrvers),
         ERR_CHUNK => Chunk,
     }
 
@@ -58,7 +58,7 @@ crate::xdr! { "rpcordma";
         /// The RPC message is in a chunk.
         RDMA_NOMSG => Nomsg(ChunkLists<'a>),
         /// An RPC message with padding follows.
-        RDMA_MSGP => Msgp(PaddedHeader<'a>),
+        RDMA_MSGP => Msgp(RpcRdmaHeaderPadded<'a>),
         /// The Requester has read the chunks of a Reply.
         RDMA_DONE => Done,
         /// The Responder could not process a header.
@@ -90,7 +90,7 @@ pub trait RpcRdmaVersionBody<'a>: Xdr<'a> {
     /// Version number.
     const VERSION: u32;
     /// The body as a group of fields.
-    const FIELD: &'static Field;
+    const FIELD: &'static FieldDefinition;
 
     /// Decodes the body of a header of another version, of which only the message type is known.
     ///
@@ -127,8 +127,8 @@ pub type RpcRdma1Header<'a> = RpcRdmaVersionedHeader<RdmaBody<'a>>;
 
 impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
     /// The header as one group of fields.
-    pub const FIELD: &'static Field =
-        &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
+    pub const FIELD: &'static FieldDefinition =
+        &FieldDefinition::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
 
     /// Decodes the header, and moves the cursor to the RPC message if one follows.
     ///
@@ -169,7 +169,7 @@ impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
 
 impl<'a> RpcRdmaVersionBody<'a> for RdmaBody<'a> {
     const VERSION: u32 = VERSION;
-    const FIELD: &'static Field = &Field::group(
+    const FIELD: &'static FieldDefinition = &FieldDefinition::group(
         "rpcordma.body",
         "rdma_body",
         "The kind of message and its chunks. RFC 8166 section 4.2.4",
@@ -200,7 +200,7 @@ impl<'a, B: RpcRdmaVersionBody<'a>> Xdr<'a> for RpcRdmaVersionedHeader<B> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         observer.enter(field, cursor.position());
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn rfc8166_section_4_5_1_the_error_of_an_unknown_version_is_read_in_every_version() {
         let bytes = words(&[7, 9, 32, 4, 1, 1, 2]);
-        let versions = Versions { rdma_vers_low: 1, rdma_vers_high: 2 };
+        let versions = RpcRdmaErrvers { rdma_vers_low: 1, rdma_vers_high: 2 };
         assert_eq!(round_trip(&bytes).rdma_body, RdmaBody::Error(RpcRdmaError::Vers(versions)));
     }
 

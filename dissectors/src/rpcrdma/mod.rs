@@ -4,21 +4,21 @@
 use crate::field::registry::FieldRegistry;
 
 mod any_dialect_header;
-mod dialect;
+mod dialects;
 mod header;
 pub mod private_data;
-pub mod prototype;
 mod recognize;
+pub mod sigcomm2003_prototype;
 #[cfg(test)]
 mod tests;
 pub mod version2;
 
 pub use any_dialect_header::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
-pub use dialect::Dialect;
+pub use dialects::Dialect;
 pub use header::{
-    ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1ErrCode, RpcRdma1Header,
-    RpcRdmaError, RpcRdmaFixedFields, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, VERSION,
-    Versions, WriteChunk,
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1ErrCode, RpcRdma1Header, RpcRdmaError,
+    RpcRdmaErrvers, RpcRdmaFixedFields, RpcRdmaHeaderPadded, RpcRdmaVersionBody, RpcRdmaVersionedHeader,
+    UnknownRdmaBody, VERSION, WriteChunk,
 };
 pub use private_data::{PrivateData, PrivateDataVersionFlags, SidePrivateData};
 pub use recognize::{
@@ -28,6 +28,9 @@ pub use recognize::{
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
     registry.xdr::<RpcRdma1Header<'_>>(RpcRdma1Header::FIELD, "");
-    registry.xdr::<prototype::NfsRdmaPrototypeHeader<'_>>(prototype::NfsRdmaPrototypeHeader::FIELD, "");
+    registry.xdr::<sigcomm2003_prototype::NfsRdmaPrototypeHeader<'_>>(
+        sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD,
+        "",
+    );
     registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");
 }

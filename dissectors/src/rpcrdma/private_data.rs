@@ -1,8 +1,8 @@
 //! Private data of connection establishment: inline thresholds and support of remote invalidation. RFC 8797.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
-use crate::frame::CapturedSlice;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 
 crate::number! {
     /// Identifier that distinguishes this private data from other layers' private data. RFC 8797 section 4.
@@ -31,7 +31,7 @@ crate::header! {
 }
 
 /// The flags byte, whose lowest bit is R. RFC 8797 section 4.
-static FLAGS: Field = Field {
+static FLAGS: FieldDefinition = FieldDefinition {
     name: "rpcordma.private_data.flags",
     label: "flags",
     kind: FieldKind::Hex(2),
@@ -190,9 +190,14 @@ mod tests {
     fn rfc8797_section_4_the_flags_are_a_field_with_their_reserved_bits() {
         struct Flags(Option<(std::ops::Range<usize>, FieldValue<'static>)>);
         impl<'a> FieldObserver<'a> for Flags {
-            fn enter(&mut self, _: &'static Field, _: usize) {}
+            fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, at: std::ops::Range<usize>, value: FieldValue<'a>) {
+            fn value(
+                &mut self,
+                field: &'static FieldDefinition,
+                at: std::ops::Range<usize>,
+                value: FieldValue<'a>,
+            ) {
                 if let (true, FieldValue::Unsigned(flags)) = (field.name == FLAGS.name, value) {
                     self.0 = Some((at, FieldValue::Unsigned(flags)));
                 }

@@ -5,9 +5,9 @@ use crate::field::NullFieldObserver;
 use crate::rpc::{self, MsgType, RpcMsg, Xid};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
-use super::dialect::Dialect;
+use super::dialects::Dialect;
 use super::header::{ChunkLists, RdmaBody, RpcRdma1Header, VERSION};
-use super::{prototype, version2};
+use super::{sigcomm2003_prototype, version2};
 
 /// Strength of the evidence that a payload is RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,9 +100,9 @@ pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
 /// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match prototype::NfsRdmaPrototypeHeader::decode(
+    let header = match sigcomm2003_prototype::NfsRdmaPrototypeHeader::decode(
         &mut cursor,
-        prototype::NfsRdmaPrototypeHeader::FIELD,
+        sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD,
         &mut NullFieldObserver,
     ) {
         Ok(header) => header,
@@ -111,9 +111,9 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     };
     let at_end = cursor.remaining() == 0;
     match header.rc_body {
-        prototype::PrototypeBody::Done if at_end => RpcRdmaEvidence::Weak,
-        prototype::PrototypeBody::Done => RpcRdmaEvidence::None,
-        prototype::PrototypeBody::Msg(_) if header.is_long() => {
+        sigcomm2003_prototype::NfsRdmaPrototypeBody::Done if at_end => RpcRdmaEvidence::Weak,
+        sigcomm2003_prototype::NfsRdmaPrototypeBody::Done => RpcRdmaEvidence::None,
+        sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_) if header.is_long() => {
             let offsets = header.chunks().iter().map(|chunk| chunk.c_xdroff);
             let is_ordered = offsets.is_sorted();
             let is_moved = header.chunks().iter().any(|chunk| chunk.c_xdroff == 0 && chunk.c_len > 0);
@@ -123,7 +123,7 @@ fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
                 false => RpcRdmaEvidence::None,
             }
         }
-        prototype::PrototypeBody::Msg(_) => message_evidence(cursor, header.rc_xid),
+        sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_) => message_evidence(cursor, header.rc_xid),
     }
 }
 

@@ -54,7 +54,7 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
-    let first = prototype::PrototypeDialectChunk {
+    let first = sigcomm2003_prototype::PrototypeDialectChunk {
         c_xdroff: 44,
         c_len: 4096,
         c_shandle: Handle(0xd1),
@@ -182,7 +182,7 @@ fn properties_of_version_2_have_their_types() {
 #[test]
 fn errors_of_version_2_carry_what_their_code_asks_for() {
     let cases = [
-        (vec![1, 1, 2], RpcRdma2Error::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 2 })),
+        (vec![1, 1, 2], RpcRdma2Error::Vers(RpcRdmaErrvers { rdma_vers_low: 1, rdma_vers_high: 2 })),
         (vec![2], RpcRdma2Error::Plain(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR)),
         (vec![6, 4], RpcRdma2Error::ReadChunks(4)),
         (vec![7, 5], RpcRdma2Error::WriteChunks(5)),

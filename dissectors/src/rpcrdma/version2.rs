@@ -3,12 +3,12 @@
 //! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end before
 //! `rdma_rpc_first_word` of the draft, which is the first word of the RPC message or of a part of it.
 
-use crate::field::{Field, FieldObserver};
+use crate::field::{FieldDefinition, FieldObserver};
 use crate::rdma_operation::Handle;
 use crate::xdr::{Chain, Cursor, List, Opaque, StructuredOpaque, Xdr, XdrError};
 
 use super::header::{
-    ReadSegment, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, Versions, WriteChunk,
+    ReadSegment, RpcRdmaErrvers, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, WriteChunk,
 };
 
 /// Version number.
@@ -94,7 +94,7 @@ crate::xdr! { "rpcordma";
 
     /// rpcrdma2_hdr_error. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.1.
     union RpcRdma2Error switch (err: RpcRdma2ErrCode => "rpcordma.v2_errcode") {
-        RDMA2_ERR_VERS => Vers(Versions),
+        RDMA2_ERR_VERS => Vers(RpcRdmaErrvers),
         RDMA2_ERR_READ_CHUNKS => ReadChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
         RDMA2_ERR_WRITE_CHUNKS => WriteChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
         RDMA2_ERR_SEGMENTS => Segments(u32) as rdma_max_segments => "rpcordma.max_segments",
@@ -105,7 +105,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_hdr_call_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.5.
-    struct CallExternal<'a> {
+    struct RpcRdma2CallExternalHeader<'a> {
         rdma_inv_handle: Handle => "rpcordma.inv_handle",
         rdma_call: Chain<'a, ReadSegment> => "rpcordma.call",
         rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
@@ -115,10 +115,10 @@ crate::xdr! { "rpcordma";
 
     /// rpcrdma2_hdr_call_middle and rpcrdma2_hdr_reply_middle: a part of a message, and the number of bytes in the
     /// following parts. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.6.
-    struct Middle { rdma_remaining: u32 => "rpcordma.remaining" }
+    struct RpcRdma2MiddleHeader { rdma_remaining: u32 => "rpcordma.remaining" }
 
     /// rpcrdma2_hdr_call_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.7.
-    struct CallInline<'a> {
+    struct RpcRdma2CallInlineHeader<'a> {
         rdma_inv_handle: Handle => "rpcordma.inv_handle",
         rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
         rdma_provisional_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
@@ -126,13 +126,13 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_hdr_reply_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.8.
-    struct ReplyExternal<'a> {
+    struct RpcRdma2ReplyExternalHeader<'a> {
         rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
         rdma_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
     /// rpcrdma2_hdr_reply_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.10.
-    struct ReplyInline<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
+    struct RpcRdma2ReplyInlineHeader<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
 
     /// The structure of a header type. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
     union RpcRdma2Body<'a> switch (htype: RpcRdma2HeaderType => "rpcordma.htype") {
@@ -145,17 +145,17 @@ crate::xdr! { "rpcordma";
         /// The last properties of the sender.
         RDMA2_CONNPROP_FINAL => ConnpropFinal(Properties<'a>),
         /// The Call is in a Call chunk.
-        RDMA2_CALL_EXTERNAL => CallExternal(CallExternal<'a>),
+        RDMA2_CALL_EXTERNAL => CallExternal(RpcRdma2CallExternalHeader<'a>),
         /// A part of a Call follows, not the last.
-        RDMA2_CALL_MIDDLE => CallMiddle(Middle),
+        RDMA2_CALL_MIDDLE => CallMiddle(RpcRdma2MiddleHeader),
         /// A Call follows, or the last part of one.
-        RDMA2_CALL_INLINE => CallInline(CallInline<'a>),
+        RDMA2_CALL_INLINE => CallInline(RpcRdma2CallInlineHeader<'a>),
         /// The Reply is in the Reply chunk.
-        RDMA2_REPLY_EXTERNAL => ReplyExternal(ReplyExternal<'a>),
+        RDMA2_REPLY_EXTERNAL => ReplyExternal(RpcRdma2ReplyExternalHeader<'a>),
         /// A part of a Reply follows, not the last.
-        RDMA2_REPLY_MIDDLE => ReplyMiddle(Middle),
+        RDMA2_REPLY_MIDDLE => ReplyMiddle(RpcRdma2MiddleHeader),
         /// A Reply follows, or the last part of one.
-        RDMA2_REPLY_INLINE => ReplyInline(ReplyInline<'a>),
+        RDMA2_REPLY_INLINE => ReplyInline(RpcRdma2ReplyInlineHeader<'a>),
         /// A header type of an extension, or of another version.
         default => Unread(UnknownRdmaBody<'a>),
     }
@@ -166,7 +166,7 @@ pub type RpcRdma2Header<'a> = RpcRdmaVersionedHeader<RpcRdma2Body<'a>>;
 
 impl<'a> RpcRdmaVersionedHeader<RpcRdma2Body<'a>> {
     /// The header as one group of fields.
-    pub const FIELD: &'static Field = &Field::group(
+    pub const FIELD: &'static FieldDefinition = &FieldDefinition::group(
         "rpcordma",
         "rpcrdma2_hdr",
         "Header of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.4",
@@ -265,7 +265,7 @@ impl PeerProperties {
 
 impl<'a> RpcRdmaVersionBody<'a> for RpcRdma2Body<'a> {
     const VERSION: u32 = VERSION;
-    const FIELD: &'static Field = &Field::group(
+    const FIELD: &'static FieldDefinition = &FieldDefinition::group(
         "rpcordma.v2_body",
         "rdma_body",
         "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",

@@ -173,16 +173,16 @@ pub struct ChunkedDataItem<'a> {
 
 /// [`XdrError::ChunkLength`] in few bytes.
 #[derive(Clone, Copy, Debug)]
-struct ChunkLengthError {
+struct ChunkItemLengthMismatch {
     at: u32,
     write_chunk: Option<u32>,
     chunk: u32,
     item: u32,
 }
 
-impl From<ChunkLengthError> for XdrError {
-    fn from(error: ChunkLengthError) -> Self {
-        let ChunkLengthError { at, write_chunk, chunk, item } = error;
+impl From<ChunkItemLengthMismatch> for XdrError {
+    fn from(error: ChunkItemLengthMismatch) -> Self {
+        let ChunkItemLengthMismatch { at, write_chunk, chunk, item } = error;
         Self::ChunkLength { at: at as usize, write_chunk, chunk, item }
     }
 }
@@ -208,7 +208,7 @@ pub struct Cursor<'a> {
     padded_bytes: usize,
     is_assumed_valid: bool,
     /// The first chunk that is longer or shorter than its item.
-    chunk_error: Option<ChunkLengthError>,
+    chunk_error: Option<ChunkItemLengthMismatch>,
 }
 
 const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
@@ -488,7 +488,7 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn record_chunk_error(&mut self, chunk: &ChunkedDataItem<'_>, item: u32) {
         let index = u32::try_from(self.pairing.taken_chunks().saturating_sub(1)).ok();
-        self.chunk_error.get_or_insert(ChunkLengthError {
+        self.chunk_error.get_or_insert(ChunkItemLengthMismatch {
             at: u32::try_from(self.at.saturating_sub(4)).unwrap_or(u32::MAX),
             write_chunk: index.filter(|_| chunk.position.is_none()),
             chunk: chunk.length,

@@ -62,15 +62,15 @@ macro_rules! xdr {
         const _: () = {
             /// The fields of the structure.
             #[allow(missing_docs)]
-            pub struct Fields {
-                $(pub $field: &'static $crate::field::Field,)*
+            pub struct XdrFieldDefinitionsByName {
+                $(pub $field: &'static $crate::field::FieldDefinition,)*
             }
 
             impl<$($lt)?> $name $(<$lt>)? {
                 const DOC: &'static str = concat!($($doc, "\n"),+);
 
                 /// The fields by name.
-                pub const FIELDS: &'static Fields = &Fields {
+                pub const FIELDS: &'static XdrFieldDefinitionsByName = &XdrFieldDefinitionsByName {
                     $($field: &$crate::xdr!(
                         @field $group $field [$($filter)?] $type,
                         $crate::field::doc(concat!("", $($field_doc),*), Self::DOC)
@@ -224,18 +224,18 @@ macro_rules! xdr {
         const _: () = {
             /// The fields of the union.
             #[allow(missing_docs, non_snake_case)]
-            pub struct Fields {
+            pub struct XdrFieldDefinitionsByName {
                 $($(pub $arm: $crate::xdr!(@reference $type),)?)*
                 $($(pub $default: $crate::xdr!(@reference $default_type),)?)?
             }
 
             impl<$($lt)?> $name $(<$lt>)? {
                 /// Field of the discriminant.
-                pub const TAG: &'static $crate::field::Field =
+                pub const TAG: &'static $crate::field::FieldDefinition =
                     &$crate::xdr!(@field $group $tag [$($tag_filter)?] $tag_type, concat!($($doc, "\n"),+));
 
                 /// The contents of the arms, by arm.
-                pub const FIELDS: &'static Fields = &Fields {
+                pub const FIELDS: &'static XdrFieldDefinitionsByName = &XdrFieldDefinitionsByName {
                     $($($arm: &$crate::xdr!(@content $group $label $filter $type),)?)*
                     $($($default: &$crate::xdr!(@content $group $default_label $default_filter $default_type),)?)?
                 };
@@ -288,7 +288,7 @@ macro_rules! xdr {
         );
     };
 
-    (@reference $type:ty) => { &'static $crate::field::Field };
+    (@reference $type:ty) => { &'static $crate::field::FieldDefinition };
     (@content $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
         $crate::xdr!(@field $group $label [$($filter)?] $type, "")
     };
@@ -301,7 +301,7 @@ macro_rules! xdr {
         $crate::xdr!(@field $group $field [concat!($group, ".", stringify!($field))] $type, $doc)
     };
     (@field $group:literal $field:ident [$filter:expr] $type:ty, $doc:expr) => {
-        $crate::field::Field {
+        $crate::field::FieldDefinition {
             name: $filter,
             label: $crate::field::label(stringify!($field)),
             kind: <$type as $crate::xdr::Xdr>::KIND,
@@ -342,7 +342,7 @@ macro_rules! xdr {
         #[allow(unused_variables)]
         fn decode<O: $crate::field::FieldObserver<$lt>>(
             $cursor: &mut $crate::xdr::Cursor<$lt>,
-            $field: &'static $crate::field::Field,
+            $field: &'static $crate::field::FieldDefinition,
             $observer: &mut O,
         ) -> Result<Self, $crate::xdr::XdrError> {
             let is_structure = const {

@@ -1,7 +1,7 @@
 //! Opaque data with the structure given by a preceding number: bodies of credentials, layouts and device addresses.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 
 use super::types::report_fill;
 use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
@@ -38,7 +38,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::xdr::ChunkedDataItem;
 
-    static FIELD: Field = Field::group("test", "test", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
     fn decode(cursor: &mut Cursor<'static>) -> Result<StructuredOpaque<'static, u64, 8>, XdrError> {
         StructuredOpaque::decode(cursor, &FIELD, &mut NullFieldObserver)

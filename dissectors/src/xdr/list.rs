@@ -5,22 +5,22 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FlagName, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FlagName, NullFieldObserver};
 
 use super::{Cursor, Encoder, Xdr, XdrError};
 
 /// Storage of the items: in the decoded message, or in a slice.
-enum ListStorage<'a, T> {
+enum EncodedItemsOrSlice<'a, T> {
     Message(Cursor<'a>),
     Slice(&'a [T]),
 }
 
-impl<T> Clone for ListStorage<'_, T> {
+impl<T> Clone for EncodedItemsOrSlice<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T> Copy for ListStorage<'_, T> {}
+impl<T> Copy for EncodedItemsOrSlice<'_, T> {}
 
 /// Encoding of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,14 +30,14 @@ enum ListEncoding {
 }
 
 /// Field for decoding items on iteration, without an observer.
-static ITEM: Field = Field::group("", "item", "");
+static ITEM: FieldDefinition = FieldDefinition::group("", "item", "");
 
 macro_rules! list {
     ($(#[doc = $doc:literal])+ $name:ident, $form:ident) => {
         $(#[doc = $doc])+
         pub struct $name<'a, T, const BOUND: u32 = { u32::MAX }> {
             count: u32,
-            place: ListStorage<'a, T>,
+            place: EncodedItemsOrSlice<'a, T>,
         }
 
         impl<'a, T, const BOUND: u32> $name<'a, T, BOUND> {
@@ -54,14 +54,14 @@ macro_rules! list {
             /// Returns the offset of the items in the message, or `None` for a slice.
             pub fn begins(&self) -> Option<usize> {
                 match self.place {
-                    ListStorage::Message(cursor) => Some(cursor.at()),
-                    ListStorage::Slice(_) => None,
+                    EncodedItemsOrSlice::Message(cursor) => Some(cursor.at()),
+                    EncodedItemsOrSlice::Slice(_) => None,
                 }
             }
 
             /// Returns a list of `count` items that were decoded before, starting at the cursor.
             pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
-                Self { count, place: ListStorage::Message(cursor) }
+                Self { count, place: EncodedItemsOrSlice::Message(cursor) }
             }
         }
 
@@ -81,14 +81,14 @@ macro_rules! list {
 
         impl<T, const BOUND: u32> Default for $name<'_, T, BOUND> {
             fn default() -> Self {
-                Self { count: 0, place: ListStorage::Slice(&[]) }
+                Self { count: 0, place: EncodedItemsOrSlice::Slice(&[]) }
             }
         }
 
         /// Returns a list of a slice, limited to the maximum count of XDR.
         impl<'a, T, const BOUND: u32> From<&'a [T]> for $name<'a, T, BOUND> {
             fn from(items: &'a [T]) -> Self {
-                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: ListStorage::Slice(items) }
+                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: EncodedItemsOrSlice::Slice(items) }
             }
         }
 
@@ -136,7 +136,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
@@ -148,7 +148,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
         if count > bound {
             return Err(XdrError::TooLong { at, length: count, bound });
         }
-        let place = ListStorage::Message(*cursor);
+        let place = EncodedItemsOrSlice::Message(*cursor);
         match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::ENABLED) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
@@ -176,11 +176,11 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         observer.list(field, cursor.position());
-        let place = ListStorage::Message(*cursor);
+        let place = EncodedItemsOrSlice::Message(*cursor);
         let mut count = 0;
         loop {
             let (at, position) = (cursor.at(), cursor.position());
@@ -210,7 +210,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
 /// Iterator over the items of a list.
 pub struct XdrListItems<'a, T> {
     remaining: u32,
-    place: ListStorage<'a, T>,
+    place: EncodedItemsOrSlice<'a, T>,
     form: ListEncoding,
 }
 
@@ -226,13 +226,13 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for XdrListItems<'a, T> {
     fn next(&mut self) -> Option<T> {
         self.remaining = self.remaining.checked_sub(1)?;
         match &mut self.place {
-            ListStorage::Slice(items) => {
+            EncodedItemsOrSlice::Slice(items) => {
                 let (first, rest) = items.split_first()?;
                 *items = rest;
                 Some(first.clone())
             }
             // Decoding succeeded once, so it does not fail here.
-            ListStorage::Message(cursor) => {
+            EncodedItemsOrSlice::Message(cursor) => {
                 if self.form == ListEncoding::Chained {
                     cursor.word().ok()?;
                 }

@@ -18,11 +18,11 @@ pub use enclosed_structure::StructuredOpaque;
 pub use encoder::{Encoder, ReducedDataItem};
 pub use list::{Chain, List, XdrListItems};
 pub use msgp_padding::RdmaMsgpPadding;
-pub use types::{Ddp, DdpText, DraftDdpEligibleData, Opaque, Text, UndecodedMessageRest, Void};
+pub use types::{Ddp, DdpText, Opaque, Rfc8267DraftDdpEligibleData, Text, UndecodedMessageRest, Void};
 pub use write_chunk_pairing::ResultWriteChunkAssignment;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FlagName};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FlagName};
 
 /// A type with an XDR encoding.
 pub trait Xdr<'a>: Sized {
@@ -44,7 +44,7 @@ pub trait Xdr<'a>: Sized {
     /// Returns an error if the message is truncated or the value is invalid.
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError>;
 

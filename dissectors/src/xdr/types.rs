@@ -2,7 +2,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{
-    DataItemPlacement, DdpEligibleItem, Field, FieldKind, FieldObserver, FieldValue, FlagName,
+    DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName,
 };
 
 use super::{Cursor, Encoder, Xdr, XdrError, roundup};
@@ -16,7 +16,7 @@ macro_rules! xdr_number {
             #[inline]
             fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
-                field: &'static Field,
+                field: &'static FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();
@@ -45,7 +45,7 @@ impl<'a> Xdr<'a> for bool {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (start, at) = (cursor.position(), cursor.at());
@@ -73,7 +73,7 @@ impl<'a> Xdr<'a> for Void {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         _: &mut Cursor<'a>,
-        _: &'static Field,
+        _: &'static FieldDefinition,
         _: &mut O,
     ) -> Result<Self, XdrError> {
         Ok(Self)
@@ -90,7 +90,7 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
@@ -115,7 +115,7 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         observer.list(field, cursor.position());
@@ -158,7 +158,7 @@ macro_rules! inline_data {
             #[inline]
             fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
-                field: &'static Field,
+                field: &'static FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let (at, position) = (cursor.at(), cursor.position());
@@ -242,7 +242,7 @@ macro_rules! ddp_data {
             #[inline]
             fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
-                field: &'static Field,
+                field: &'static FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let position = cursor.position();
@@ -285,14 +285,14 @@ ddp_data! {
 /// File data that is DDP-eligible in a draft of RFC 8267, but not in the RFC: inline, or in a Write chunk of the same
 /// length if the message cannot hold it. Never interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DraftDdpEligibleData<'a>(pub Ddp<'a>);
+pub struct Rfc8267DraftDdpEligibleData<'a>(pub Ddp<'a>);
 
-impl<'a> Xdr<'a> for DraftDdpEligibleData<'a> {
+impl<'a> Xdr<'a> for Rfc8267DraftDdpEligibleData<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let position = cursor.position();
@@ -323,7 +323,7 @@ impl<'a> Xdr<'a> for UndecodedMessageRest<'a> {
 
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
@@ -352,7 +352,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
@@ -386,7 +386,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
 
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         T::decode(cursor, field, observer).map(Self::new)
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
     use crate::field::NullFieldObserver;
 
-    static FIELD: Field = Field::group("test", "test", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
     fn decode<'a, T: Xdr<'a>>(cursor: &mut Cursor<'a>) -> Result<T, XdrError> {
         T::decode(cursor, &FIELD, &mut NullFieldObserver)

@@ -1,7 +1,7 @@
 //! Valid Calls and Replies of NFSv2, NFSv3 and NFSv4 with data items, and the transfer mode of each item.
 
 use super::headers::{self, Dialect, Outgoing};
-use super::writer::{Lists, Memory, Padding, PrototypeRdmaProc, Way, Writer, fill, header};
+use super::writer::{Lists, Memory, NfsRdmaPrototypeProc, Padding, Way, Writer, fill, header};
 
 /// A deterministic random number generator (xorshift64*).
 pub(crate) struct Dice(u64);
@@ -407,9 +407,9 @@ impl Conversation {
         };
         let (align, threshold) = (1 << (3 + dice.below(7)), 200 + dice.below(400));
         let proc = match (is_long, has_padding) {
-            (true, _) => PrototypeRdmaProc::Nomsg,
-            (false, true) => PrototypeRdmaProc::Msgp { align, threshold: threshold as u32 },
-            (false, false) => PrototypeRdmaProc::Msg,
+            (true, _) => NfsRdmaPrototypeProc::Nomsg,
+            (false, true) => NfsRdmaPrototypeProc::Msgp { align, threshold: threshold as u32 },
+            (false, false) => NfsRdmaPrototypeProc::Msg,
         };
         let mut call = Writer::default();
         if has_padding {
@@ -489,7 +489,7 @@ impl Conversation {
             writes: writes.iter().map(|chunk| chunk.returned(without_segments)).collect(),
             reply: reply_chunk.as_ref().map(|chunk| chunk.returned(false)),
         };
-        let proc = if is_long_reply { PrototypeRdmaProc::Nomsg } else { PrototypeRdmaProc::Msg };
+        let proc = if is_long_reply { NfsRdmaPrototypeProc::Nomsg } else { NfsRdmaPrototypeProc::Msg };
         let outgoing =
             Outgoing { xid, is_call: false, proc, lists: &returned, body: &reply.bytes, invalidate: 0 };
         let reply_sends = outgoing.sends(dialect, dice);

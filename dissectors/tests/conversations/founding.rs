@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 
 use super::calls::{self, Deed, Item};
 use super::fabric::{Fabric, Kind, Side};
-use super::writer::{Lists, Memory, Padding, PrototypeRdmaProc, Way, Writer, header};
+use super::writer::{Lists, Memory, NfsRdmaPrototypeProc, Padding, Way, Writer, header};
 
 const XID: u32 = 7;
 const NFS: u32 = 100_003;
@@ -14,7 +14,7 @@ const NFS: u32 = 100_003;
 /// A Call, the data that RDMA moves, and its Reply.
 struct Exchange {
     call: Writer,
-    call_proc: PrototypeRdmaProc,
+    call_proc: NfsRdmaPrototypeProc,
     call_lists: Lists,
     /// Content of the Read chunks.
     fetched: Vec<(Memory, Vec<u8>)>,
@@ -32,7 +32,7 @@ impl Exchange {
         reply.words(&[XID, 1, 0, 0, 0, 0]);
         Self {
             call,
-            call_proc: PrototypeRdmaProc::Msg,
+            call_proc: NfsRdmaPrototypeProc::Msg,
             call_lists: Lists::default(),
             fetched: Vec::new(),
             placed: Vec::new(),
@@ -67,7 +67,7 @@ impl Exchange {
         self.fetched.iter().for_each(|(memory, bytes)| fabric.read(Side::Server, *memory, bytes));
         self.placed.iter().for_each(|(memory, bytes)| fabric.write(*memory, bytes));
         let reply =
-            [header(XID, PrototypeRdmaProc::Msg, &self.reply_lists), self.reply.bytes.clone()].concat();
+            [header(XID, NfsRdmaPrototypeProc::Msg, &self.reply_lists), self.reply.bytes.clone()].concat();
         fabric.send(Side::Server, &reply);
         let [transaction] = <[Transaction; 1]>::try_from(super::inspect(&fabric.frames, None)).unwrap();
         transaction
@@ -332,7 +332,7 @@ fn seed_004_2_8_pad_bytes_before_the_data_are_no_data() {
     for (align, length) in [(4096, 1000), (512, 1000), (64, 61)] {
         let bytes = data(length);
         let mut exchange = Exchange::new(3, 7);
-        exchange.call_proc = PrototypeRdmaProc::Msgp { align, threshold: 32 };
+        exchange.call_proc = NfsRdmaPrototypeProc::Msgp { align, threshold: 32 };
         let of_header = header(XID, exchange.call_proc, &Lists::default()).len();
         exchange.call.padding = Some(Padding { align: align as usize, threshold: 32, header: of_header });
         exchange.call.opaque(b"file").hyper(0).words(&[length as u32, 2]).item(&bytes, Way::Inline);

@@ -2,7 +2,7 @@
 //! section 4.4, and draft-ietf-nfsv4-rpcrdma-version-two section 8.4.
 
 use super::calls::Dice;
-use super::writer::{Lists, Memory, PrototypeRdmaProc, Writer, header};
+use super::writer::{Lists, Memory, NfsRdmaPrototypeProc, Writer, header};
 
 /// Header format of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(crate) struct Outgoing<'m> {
     pub(crate) xid: u32,
     pub(crate) is_call: bool,
     /// `Msg` or `Msgp` for an inline message, `Nomsg` for a message in a chunk.
-    pub(crate) proc: PrototypeRdmaProc,
+    pub(crate) proc: NfsRdmaPrototypeProc,
     pub(crate) lists: &'m Lists,
     /// Reduced RPC message.
     pub(crate) body: &'m [u8],
@@ -100,7 +100,7 @@ pub(crate) struct Outgoing<'m> {
 impl Outgoing<'_> {
     /// Returns the payloads of the Sends.
     pub(crate) fn sends(&self, dialect: Dialect, dice: &mut Dice) -> Vec<Vec<u8>> {
-        let inline = if self.proc == PrototypeRdmaProc::Nomsg { &[] } else { self.body };
+        let inline = if self.proc == NfsRdmaPrototypeProc::Nomsg { &[] } else { self.body };
         match dialect {
             Dialect::Prototype => vec![[prototype(self.xid, self.lists), inline.to_vec()].concat()],
             Dialect::Rfc5666 | Dialect::Rfc8166 => {
@@ -118,7 +118,7 @@ impl Outgoing<'_> {
 
     fn version2(&self, dice: &mut Dice) -> Vec<Vec<u8>> {
         let Self { is_call, lists, body, .. } = *self;
-        if self.proc == PrototypeRdmaProc::Nomsg {
+        if self.proc == NfsRdmaPrototypeProc::Nomsg {
             let mut to = self.start(if is_call { CALL_EXTERNAL } else { REPLY_EXTERNAL }, dice);
             if is_call {
                 to.words(&[self.invalidate]);

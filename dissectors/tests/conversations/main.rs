@@ -25,11 +25,11 @@ mod writer;
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, Dialect as Named};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 
@@ -52,11 +52,11 @@ struct Items {
 }
 
 impl<'a> FieldObserver<'a> for Items {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         let is_item = ["nfs.data", "nfs.symlink.to", "nfs.symlink.linktext", "nfs.readlink.data"];
         if !is_item.contains(&field.name) {
             return;

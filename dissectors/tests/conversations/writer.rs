@@ -94,21 +94,21 @@ pub(crate) struct Lists {
 
 /// rdma_proc. RFC 8166 section 4.2.4, RFC 5666 section 4.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PrototypeRdmaProc {
+pub(crate) enum NfsRdmaPrototypeProc {
     Msg,
     Nomsg,
     Msgp { align: u32, threshold: u32 },
 }
 
-pub(crate) fn header(xid: u32, proc: PrototypeRdmaProc, lists: &Lists) -> Vec<u8> {
+pub(crate) fn header(xid: u32, proc: NfsRdmaPrototypeProc, lists: &Lists) -> Vec<u8> {
     let mut to = Writer::default();
     let number = match proc {
-        PrototypeRdmaProc::Msg => 0,
-        PrototypeRdmaProc::Nomsg => 1,
-        PrototypeRdmaProc::Msgp { .. } => 2,
+        NfsRdmaPrototypeProc::Msg => 0,
+        NfsRdmaPrototypeProc::Nomsg => 1,
+        NfsRdmaPrototypeProc::Msgp { .. } => 2,
     };
     to.words(&[xid, 1, 64, number]);
-    if let PrototypeRdmaProc::Msgp { align, threshold } = proc {
+    if let NfsRdmaPrototypeProc::Msgp { align, threshold } = proc {
         to.words(&[align, threshold]);
     }
     let segment = |to: &mut Writer, memory: &Memory| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
-use nfsrdma_capture_file::{CaptureSource, SourceError};
+use nfsrdma_capture_file::{CaptureFrameSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -16,7 +16,7 @@ use crate::cli::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
@@ -98,7 +98,7 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     if is_standard_output(&args.output) {
         bail!("-o -: standard output is not seekable; name a file");
     }
-    let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
+    let mut source = CaptureFrameSource::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::write_error(&args.output, error);
     let keeping = match args.data {
         CompiledFileDataMode::Keep => TraceFileDataRetention::KEPT,
@@ -131,11 +131,11 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
 /// Compiles a complete capture into a scratch file.
 pub(super) fn compile_to_scratch(
     capture: &Path,
-    memory: &MemoryBudget,
+    memory: &CommandMemoryBudget,
     dialect: Option<Dialect>,
 ) -> Result<ScratchFile> {
     let name = capture.file_name().unwrap_or(capture.as_os_str()).to_string_lossy().into_owned();
-    let mut source = CaptureSource::open_within([capture], memory.windows())?;
+    let mut source = CaptureFrameSource::open_within([capture], memory.windows())?;
     // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::write_error(file.path(), error);
@@ -151,9 +151,9 @@ pub(super) fn compile_to_scratch(
 }
 
 fn read<W: Write + Seek>(
-    source: &mut CaptureSource,
+    source: &mut CaptureFrameSource,
     (filter, dialect): (Option<Filter>, Option<Dialect>),
-    memory: &MemoryBudget,
+    memory: &CommandMemoryBudget,
     compiler: &mut TraceCompiler<W>,
 ) -> io::Result<Vec<SourceError>> {
     let mut flow = Flow::new(FlowLimits {

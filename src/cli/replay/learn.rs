@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
-use super::check::ReplayCheckOptions;
+use super::live_server_check::CheckAgainstServerOptions;
 use super::report_files::ReplayOutputArgs;
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
@@ -14,7 +14,7 @@ use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, output_file_creation, write_error};
 use crate::output::ReportFormat;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::seed::SeedMode;
@@ -56,9 +56,9 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory cannot be used here: each run needs a separate directory");
     }
-    let how = ReplayRunOptionArgs::for_check(&ReplayCheckOptions {
+    let how = ReplayRunOptionArgs::for_check(&CheckAgainstServerOptions {
         dialect: None,
-        memory: &MemoryBudget::default(),
+        memory: &CommandMemoryBudget::default(),
         junit: None,
         format: ReportFormat::Text,
         color: ColorChoice::Never,

@@ -1,11 +1,11 @@
 //! `replay`: replays captures. One file per subcommand.
 
-pub(super) mod check;
 mod compile;
-mod connection_and_seeding;
-mod end_to_end_replay;
+mod compile_seed_and_run;
 mod learn;
+pub(super) mod live_server_check;
 mod plan;
+mod replay_preparation;
 pub(super) mod report_files;
 mod run;
 mod seed;
@@ -31,11 +31,11 @@ use super::ExitStatus;
     arg_required_else_help = true
 )]
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
-    end_to_end_replay::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
+    compile_seed_and_run::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
     // Before the subcommand, which is removed from the matches when it is read.
     #[command(flatten)]
-    all: end_to_end_replay::OptionalWholeReplayArgs,
+    all: compile_seed_and_run::ReplayArgsWithoutSubcommand,
 
     #[command(subcommand)]
     step: Option<ReplayCommand>,
@@ -58,7 +58,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
         (Some(ReplayCommand::Seed(args)), _) => seed::run(args),
         (Some(ReplayCommand::Run(args)), _) => run::run(args),
         (Some(ReplayCommand::Learn(args)), _) => learn::run(args),
-        (None, Some(args)) => end_to_end_replay::run(args),
+        (None, Some(args)) => compile_seed_and_run::run(args),
         (None, None) => bail!("no capture or trace given; name one, and a server with --server; see --help"),
     }
 }

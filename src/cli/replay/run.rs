@@ -8,9 +8,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
-use super::check::ReplayCheckOptions;
-use super::connection_and_seeding::{
-    PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, SeedingControl, unique_tag,
+use super::live_server_check::CheckAgainstServerOptions;
+use super::replay_preparation::{
+    PreparedReplay, ReplayClientCopyIdentity, ReplayStartError, SeedingControl, unique_tag,
 };
 use super::report_files::ReplayOutputArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent};
@@ -86,7 +86,7 @@ enum ChunkModeArg {
 
 /// Delegations that OPEN requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DelegationModeArg {
+enum RequestedDelegationArg {
     /// The type of delegation that was granted in the capture
     Granted,
     /// The request as captured
@@ -125,7 +125,7 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
 
     /// Delegations that OPEN requests
     #[arg(long, value_name = "MODE", default_value = "granted")]
-    delegations: DelegationModeArg,
+    delegations: RequestedDelegationArg,
 
     #[command(flatten)]
     pub(super) part: StepSelectionArgs,
@@ -180,8 +180,9 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
 
 impl ReplayRunOptionArgs {
     /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
-    pub(in crate::cli) fn for_check(reported: &ReplayCheckOptions<'_>) -> Self {
-        let ReplayCheckOptions { format, color, count, quiet, rules, no_final_check, remove, .. } = *reported;
+    pub(in crate::cli) fn for_check(reported: &CheckAgainstServerOptions<'_>) -> Self {
+        let CheckAgainstServerOptions { format, color, count, quiet, rules, no_final_check, remove, .. } =
+            *reported;
         Self {
             order: ReplayOrder::Serial,
             pace: ReplayPace::Immediate,
@@ -189,7 +190,7 @@ impl ReplayRunOptionArgs {
             connections: None,
             window: 256,
             chunks: ChunkModeArg::Optimal,
-            delegations: DelegationModeArg::Granted,
+            delegations: RequestedDelegationArg::Granted,
             part: reported.part.clone(),
             reports: reported.reports.clone(),
             strict: reported.strict,
@@ -231,7 +232,7 @@ impl ReplayRunOptionArgs {
             selected_steps: part.chosen,
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
-            keeps_requested_wants: self.delegations == DelegationModeArg::AsCaptured,
+            keeps_requested_wants: self.delegations == RequestedDelegationArg::AsCaptured,
             auxiliary_ports: ConfiguredAuxiliaryPorts {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
@@ -310,7 +311,7 @@ pub(super) fn seed_and_run(
     server: &ReplayServerArgs,
     how: &ReplayRunOptionArgs,
     seeding: SeedMode,
-) -> Result<FinishedReplay, ReplayStartRefusal> {
+) -> Result<FinishedReplay, ReplayStartError> {
     // Invalid options are reported before anything is created.
     let part = how.part.select_steps(path)?;
     require_single_server(path, &part, "--filter")?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::connection_and_seeding::{ReplayClientCopyIdentity, SeedingControl};
+use super::replay_preparation::{ReplayClientCopyIdentity, SeedingControl};
 use super::server::{ReplayServerArgs, open_trace};
 use super::single_server_requirement::require_single_server;
 use super::step_selection::StepSelection;

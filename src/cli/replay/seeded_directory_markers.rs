@@ -2,7 +2,7 @@
 
 use super::server::TraceFile;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError, NewObjectKind};
 use nfsrdma_replay::seed::removal::{
     RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX,
 };
@@ -20,7 +20,7 @@ pub(super) fn mark_seeded(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     trace: &str,
-) -> Result<(), FileServerError> {
+) -> Result<(), FileServerClientError> {
     let export = files.export(place.export)?;
     match files.lookup(&export, place.directory.as_bytes())? {
         Some(home) => make_marker(files, &home, trace),
@@ -33,11 +33,15 @@ pub(super) fn mark_seeding(
     files: &mut dyn FileServerClient,
     home: &[u8],
     trace: &str,
-) -> Result<(), FileServerError> {
+) -> Result<(), FileServerClientError> {
     make_marker(files, home, &format!("{SEEDING_MARKER_PREFIX}{trace}"))
 }
 
-fn make_marker(files: &mut dyn FileServerClient, home: &[u8], marker: &str) -> Result<(), FileServerError> {
+fn make_marker(
+    files: &mut dyn FileServerClient,
+    home: &[u8],
+    marker: &str,
+) -> Result<(), FileServerClientError> {
     let mut at = home.to_vec();
     for name in [SEED_MARKER_DIRECTORY, marker] {
         at = match files.lookup(&at, name.as_bytes())? {
@@ -50,7 +54,7 @@ fn make_marker(files: &mut dyn FileServerClient, home: &[u8], marker: &str) -> R
 
 /// Earlier use of the directory of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EarlierDirectoryUse {
+pub(super) struct RunDirectoryPreviousUse {
     /// `true` if a replay has begun there.
     pub(super) was_run: bool,
     /// `true` if it was seeded for another trace, and not for this one.
@@ -62,9 +66,9 @@ pub(super) fn mark_run(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     trace: &str,
-) -> Result<EarlierDirectoryUse, FileServerError> {
+) -> Result<RunDirectoryPreviousUse, FileServerClientError> {
     let export = files.export(place.export)?;
-    let unused = EarlierDirectoryUse::default();
+    let unused = RunDirectoryPreviousUse::default();
     let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(unused) };
     // A directory seeded by hand has no markers.
     let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(unused) };
@@ -77,7 +81,7 @@ pub(super) fn mark_run(
     if !was_run {
         files.make(&marks, RUN_MARKER.as_bytes(), NewObjectKind::Directory, 0o755)?;
     }
-    Ok(EarlierDirectoryUse { was_run, is_of_other_trace: is_other && !is_same })
+    Ok(RunDirectoryPreviousUse { was_run, is_of_other_trace: is_other && !is_same })
 }
 
 /// Describes a directory that is not empty, and the remedies.
@@ -85,7 +89,7 @@ pub(super) fn describe_content(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     trace: &str,
-) -> Result<String, FileServerError> {
+) -> Result<String, FileServerClientError> {
     let name = place.directory;
     let export = files.export(place.export)?;
     let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::field::FieldDefinition;
 use nfsrdma_dissectors::nfs::mount::{self, DirpathArgs, Exportnode, Mountbody};
 use nfsrdma_dissectors::nfs::nfsacl::v2::{Access2Args, Access2Resok};
 use nfsrdma_dissectors::nfs::nfsacl::{self, Secattr};
@@ -17,7 +17,7 @@ use nfsrdma_dissectors::nfs::rquota::v1::GetquotaArgs;
 use nfsrdma_dissectors::nfs::rquota::v2::{ExtGetquotaArgs, ExtSetquotaArgs};
 use nfsrdma_dissectors::rpc::universal_address;
 
-use super::{InfoColumnFieldValue, OperationDetailFunction, OperationDetailWriter, escape};
+use super::{InfoColumnDetailWriter, InfoColumnFieldValue, OperationDetailFunction, escape};
 
 /// Returns the function for the details of a procedure of MOUNT.
 pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDetailFunction> {
@@ -124,7 +124,7 @@ pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<Operation
     })
 }
 
-impl OperationDetailWriter<'_> {
+impl InfoColumnDetailWriter<'_> {
     /// Appends `LOCK /data/db 0+10 exclusive client.example`. A length of 0 reaches to the end of the file (XNFS
     /// section 10).
     fn file_lock(&mut self) {
@@ -159,7 +159,7 @@ impl OperationDetailWriter<'_> {
     }
 
     /// Appends `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
-    fn mapping(&mut self, returned_port: &Field) {
+    fn mapping(&mut self, returned_port: &FieldDefinition) {
         let (call, mapping, rpcb) = (self.call, Mapping::FIELDS, Rpcb::FIELDS);
         let _ = match call.find(mapping.prog).or_else(|| call.find(rpcb.r_prog)) {
             Some(InfoColumnFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),

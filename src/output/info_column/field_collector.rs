@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
 use nfsrdma_dissectors::nfs::v3::Dirlist3;
 use nfsrdma_dissectors::nfs::v4::{ClientOwner4, Dirlist4, NfsClientId4};
 
@@ -36,7 +36,7 @@ pub(super) struct InfoFieldCollector {
     pub(super) operations_seen: usize,
     /// Number of directory entries skipped.
     pub(super) entries: u64,
-    pub(super) fields: Vec<(&'static Field, InfoColumnFieldValue)>,
+    pub(super) fields: Vec<(&'static FieldDefinition, InfoColumnFieldValue)>,
     pub(super) text: Vec<u8>,
 }
 
@@ -49,11 +49,11 @@ impl InfoFieldCollector {
         self.text.clear();
     }
 
-    pub(super) fn find(&self, wanted: &Field) -> Option<&InfoColumnFieldValue> {
+    pub(super) fn find(&self, wanted: &FieldDefinition) -> Option<&InfoColumnFieldValue> {
         self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
     }
 
-    pub(super) fn number(&self, field: &Field) -> Option<u64> {
+    pub(super) fn number(&self, field: &FieldDefinition) -> Option<u64> {
         match *self.find(field)? {
             InfoColumnFieldValue::Number(number)
             | InfoColumnFieldValue::Enum(number, _)
@@ -64,14 +64,14 @@ impl InfoFieldCollector {
     }
 
     /// Returns the texts of these fields in the order of the message.
-    pub(super) fn texts(&self, wanted: &[&Field]) -> impl Iterator<Item = &[u8]> {
+    pub(super) fn texts(&self, wanted: &[&FieldDefinition]) -> impl Iterator<Item = &[u8]> {
         self.fields.iter().filter(|(field, _)| wanted.contains(field)).filter_map(|(_, value)| match value {
             InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
             _ => None,
         })
     }
 
-    pub(super) fn count(&self, wanted: &Field) -> usize {
+    pub(super) fn count(&self, wanted: &FieldDefinition) -> usize {
         self.fields.iter().filter(|(field, _)| *field == wanted).count()
     }
 
@@ -81,7 +81,7 @@ impl InfoFieldCollector {
     }
 
     /// Returns `true` if the operation begins with this group.
-    fn is_beginning(&self, group: &'static Field) -> bool {
+    fn is_beginning(&self, group: &'static FieldDefinition) -> bool {
         let is_wanted = self.operations_seen == 0 || self.is_repeated;
         self.operation_depth.is_none() && is_wanted && self.operation == group.label
     }
@@ -89,16 +89,16 @@ impl InfoFieldCollector {
 
 impl<'a> FieldObserver<'a> for InfoFieldCollector {
     #[inline]
-    fn is_interested_in(&mut self, group: &'static Field, _: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in(&mut self, group: &'static FieldDefinition, _: fn(&mut FieldRegistry)) -> bool {
         self.is_collecting() || self.is_beginning(group)
     }
 
     #[inline]
-    fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(&mut self, _: &'static FieldDefinition, _: impl Fn(u32) -> bool) -> bool {
         self.is_collecting()
     }
 
-    fn enter(&mut self, group: &'static Field, _: usize) {
+    fn enter(&mut self, group: &'static FieldDefinition, _: usize) {
         if self.is_beginning(group) {
             self.operation_depth = Some(self.depth);
             self.operations_seen += 1;
@@ -121,7 +121,7 @@ impl<'a> FieldObserver<'a> for InfoFieldCollector {
         }
     }
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if !self.is_collecting() || self.fields.len() >= MAX_FIELDS {
             return;
         }
@@ -150,6 +150,6 @@ impl<'a> FieldObserver<'a> for InfoFieldCollector {
     }
 }
 
-fn is_text(field: &Field, value: &FieldValue<'_>) -> bool {
+fn is_text(field: &FieldDefinition, value: &FieldValue<'_>) -> bool {
     matches!(value, FieldValue::Text(_)) || field.kind == FieldKind::Text
 }

@@ -2,7 +2,7 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_name};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::field_buffer::{BufferedField, BufferedFieldContent};
@@ -190,7 +190,7 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
 /// bits, and JSON readers with floating point numbers would round them.
-fn is_identifier(field: &Field) -> bool {
+fn is_identifier(field: &FieldDefinition) -> bool {
     ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
 
@@ -336,8 +336,8 @@ mod tests {
     /// RFC 8259 section 6: beyond 2^53 - 1, readers with numbers of double precision would read another number.
     #[test]
     fn rfc8259_section_6_numbers_that_floating_point_cannot_hold_are_text() {
-        static FIELD: Field =
-            Field { name: "nfs.length", label: "length", kind: FieldKind::Unsigned, doc: "" };
+        static FIELD: FieldDefinition =
+            FieldDefinition { name: "nfs.length", label: "length", kind: FieldKind::Unsigned, doc: "" };
         let text = |value| {
             let item = BufferedField { field: &FIELD, content: BufferedFieldContent::Value(value) };
             let mut text = Vec::new();

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
 
 /// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
@@ -16,10 +16,10 @@ const FLATTENED: [&str; 10] =
     ["objtype", "openhow", "how", "claim", "reply", "what", "where", "symlink", "object", "link"];
 
 /// Field of the values of a `fattr4`, whose own name is used for the names of the attributes.
-static ATTRIBUTES: Field =
-    Field::group("nfs.fattr4", "attributes", "Attributes and their values. RFC 8881 section 5.");
+static ATTRIBUTES: FieldDefinition =
+    FieldDefinition::group("nfs.fattr4", "attributes", "Attributes and their values. RFC 8881 section 5.");
 /// Field of the entry names of a directory, whose own name is used for their count.
-static NAMES: Field = Field {
+static NAMES: FieldDefinition = FieldDefinition {
     name: "nfs.entry_name",
     label: "names",
     kind: FieldKind::Text,
@@ -29,7 +29,7 @@ static NAMES: Field = Field {
 /// Field with its content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BufferedField<'a> {
-    pub(super) field: &'static Field,
+    pub(super) field: &'static FieldDefinition,
     pub(super) content: BufferedFieldContent<'a>,
 }
 
@@ -60,7 +60,7 @@ enum EnteredStructure {
     /// Operation of a COMPOUND.
     Operation,
     /// Flattened structure.
-    Flattened(&'static Field),
+    Flattened(&'static FieldDefinition),
     /// Structure recorded as the item of this index.
     Recorded(usize),
     /// Entry of a directory.
@@ -112,7 +112,7 @@ impl MessageFieldBuffer<'_> {
 }
 
 impl<'a> MessageFieldBuffer<'a> {
-    fn push(&mut self, field: &'static Field, content: BufferedFieldContent<'a>) {
+    fn push(&mut self, field: &'static FieldDefinition, content: BufferedFieldContent<'a>) {
         self.items.push(BufferedField { field, content });
     }
 
@@ -131,7 +131,7 @@ impl<'a> MessageFieldBuffer<'a> {
         }
     }
 
-    fn begin_level(&mut self, field: &'static Field) -> EnteredStructure {
+    fn begin_level(&mut self, field: &'static FieldDefinition) -> EnteredStructure {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => EnteredStructure::Ignored,
             None if field.name.starts_with("rpc") => EnteredStructure::Ignored,
@@ -166,7 +166,7 @@ impl<'a> MessageFieldBuffer<'a> {
         }
     }
 
-    fn push_group(&mut self, field: &'static Field) -> EnteredStructure {
+    fn push_group(&mut self, field: &'static FieldDefinition) -> EnteredStructure {
         self.push(field, BufferedFieldContent::Group(usize::MAX));
         EnteredStructure::Recorded(self.items.len() - 1)
     }
@@ -180,7 +180,7 @@ impl<'a> MessageFieldBuffer<'a> {
 }
 
 impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         let level = self.begin_level(field);
         self.levels.push(level);
     }
@@ -205,7 +205,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
         }
     }
 
-    fn list(&mut self, field: &'static Field, _: usize) {
+    fn list(&mut self, field: &'static FieldDefinition, _: usize) {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
             None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
@@ -218,7 +218,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         match self.levels.last().copied() {
             Some(EnteredStructure::Ignored) => {}
             Some(EnteredStructure::Entry) => {
@@ -251,7 +251,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
 }
 
 /// Returns `true` if a field is the number of an operation or its status.
-fn is_operation_header(field: &Field) -> bool {
+fn is_operation_header(field: &FieldDefinition) -> bool {
     matches!(field.name, field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION | field_name::NFS_NFSSTAT4)
         && matches!(field.label, "op" | "status")
 }

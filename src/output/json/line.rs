@@ -6,15 +6,17 @@ use std::net::IpAddr;
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, DeliveryEvidence, MissingPart, RpcMessageKind,
     TransactionPhases,
 };
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary,
+};
 use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdmaMessageType};
 use nfsrdma_dissectors::xdr::XdrError;
 use serde::Serialize;
@@ -25,10 +27,10 @@ use serde_json::Value;
 use super::SCHEMA;
 use super::arguments_and_results::{BufferedStructureFields, object};
 use super::field_buffer::{JsonCompoundOperationFields, MessageFieldBuffer};
-use crate::output::PendingCallState;
+use crate::output::PendingCallProgress;
 use crate::output::units::IsoTimestamp;
+use nfsrdma_analysis::call_session_slots::SessionId;
 use nfsrdma_analysis::names::{FileNames, OperationPaths};
-use nfsrdma_analysis::session_slots::SessionId;
 
 /// Path of a file; bytes that are not UTF-8 are replaced.
 struct FilePathJson<'t>(&'t [u8]);
@@ -40,15 +42,15 @@ impl Serialize for FilePathJson<'_> {
 }
 
 /// Value written as a JSON string.
-pub(crate) struct JsonText<T>(pub(crate) T);
+pub(crate) struct DisplayAsJsonString<T>(pub(crate) T);
 
-impl<T: fmt::Display> fmt::Display for JsonText<T> {
+impl<T: fmt::Display> fmt::Display for DisplayAsJsonString<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<T: fmt::Display> Serialize for JsonText<T> {
+impl<T: fmt::Display> Serialize for DisplayAsJsonString<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -113,17 +115,17 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<u64>,
     connection: u64,
-    transport: JsonText<nfsrdma_dissectors::flow::transaction::ConnectionTransport>,
-    client: Option<JsonText<Address>>,
+    transport: DisplayAsJsonString<nfsrdma_dissectors::flow::transaction::ConnectionTransport>,
+    client: Option<DisplayAsJsonString<Address>>,
     client_port: Option<u32>,
-    server: Option<JsonText<Address>>,
+    server: Option<DisplayAsJsonString<Address>>,
     server_port: Option<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     vlan_ids: Vec<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vni: Option<u32>,
     direction: &'static str,
-    xid: JsonText<JsonHexNumber>,
+    xid: DisplayAsJsonString<JsonHexNumber>,
     program: Option<u32>,
     program_name: Option<&'static str>,
     version: Option<u32>,
@@ -164,7 +166,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<JsonText<SessionHex>>,
+    session: Option<DisplayAsJsonString<SessionHex>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<u32>,
 }
@@ -178,7 +180,7 @@ pub(in crate::output) struct FindingJson<'t> {
     known: Option<&'t str>,
     text: &'t str,
     side: &'static str,
-    address: Option<JsonText<Address>>,
+    address: Option<DisplayAsJsonString<Address>>,
     frame: Option<u64>,
 }
 
@@ -230,7 +232,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             kind: "transaction",
             index: Some(transaction.index),
             connection: connection.number,
-            transport: JsonText(connection.transport),
+            transport: DisplayAsJsonString(connection.transport),
             client: address(connection.client.address),
             client_port: connection.client.port,
             server: address(connection.server.address),
@@ -241,7 +243,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
                 CallDirection::Forward => "forward",
                 CallDirection::Reverse => "reverse",
             },
-            xid: JsonText(JsonHexNumber(transaction.xid.0.into(), 8)),
+            xid: DisplayAsJsonString(JsonHexNumber(transaction.xid.0.into(), 8)),
             program: facts.program.map(|program| program.0),
             program_name: facts.program_name(),
             version: facts.version,
@@ -292,7 +294,10 @@ impl fmt::Display for SessionHex {
 
 impl TransactionJsonLine<'_, '_> {
     /// Converts the line to that of a pending Call, which has no index yet.
-    pub(super) fn into_pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
+    pub(super) fn into_pending(
+        self,
+        PendingCallProgress { age_ns, phase, slot }: PendingCallProgress,
+    ) -> Self {
         let (phase, moved_bytes) = match phase {
             PendingTransactionPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
             PendingTransactionPhase::Server => ("server", 0),
@@ -304,17 +309,17 @@ impl TransactionJsonLine<'_, '_> {
             age_ns: Some(age_ns),
             phase: Some(phase),
             moved_bytes: Some(moved_bytes),
-            session: slot.map(|used| JsonText(SessionHex(used.session))),
+            session: slot.map(|used| DisplayAsJsonString(SessionHex(used.session))),
             slot: slot.map(|used| used.slot),
             ..self
         }
     }
 }
 
-pub(crate) fn address(address: Address) -> Option<JsonText<Address>> {
+pub(crate) fn address(address: Address) -> Option<DisplayAsJsonString<Address>> {
     match address {
         Address::Unknown => None,
-        Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(JsonText(address)),
+        Address::Ip(IpAddr::V4(_) | IpAddr::V6(_)) | Address::Lid(_) => Some(DisplayAsJsonString(address)),
     }
 }
 
@@ -423,12 +428,12 @@ impl Serialize for CompoundOperationJson<'_, '_> {
         if let Some(part) = self.call.or(self.reply) {
             match part.name {
                 Some(name) => map.serialize_entry("op", name)?,
-                None => map.serialize_entry("op", &JsonText(part.number))?,
+                None => map.serialize_entry("op", &DisplayAsJsonString(part.number))?,
             }
         }
         match self.reply.and_then(|part| part.status) {
             Some((_, Some(name))) => map.serialize_entry("status", name)?,
-            Some((number, None)) => map.serialize_entry("status", &JsonText(number))?,
+            Some((number, None)) => map.serialize_entry("status", &DisplayAsJsonString(number))?,
             None => {}
         }
         for (key, path) in [("path", self.about.path), ("new_path", self.about.new_path)] {
@@ -448,19 +453,19 @@ impl Serialize for CompoundOperationJson<'_, '_> {
             }
         }
         if repeats {
-            map.serialize_entry("result", &SameNamedResultsJson { arguments, results })?;
+            map.serialize_entry("result", &ResultsSharingArgumentNamesJson { arguments, results })?;
         }
         map.end()
     }
 }
 
 /// Results with the name of an argument.
-struct SameNamedResultsJson<'t, 'a> {
+struct ResultsSharingArgumentNamesJson<'t, 'a> {
     arguments: BufferedStructureFields<'t, 'a>,
     results: BufferedStructureFields<'t, 'a>,
 }
 
-impl Serialize for SameNamedResultsJson<'_, '_> {
+impl Serialize for ResultsSharingArgumentNamesJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for result in self.results.filter(|result| self.arguments.has(result.key)) {
@@ -489,13 +494,13 @@ impl Serialize for ProcedureBodyJson<'_, '_> {
 #[derive(Serialize)]
 struct MessageJson<'t> {
     frames: FrameNumbersJson<'t>,
-    time: JsonText<Timestamp>,
+    time: DisplayAsJsonString<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<JsonText<IsoTimestamp>>,
-    end_time: JsonText<Timestamp>,
+    time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
+    end_time: DisplayAsJsonString<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<JsonText<IsoTimestamp>>,
-    delivered: JsonText<DeliveryEvidence>,
+    end_time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
+    delivered: DisplayAsJsonString<DeliveryEvidence>,
     copies: u32,
     resent: u32,
     sends: u32,
@@ -503,7 +508,7 @@ struct MessageJson<'t> {
     rpcrdma: Option<RpcRdmaJson>,
     length: Option<usize>,
     rpc_length: Option<u64>,
-    undecoded: Option<UndecodedJson>,
+    undecoded: Option<DecodingErrorJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lost_copy: Option<LostOriginalCallJson>,
 }
@@ -517,7 +522,7 @@ struct LostOriginalCallJson {
 
 #[derive(Serialize)]
 struct RpcRdmaJson {
-    proc: JsonText<RpcRdmaMessageType>,
+    proc: DisplayAsJsonString<RpcRdmaMessageType>,
     version: u32,
     dialect: Option<&'static str>,
     credits: Option<u32>,
@@ -541,24 +546,24 @@ impl<'t> MessageJson<'t> {
         let record = transaction.message(which)?;
         Some(Self {
             frames: FrameNumbersJson(&record.frames),
-            time: JsonText(record.time),
-            time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.time))),
-            end_time: JsonText(record.end_time),
-            end_time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.end_time))),
-            delivered: JsonText(record.delivery_evidence),
+            time: DisplayAsJsonString(record.time),
+            time_iso: has_iso.then_some(DisplayAsJsonString(IsoTimestamp(record.time))),
+            end_time: DisplayAsJsonString(record.end_time),
+            end_time_iso: has_iso.then_some(DisplayAsJsonString(IsoTimestamp(record.end_time))),
+            delivered: DisplayAsJsonString(record.delivery_evidence),
             copies: record.copies,
             resent: record.retransmissions,
             sends: record.sends,
             lists: record.chunk_lists().map(ChunkListCompleteness::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdmaJson {
-                proc: JsonText(words.message_type),
+                proc: DisplayAsJsonString(words.message_type),
                 version: words.version,
                 dialect: record.dialect().map(Dialect::key),
                 credits: words.credit_word(),
             }),
             length: inline_length(record),
             rpc_length: transaction.rpc_length(which),
-            undecoded: facts.decode_error(transaction, which).map(UndecodedJson::from),
+            undecoded: facts.decode_error(transaction, which).map(DecodingErrorJson::from),
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
@@ -569,12 +574,12 @@ impl<'t> MessageJson<'t> {
 
 /// Offset at which decoding of a captured message failed, and the reason.
 #[derive(Serialize)]
-struct UndecodedJson {
+struct DecodingErrorJson {
     offset: usize,
     reason: String,
 }
 
-impl From<XdrError> for UndecodedJson {
+impl From<XdrError> for DecodingErrorJson {
     fn from(error: XdrError) -> Self {
         Self { offset: error.at(), reason: error.reason().to_string() }
     }
@@ -634,8 +639,8 @@ struct ChunkSegmentsJson<'t>(&'t [ChunkSegment], JsonChunkKind);
 impl Serialize for ChunkSegmentsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|segment| SegmentJson {
-            handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),
-            offset: JsonText(JsonHexNumber(segment.offset, 16)),
+            handle: DisplayAsJsonString(JsonHexNumber(segment.handle.0.into(), 8)),
+            offset: DisplayAsJsonString(JsonHexNumber(segment.offset, 16)),
             length: segment.length,
             returned: (self.1 == JsonChunkKind::Write).then_some(segment.returned_length),
             moved: segment.moved_coverage.total_bytes(),
@@ -646,8 +651,8 @@ impl Serialize for ChunkSegmentsJson<'_> {
 
 #[derive(Serialize)]
 struct SegmentJson {
-    handle: JsonText<JsonHexNumber>,
-    offset: JsonText<JsonHexNumber>,
+    handle: DisplayAsJsonString<JsonHexNumber>,
+    offset: DisplayAsJsonString<JsonHexNumber>,
     length: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     returned: Option<Option<u32>>,
@@ -684,6 +689,6 @@ struct MissingPartCodes(Vec<MissingPart>);
 
 impl Serialize for MissingPartCodes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(JsonText))
+        serializer.collect_seq(self.0.iter().map(DisplayAsJsonString))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
@@ -16,7 +16,14 @@ fn line(transaction: &Transaction) -> String {
     transaction
         .with_messages(|reading| {
             let off = FileNames::new(FilehandleDisplay::Off, 0);
-            JsonLines::default().transaction(&mut lines, transaction, reading, &reading.summary(), &off, &[])
+            TransactionJsonLineWriter::default().transaction(
+                &mut lines,
+                transaction,
+                reading,
+                &reading.summary(),
+                &off,
+                &[],
+            )
         })
         .unwrap();
     String::from_utf8(lines).unwrap()
@@ -239,12 +246,16 @@ fn no_object_has_a_key_twice() {
     }
 }
 
-static OPCODE: Field = Field { name: "nfs.opcode", label: "op", kind: FieldKind::Enum, doc: "" };
-static STATUS: Field = Field { name: "nfs.nfsstat4", label: "status", kind: FieldKind::Enum, doc: "" };
-static OPERATION: Field = Field::group("nfs.OPERATION", "OPERATION", "");
-static NAME: Field = Field { name: "nfs.name", label: "name", kind: FieldKind::Text, doc: "" };
-static BYTES: Field = Field { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
-static ENTRIES: Field = Field::group("nfs.entries", "entries", "");
+static OPCODE: FieldDefinition =
+    FieldDefinition { name: "nfs.opcode", label: "op", kind: FieldKind::Enum, doc: "" };
+static STATUS: FieldDefinition =
+    FieldDefinition { name: "nfs.nfsstat4", label: "status", kind: FieldKind::Enum, doc: "" };
+static OPERATION: FieldDefinition = FieldDefinition::group("nfs.OPERATION", "OPERATION", "");
+static NAME: FieldDefinition =
+    FieldDefinition { name: "nfs.name", label: "name", kind: FieldKind::Text, doc: "" };
+static BYTES: FieldDefinition =
+    FieldDefinition { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
+static ENTRIES: FieldDefinition = FieldDefinition::group("nfs.entries", "entries", "");
 
 /// Returns the operations of a COMPOUND as recorded on a tape.
 fn operations(

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
-use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
+use crate::output::units::{EventRateText, HumanCount, HumanDuration, HumanSize, PluralCount};
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::report::{
-    ReplayOperationReport, ReplayReport, StepOutcomeReasonCount, SynthesizedStateCounts,
+    ReplayReport, StepOutcomeReasonCount, StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
@@ -165,7 +165,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
     let elapsed = u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
         0 => "-".to_owned(),
-        _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
+        _ => format!("{} Calls/s", EventRateText(calls as f64 * 1e9 / nanoseconds as f64)),
     };
     let ComparedFieldAndByteCounts { fields, data_bytes, .. } = report.compared;
     let made = view.seeded;
@@ -354,7 +354,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     let mut rows: Vec<_> = report.steps.operations.iter().collect();
     rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.total()));
     for (name, of) in rows {
-        let ReplayOperationReport { states, latencies } = of;
+        let StepResultsOfOperationType { states, latencies } = of;
         let class = if states.mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
             to,

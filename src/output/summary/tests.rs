@@ -1,5 +1,5 @@
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType};
 use serde_json::{Value, json};
 
 use super::*;

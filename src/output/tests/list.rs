@@ -1,7 +1,7 @@
 use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
 use crate::output::transaction_list::TransactionListWriter;
 use crate::output::units::TimeFormat;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use nfsrdma_dissectors::address::Address;
@@ -22,7 +22,7 @@ fn list_with(
 ) -> String {
     let (mut list, mut names) = (
         TransactionListWriter::new(screen, time),
-        FileNames::new(filehandles, MemoryBudget::default().names_bytes()),
+        FileNames::new(filehandles, CommandMemoryBudget::default().names_bytes()),
     );
     list.start(capture(name).next().unwrap().unwrap().time);
     let mut out = Vec::new();

@@ -4,13 +4,13 @@ mod frames;
 mod list;
 mod tree;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
 /// Opens a capture of `captures/`.
-fn capture(name: &str) -> CaptureSource {
+fn capture(name: &str) -> CaptureFrameSource {
     let path = format!("{}/captures/{name}", env!("CARGO_MANIFEST_DIR"));
-    CaptureSource::open([path]).unwrap()
+    CaptureFrameSource::open([path]).unwrap()
 }
 
 /// Returns the Transactions of a capture, in the order in which they are emitted.

@@ -1,7 +1,7 @@
 use nfsrdma_conformance::{Finding, Severity, SeverityLevel};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalProfile};

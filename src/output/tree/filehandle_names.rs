@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::Transaction;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
 use super::FieldTree;
 use crate::output::units::path;
@@ -25,7 +25,7 @@ pub(super) struct FilehandleNameAnnotator<'t, 'k> {
 }
 
 impl<'a> FieldObserver<'a> for FilehandleNameAnnotator<'_, '_> {
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.tree.enter(field, at);
     }
 
@@ -33,11 +33,11 @@ impl<'a> FieldObserver<'a> for FilehandleNameAnnotator<'_, '_> {
         self.tree.leave(at);
     }
 
-    fn list(&mut self, field: &'static Field, at: usize) {
+    fn list(&mut self, field: &'static FieldDefinition, at: usize) {
         self.tree.list(field, at);
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.tree.value(field, bytes, value);
         let FilehandleNamingContext { names, transaction, facts } = self.context;
         let mut name = Vec::new();

@@ -1,6 +1,6 @@
 //! Names of protocol layers as in Wireshark, and the fields in their headings.
 
-use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::field::FieldDefinition;
 
 /// Filter name of the group, title, and labels of the most important fields.
 const LAYERS: &[(&str, &str, &[&str])] = &[
@@ -71,16 +71,16 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Returns the title of a layer, or `None` if the group is no layer.
-pub(super) fn title(field: &Field) -> Option<&'static str> {
+pub(super) fn title(field: &FieldDefinition) -> Option<&'static str> {
     LAYERS.iter().find(|(name, ..)| *name == field.name).map(|(_, title, _)| *title)
 }
 
 /// Returns the labels of the fields that the heading shows.
-pub(super) fn summary(field: &Field) -> &'static [&'static str] {
+pub(super) fn summary(field: &FieldDefinition) -> &'static [&'static str] {
     LAYERS.iter().find(|(name, ..)| *name == field.name).map_or(&[], |(.., fields)| fields)
 }
 
 /// Returns `true` for a group that exists only in the notation of the RFC.
-pub(super) fn is_wrapper(field: &Field) -> bool {
+pub(super) fn is_wrapper(field: &FieldDefinition) -> bool {
     matches!(field.name, "rpc.body" | "rpcordma.body" | "rpcordma.prototype_body" | "rpcordma.v2_body")
 }

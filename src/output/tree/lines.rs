@@ -4,9 +4,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
+use nfsrdma_dissectors::field::FieldDefinition;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::output::style::{Style, StyledText, TerminalOutputStyles};
 
@@ -36,9 +36,9 @@ pub struct TreeLine {
     /// Buffer that the byte range refers to.
     pub origin: TreeLineByteSource,
     /// Field shown.
-    pub field: Option<&'static Field>,
+    pub field: Option<&'static FieldDefinition>,
     /// Fields within the text of that field, such as the members of a structure on one line.
-    pub inner: Vec<&'static Field>,
+    pub inner: Vec<&'static FieldDefinition>,
     /// Value in display filter syntax; `None` if it has no such form.
     pub literal: Option<String>,
 }

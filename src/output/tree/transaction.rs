@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind,
     Transaction, TransactionConnection, UncapturedOriginalCallEvidence,
 };
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};

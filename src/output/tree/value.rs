@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_name};
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
@@ -27,7 +27,13 @@ const HEX_FIELDS: [(&str, usize); 8] = [
 ];
 
 /// Appends a value; `chunk` names the chunk of data that is not in the message.
-pub(super) fn write(field: &Field, value: &FieldValue<'_>, chunk: &str, glyphs: &Glyphs, text: &mut String) {
+pub(super) fn write(
+    field: &FieldDefinition,
+    value: &FieldValue<'_>,
+    chunk: &str,
+    glyphs: &Glyphs,
+    text: &mut String,
+) {
     // Writing to a String never fails.
     let _ = match *value {
         FieldValue::Unsigned(number) => {
@@ -93,11 +99,11 @@ pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
 }
 
 /// Returns `true` if numbers of an enumeration are usually written in hexadecimal: ether types.
-fn is_hex_enum(field: &Field) -> bool {
+fn is_hex_enum(field: &FieldDefinition) -> bool {
     matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
 }
 
-fn write_number(field: &Field, number: u64, text: &mut String) {
+fn write_number(field: &FieldDefinition, number: u64, text: &mut String) {
     let digits = match field.kind {
         FieldKind::Hex(digits) => Some(usize::from(digits)),
         _ => HEX_FIELDS.iter().find(|(name, _)| *name == field.name).map(|(_, digits)| *digits),
@@ -200,11 +206,11 @@ fn push_truncation(length: usize, shown: usize, glyphs: &Glyphs, text: &mut Stri
 mod tests {
     use super::*;
 
-    const fn field(name: &'static str, label: &'static str, kind: FieldKind) -> Field {
-        Field { name, label, kind, doc: "" }
+    const fn field(name: &'static str, label: &'static str, kind: FieldKind) -> FieldDefinition {
+        FieldDefinition { name, label, kind, doc: "" }
     }
 
-    fn written(field: &Field, value: FieldValue<'_>) -> String {
+    fn written(field: &FieldDefinition, value: FieldValue<'_>) -> String {
         let mut text = String::new();
         write(field, &value, "Write chunk 0", &Glyphs::UNICODE, &mut text);
         text

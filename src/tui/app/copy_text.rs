@@ -1,7 +1,7 @@
 //! Copying to the clipboard: a value, the filter for it, or the command that shows it.
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::escape::is_unsafe;
-use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::tui::clipboard;
 use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};

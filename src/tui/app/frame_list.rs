@@ -1,14 +1,14 @@
 //! The packet list: its cursor, the frames that a filter selects, its order, and its search.
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use crate::output::style::TerminalOutputStyles;
-use crate::tui::frame_reload::FrameListSlice;
+use crate::tui::frame_reload::RenderedPacketListPage;
 use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineFormat, TuiFrameScanResult};
 use crate::tui::views::ansi_escape_parsing::plain;
 
 use super::App;
-use super::frame_order::{FilteredSortedFrameList, FrameLineSettings, PacketListSortOrder};
+use super::filtered_sorted_frame_list::{FilteredSortedFrameList, FrameLineSettings, PacketListSortOrder};
 
 /// Number of columns that a key scrolls, and maximum scroll position.
 const SCROLL_COLUMNS: usize = 8;
@@ -23,7 +23,7 @@ pub(in crate::tui) struct FrameListPane {
     pub(in crate::tui) at: u64,
     /// Top line: without a filter the frame number, with a filter the index of the line, counted from 0.
     pub(in crate::tui) top: u64,
-    pub(in crate::tui) slice: FrameListSlice,
+    pub(in crate::tui) slice: RenderedPacketListPage,
     pub(super) request: Option<(FrameNumber, (usize, usize), std::time::Instant)>,
     /// Number of columns scrolled past.
     pub(in crate::tui) scroll_columns: usize,

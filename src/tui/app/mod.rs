@@ -2,24 +2,24 @@
 
 mod actions;
 mod copy_text;
+mod filtered_sorted_frame_list;
 mod filters;
 mod frame_list;
-mod frame_order;
 mod mouse;
 mod navigation;
+mod rates_around_chosen_row;
 mod read_pass_results;
 mod save_command;
 mod transaction_list;
-mod transaction_rates;
 mod tree;
 mod view_rows;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::CaptureInterfaceState;
+use nfsrdma_capture_file::CaptureInterfaceLinkState;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::FlowLimits;
-use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use ratatui::layout::{Position, Rect};
 
@@ -27,7 +27,7 @@ use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
 use super::frame_reload::{DetailSubject, FrameReloadClient, FrameReloadRequest, ReloadResponse};
@@ -39,14 +39,14 @@ use super::read_pass::ReadPassSettings;
 use super::search::RunningSearch;
 use super::shared_capture::SharedCapture;
 use super::theme::{Theme, ThemeName, TuiGlyphs};
-use super::transaction_finding_store::SharedFindings;
+use super::transaction_finding_store::TransactionFindingStore;
 use super::views;
 
+pub(super) use filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
 pub(super) use frame_list::FrameListPane;
-pub(super) use frame_order::{FrameColumn, PacketListSortOrder};
+pub(super) use rates_around_chosen_row::RatesAroundChosenRow;
 pub(super) use read_pass_results::ReadPassResults;
 pub(super) use transaction_list::{TransactionListPane, scrolled};
-pub(super) use transaction_rates::ChosenRowRates;
 pub(super) use tree::TreePane;
 pub(super) use view_rows::MarkedRow;
 #[cfg(test)]
@@ -123,7 +123,7 @@ pub(super) enum FocusPane {
 #[derive(Clone, Debug)]
 pub struct TuiOptions {
     /// Memory of the whole interface.
-    pub memory: MemoryBudget,
+    pub memory: CommandMemoryBudget,
     /// Colours.
     pub theme: ThemeName,
     /// Character set.
@@ -145,7 +145,7 @@ pub struct TuiOptions {
 impl Default for TuiOptions {
     fn default() -> Self {
         Self {
-            memory: MemoryBudget::for_interface(nfsrdma_analysis::memory::DEFAULT_BYTES, []),
+            memory: CommandMemoryBudget::for_interface(nfsrdma_analysis::memory_budget::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: FlowLimits::default(),
@@ -221,7 +221,7 @@ pub struct App {
     pub(super) list: TransactionListPane,
     pub(super) frame_list: FrameListPane,
     is_searching_forward: bool,
-    row_rates: ChosenRowRates,
+    row_rates: RatesAroundChosenRow,
     filter_origins: Vec<TuiBackStackEntry>,
     /// Number of columns of the current view that do not fit.
     pub(super) hidden_columns: usize,
@@ -287,7 +287,7 @@ impl App {
             glyphs: options.glyphs,
             max_pending_pages: pages,
             max_unnumbered_bytes: early_bytes,
-            findings: options.findings.then(SharedFindings::default),
+            findings: options.findings.then(TransactionFindingStore::default),
         };
         let mut all = ReadPassResults::start(&capture, None, &manner, None);
         let screen = theme.terminal_style(options.glyphs);
@@ -310,7 +310,7 @@ impl App {
             list: TransactionListPane::new(has_tail),
             frame_list: FrameListPane::default(),
             is_searching_forward: true,
-            row_rates: ChosenRowRates::default(),
+            row_rates: RatesAroundChosenRow::default(),
             filter_origins: Vec::new(),
             hidden_columns: 0,
             // Sort by Calls, bytes and bytes; for frames received once, by current rates.
@@ -348,7 +348,7 @@ impl App {
     }
 
     /// Returns the row of the cursor; `None` if it is evicted, or if there is none.
-    pub(super) fn entry(&self) -> Option<super::model::RowEntry<'_>> {
+    pub(super) fn entry(&self) -> Option<super::model::TransactionRowWithText<'_>> {
         self.list.entry(self.rows(), self.list.at)
     }
 
@@ -576,11 +576,11 @@ impl App {
     }
 
     /// Returns the state of the interface if it delivers nothing at present.
-    pub(super) fn link_problem(&self) -> Option<CaptureInterfaceState> {
+    pub(super) fn link_problem(&self) -> Option<CaptureInterfaceLinkState> {
         self.unfiltered
             .progress
             .link
-            .filter(|state| *state != CaptureInterfaceState::Up && !self.unfiltered.progress.is_over)
+            .filter(|state| *state != CaptureInterfaceLinkState::Up && !self.unfiltered.progress.is_over)
     }
 
     pub(super) fn show_message(&mut self, text: impl Into<String>) {

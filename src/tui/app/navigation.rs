@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::tui::model::RowEntry;
+use crate::tui::model::TransactionRowWithText;
 use crate::tui::search::{self, RunningSearch, SearchCriterion};
 
 use super::view_rows::TuiViewRecordKind;
@@ -191,7 +191,7 @@ impl App {
         true
     }
 
-    fn is_target(&self, target: &SearchCriterion, entry: &RowEntry<'_>) -> bool {
+    fn is_target(&self, target: &SearchCriterion, entry: &TransactionRowWithText<'_>) -> bool {
         let row = entry.row;
         match target {
             SearchCriterion::Text(text) => search::has_text(entry, text),
@@ -207,7 +207,7 @@ impl App {
     }
 
     /// Returns `true` if a Transaction is slow: by the configured latency or the median of its operation.
-    pub(in crate::tui) fn is_slow(&self, entry: &RowEntry<'_>) -> bool {
+    pub(in crate::tui) fn is_slow(&self, entry: &TransactionRowWithText<'_>) -> bool {
         let Some(latency) = entry.row.latency_ns else { return false };
         match self.options.slow_ns {
             Some(slow) => latency >= slow,

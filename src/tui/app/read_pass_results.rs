@@ -3,7 +3,7 @@
 use nfsrdma_capture_file::CaptureResumePoint;
 
 use crate::tui::model::TransactionRows;
-use crate::tui::model::pending_calls_and_rates::PendingCallsAndRates;
+use crate::tui::model::pending_calls_and_rates::LiveActivitySnapshot;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
@@ -16,7 +16,7 @@ pub(in crate::tui) struct ReadPassResults {
     pub(in crate::tui) pass: ReadPass,
     pub(in crate::tui) rows: TransactionRows,
     pub(in crate::tui) tables: DisplayedStatistics,
-    pub(in crate::tui) activity: PendingCallsAndRates,
+    pub(in crate::tui) activity: LiveActivitySnapshot,
     pub(in crate::tui) progress: ReadPassProgress,
     pub(in crate::tui) errors: Vec<String>,
     /// The filter and its text.
@@ -37,7 +37,7 @@ impl ReadPassResults {
             pass: ReadPass::start(capture.clone(), condition, manner.clone(), names),
             rows: TransactionRows::new(0),
             tables: DisplayedStatistics::default(),
-            activity: PendingCallsAndRates::default(),
+            activity: LiveActivitySnapshot::default(),
             progress: ReadPassProgress::default(),
             errors: Vec::new(),
             filter,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::output::transaction_list::TransactionListColumn;
 use crate::tui::model::row_sorting::{self, RowSort, SortedRowNumbers};
-use crate::tui::model::{RowEntry, TransactionRows};
+use crate::tui::model::{TransactionRowWithText, TransactionRows};
 
 /// Interval at which new rows are sorted in.
 const RESORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,7 +63,11 @@ impl TransactionListPane {
     }
 
     /// Returns the row of a line; `None` if it is evicted, and beyond the end.
-    pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<RowEntry<'r>> {
+    pub(in crate::tui) fn entry<'r>(
+        &self,
+        rows: &'r TransactionRows,
+        at: usize,
+    ) -> Option<TransactionRowWithText<'r>> {
         rows.get(self.row_number(at)?)
     }
 

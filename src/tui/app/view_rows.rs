@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
-use crate::tui::model::RowEntry;
+use crate::tui::model::TransactionRowWithText;
 use crate::tui::save::SaveSelection;
 use crate::tui::search::{RunningSearch, SearchCriterion};
 use crate::tui::views::charts::ChartsView;
@@ -17,7 +17,7 @@ use crate::tui::views::table::TableView;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::frame_order::FilteredSortedFrameList;
+use super::filtered_sorted_frame_list::FilteredSortedFrameList;
 use super::{App, FocusPane, FrameColumn, PacketListSortOrder, TuiBackStackEntry, TuiView};
 
 const NOTHING_CHOSEN: &str = "nothing is selected";
@@ -371,7 +371,7 @@ impl App {
                         false => SaveSelection::Numbers(BTreeSet::from([entry.row.index])),
                     });
                 }
-                let is_marked = |entry: &RowEntry<'_>| marked.contains(&entry.row.index);
+                let is_marked = |entry: &TransactionRowWithText<'_>| marked.contains(&entry.row.index);
                 Ok(match is_once {
                     true => SaveSelection::for_rows(self.unfiltered.rows.entries().filter(is_marked)),
                     false => SaveSelection::Numbers(marked),
@@ -404,7 +404,7 @@ impl App {
                         return Err(NOTHING_CHOSEN.to_owned());
                     }
                     // Frames received once are found by their rows.
-                    let is_wanted = |entry: &RowEntry<'_>| {
+                    let is_wanted = |entry: &TransactionRowWithText<'_>| {
                         let ended = entry.to_ended_transaction();
                         wanted.contains(&MarkedRow::Operation(ended.operation))
                             || wanted.contains(&MarkedRow::Connection(ended.connection))
@@ -441,7 +441,7 @@ impl App {
     }
 
     /// Returns `true` if a Transaction is marked.
-    pub(in crate::tui) fn is_marked(&self, entry: &RowEntry<'_>) -> bool {
+    pub(in crate::tui) fn is_marked(&self, entry: &TransactionRowWithText<'_>) -> bool {
         self.marks.contains(&MarkedRow::Transaction(entry.row.index))
     }
 

@@ -4,7 +4,7 @@
 //! read regularly checks for new ones.
 
 mod evicted_row_pages;
-mod frame_list_slice;
+mod packet_list_page;
 mod rdma_acknowledgements;
 mod transaction;
 mod waterfall;
@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 use nfsrdma_capture_file::CaptureResumePoint;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, Transaction};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
@@ -126,7 +126,7 @@ impl DetailPaneContent {
 
 /// A part of the packet list.
 #[derive(Clone, Debug, Default)]
-pub struct FrameListSlice {
+pub struct RenderedPacketListPage {
     /// First requested frame. The frames from it to `first` are gone.
     pub wanted: FrameNumber,
     /// First frame of the part.
@@ -168,7 +168,7 @@ pub(super) enum FrameReloadRequest {
 #[derive(Debug)]
 pub(super) enum ReloadResponse {
     Detail(Box<DetailPaneContent>),
-    Frames(FrameListSlice),
+    Frames(RenderedPacketListPage),
     Page {
         number: usize,
         filter: Option<String>,
@@ -207,7 +207,7 @@ impl FrameReloadClient {
                 resume_points: Vec::new(),
                 requests: asked,
                 responses: answers,
-                pending: PendingReloads::default(),
+                pending: UnansweredFrameReloadRequests::default(),
             };
             while worker.serve_next() {}
         });
@@ -226,14 +226,14 @@ impl FrameReloadClient {
 
 /// Requests that are not answered yet.
 #[derive(Debug, Default)]
-struct PendingReloads {
+struct UnansweredFrameReloadRequests {
     detail: Option<DetailSubject>,
     frames: Option<FrameReloadRequest>,
     pages: Vec<FrameReloadRequest>,
     saves: VecDeque<SaveRequest>,
 }
 
-impl PendingReloads {
+impl UnansweredFrameReloadRequests {
     fn is_empty(&self) -> bool {
         self.detail.is_none() && self.frames.is_none() && self.pages.is_empty() && self.saves.is_empty()
     }
@@ -249,7 +249,7 @@ struct FrameReloadWorker {
     resume_points: Vec<CaptureResumePoint>,
     requests: Receiver<FrameReloadRequest>,
     responses: Sender<ReloadResponse>,
-    pending: PendingReloads,
+    pending: UnansweredFrameReloadRequests,
 }
 
 impl FrameReloadWorker {

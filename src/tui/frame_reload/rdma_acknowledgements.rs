@@ -2,8 +2,8 @@
 //! section 9.7.5).
 
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
@@ -12,7 +12,7 @@ use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPa
 
 /// A packet of a reliable connection, with the fields needed for acknowledgements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AcknowledgementCandidatePacket {
+pub(super) struct ReliableConnectionPacket {
     destination: Address,
     destination_qp: u32,
     psn: Psn,
@@ -20,7 +20,7 @@ pub(super) struct AcknowledgementCandidatePacket {
     syndrome: Option<Syndrome>,
 }
 
-impl AcknowledgementCandidatePacket {
+impl ReliableConnectionPacket {
     /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
     pub(super) fn from_datagram(datagram: &InnermostNetworkPacket<'_>) -> Option<Self> {
         let NetworkLayerPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
@@ -52,7 +52,7 @@ impl AcknowledgementCandidatePacket {
 struct WaterfallAckPacket<'p> {
     frame: FrameNumber,
     time: Timestamp,
-    packet: &'p AcknowledgementCandidatePacket,
+    packet: &'p ReliableConnectionPacket,
     syndrome: Syndrome,
 }
 

@@ -1,17 +1,17 @@
 //! A Transaction or a frame, read again with all its bytes.
 
 use nfsrdma_capture_file::CaptureResumePoint;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction, TransactionConnection};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, TransactionSlabKey};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
 use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
 use crate::tui::shared_capture::OwnedFrame;
 
-use super::rdma_acknowledgements::AcknowledgementCandidatePacket;
+use super::rdma_acknowledgements::ReliableConnectionPacket;
 use super::waterfall::{TransactionWaterfall, WaterfallPacket};
 use super::{DetailPaneContent, DetailSubject, FrameReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
 
@@ -261,6 +261,6 @@ fn waterfall_packet(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) ->
         time: frame.time,
         begins_operation: begins,
         bytes,
-        reliable: AcknowledgementCandidatePacket::from_datagram(datagram),
+        reliable: ReliableConnectionPacket::from_datagram(datagram),
     }
 }

@@ -1,13 +1,13 @@
 //! Timeline of a Transaction: its Call, the RDMA Reads and Writes of its chunks, and its Reply.
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{FrameRole, TransactionFrame};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
 
-use super::rdma_acknowledgements::{self, AcknowledgementCandidatePacket};
+use super::rdma_acknowledgements::{self, ReliableConnectionPacket};
 
 /// A packet, with the fields needed here.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct WaterfallPacket {
     /// Payload length in bytes; 0 if its headers do not show it.
     pub(super) bytes: u64,
     /// Fields for acknowledgements, over InfiniBand and RoCE.
-    pub(super) reliable: Option<AcknowledgementCandidatePacket>,
+    pub(super) reliable: Option<ReliableConnectionPacket>,
 }
 
 /// The kind of a bar.

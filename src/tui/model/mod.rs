@@ -7,9 +7,9 @@ pub mod transaction_list_row;
 
 use std::sync::Arc;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-pub use transaction_list_row::{PAGE_ROWS, RowEntry, RowPage, TransactionListRow};
+pub use transaction_list_row::{PAGE_ROWS, RowPage, TransactionListRow, TransactionRowWithText};
 
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ impl TransactionRows {
     }
 
     /// Returns a row; `None` if it is evicted, and beyond the end.
-    pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
+    pub fn get(&self, at: usize) -> Option<TransactionRowWithText<'_>> {
         match self.slots.get(at / PAGE_ROWS)? {
             EvictableRowPage::Loaded(page) => page.get(at % PAGE_ROWS),
             EvictableRowPage::Evicted { .. } => None,
@@ -127,7 +127,7 @@ impl TransactionRows {
     }
 
     /// Returns the rows in memory.
-    pub fn entries(&self) -> impl Iterator<Item = RowEntry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = TransactionRowWithText<'_>> {
         self.pages().flat_map(|(_, page)| (0..page.len()).filter_map(|at| page.get(at)))
     }
 

@@ -1,12 +1,12 @@
 //! Current activity of a capture whose frames are received once: pending Calls and rates.
 
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
+use nfsrdma_analysis::call_session_slots::CallSessionSlot;
 use nfsrdma_analysis::rates::SlidingWindowRates;
-use nfsrdma_analysis::session_slots::CallSessionSlot;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;
@@ -44,7 +44,7 @@ pub struct PendingCallRow {
 
 /// The activity at a point in time.
 #[derive(Clone, Debug, Default)]
-pub struct PendingCallsAndRates {
+pub struct LiveActivitySnapshot {
     /// Current time of the clock that stamps frames.
     pub now: Timestamp,
     /// Number of pending Calls.
@@ -57,7 +57,7 @@ pub struct PendingCallsAndRates {
     pub rates: SlidingWindowRates,
 }
 
-impl PendingCallsAndRates {
+impl LiveActivitySnapshot {
     /// Returns the age of a pending Call in nanoseconds.
     pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
         self.now.nanoseconds_since(row.since).unwrap_or(0)

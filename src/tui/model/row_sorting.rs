@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::output::transaction_list::TransactionListColumn;
 
-use super::{PAGE_ROWS, RowEntry, RowPage, TransactionRows};
+use super::{PAGE_ROWS, RowPage, TransactionRowWithText, TransactionRows};
 
 /// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,11 @@ pub struct SortedRowNumbers {
 }
 
 /// Compares two rows by a column.
-fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ordering {
+fn compare(
+    by: TransactionListColumn,
+    a: &TransactionRowWithText<'_>,
+    b: &TransactionRowWithText<'_>,
+) -> Ordering {
     let (one, other) = (a.row, b.row);
     match by {
         TransactionListColumn::Time => one.time.cmp(&other.time),
@@ -63,7 +67,7 @@ pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers
 }
 
 fn sorted(pages: &[(usize, Arc<RowPage>)], sort: RowSort) -> Vec<u32> {
-    let mut rows: Vec<(u32, RowEntry<'_>)> = Vec::new();
+    let mut rows: Vec<(u32, TransactionRowWithText<'_>)> = Vec::new();
     for (start, page) in pages {
         debug_assert!(start % PAGE_ROWS == 0);
         rows.extend(page.iter().enumerate().map(|(at, entry)| ((start + at) as u32, entry)));

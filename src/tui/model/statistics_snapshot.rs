@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction};
-use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
+use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits, ConnectionStats};
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
@@ -14,7 +15,6 @@ use nfsrdma_analysis::histogram::LatencyHistogram;
 use nfsrdma_analysis::load_over_time::{self, TrafficTimeBucket};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
-use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
 use nfsrdma_analysis::time_series::TimeSeries;
 
@@ -174,8 +174,8 @@ impl ViewTablesBuilder {
             step.errors += u64::from(failed);
         }
         self.lifetimes.transaction(transaction, reading, facts);
-        if let Some(used) = session_slots::slot(reading, facts) {
-            self.lifetimes.slot(transaction, used.slot, session_slots::granted_slots(reading, facts));
+        if let Some(used) = call_session_slots::slot(reading, facts) {
+            self.lifetimes.slot(transaction, used.slot, call_session_slots::granted_slots(reading, facts));
         }
     }
 

@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::output::info_column::InfoColumnFormatter;
@@ -86,7 +88,7 @@ pub struct RowPage {
 
 /// A row with its text.
 #[derive(Clone, Copy, Debug)]
-pub struct RowEntry<'p> {
+pub struct TransactionRowWithText<'p> {
     /// The row.
     pub row: &'p TransactionListRow,
     page: &'p RowPage,
@@ -113,13 +115,13 @@ impl RowPage {
     }
 
     /// Returns the row at an index.
-    pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
-        Some(RowEntry { row: self.rows.get(at)?, page: self })
+    pub fn get(&self, at: usize) -> Option<TransactionRowWithText<'_>> {
+        Some(TransactionRowWithText { row: self.rows.get(at)?, page: self })
     }
 
     /// Returns all rows.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = RowEntry<'_>> {
-        self.rows.iter().map(|row| RowEntry { row, page: self })
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = TransactionRowWithText<'_>> {
+        self.rows.iter().map(|row| TransactionRowWithText { row, page: self })
     }
 
     /// Moves rows from the start of `other` to the end of this page until it is full, and returns the rest.
@@ -137,7 +139,7 @@ impl RowPage {
         (!left.is_empty()).then_some(left)
     }
 
-    fn copy(&mut self, entry: RowEntry<'_>) {
+    fn copy(&mut self, entry: TransactionRowWithText<'_>) {
         let text = self.text.len() as u32;
         self.text.push_str(entry.all_text());
         let client = self.client(entry.client());
@@ -168,7 +170,7 @@ impl RowPage {
     }
 }
 
-impl<'p> RowEntry<'p> {
+impl<'p> TransactionRowWithText<'p> {
     fn all_text(&self) -> &'p str {
         let RowTextPieceLengths { version, label, chunks, short_chunks, status, .. } = self.row.lengths;
         let length: usize = [version, label, chunks, short_chunks, status].into_iter().map(usize::from).sum();

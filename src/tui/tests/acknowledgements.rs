@@ -1,7 +1,7 @@
 //! ACKs and NAKs of the waterfall, compared with the bytes of the frames: offsets of Ethernet, IPv4, UDP and the Base
 //! Transport Header (InfiniBand Architecture Specification volume 1, sections 5.2.1, 9.2 and 9.7.5; annex A17).
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::tui::app::TuiView;
@@ -28,7 +28,7 @@ const ACKNOWLEDGE: u8 = 17;
 const WITH_AETH: [u8; 4] = [13, 15, 16, ACKNOWLEDGE];
 
 fn packets(name: &str) -> Vec<Raw> {
-    let mut source = CaptureSource::open([path(name)]).unwrap();
+    let mut source = CaptureFrameSource::open([path(name)]).unwrap();
     let mut packets = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let bytes = frame.bytes;

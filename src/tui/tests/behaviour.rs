@@ -227,7 +227,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
             std::thread::sleep(std::time::Duration::from_millis(5));
             screen.settle();
         }
-        let mut source = nfsrdma_capture_file::CaptureSource::open([&file]).unwrap();
+        let mut source = nfsrdma_capture_file::CaptureFrameSource::open([&file]).unwrap();
         let mut count = 0;
         while source.next().unwrap().is_some() {
             count += 1;
@@ -241,7 +241,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     // Its four frames, and the five of connection setup and teardown.
     assert_eq!(frames, 9);
     // The opcode of the BTH is after the headers of Ethernet, IPv4 and UDP: 17 is an ACK or a NAK.
-    let mut source = nfsrdma_capture_file::CaptureSource::open([crate::testing::path(CAPTURE)]).unwrap();
+    let mut source = nfsrdma_capture_file::CaptureFrameSource::open([crate::testing::path(CAPTURE)]).unwrap();
     let mut control = 0;
     while let Some(frame) = source.next().unwrap() {
         control +=
@@ -376,7 +376,7 @@ fn saved(screen: &mut Screen, name: &str) -> (String, usize) {
         std::thread::sleep(std::time::Duration::from_millis(5));
         screen.settle();
     }
-    let mut source = nfsrdma_capture_file::CaptureSource::open([&file]).unwrap();
+    let mut source = nfsrdma_capture_file::CaptureFrameSource::open([&file]).unwrap();
     let count = std::iter::from_fn(|| source.next().unwrap().map(|_| ())).count();
     std::fs::remove_file(&file).unwrap();
     (screen.last_line(), count)
@@ -452,7 +452,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
 fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
     // Frames with a NAK, as shown in the packet list.
-    let mut source = nfsrdma_capture_file::CaptureSource::open([path("rxe-v42-loss.pcap")]).unwrap();
+    let mut source = nfsrdma_capture_file::CaptureFrameSource::open([path("rxe-v42-loss.pcap")]).unwrap();
     let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {

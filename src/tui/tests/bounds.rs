@@ -9,7 +9,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::tui::TuiOptions;
 use crate::tui::model::PAGE_ROWS;
 use crate::tui::shared_capture::SharedCapture;
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 use super::{Screen, path};
 
@@ -38,8 +38,10 @@ impl Long {
     fn open(&self, memory: usize) -> Screen {
         // Size of the budget that gives the rows of files this share (`ViewMemoryShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
-        let options =
-            TuiOptions { memory: MemoryBudget::for_interface(budget_bytes, []), ..TuiOptions::default() };
+        let options = TuiOptions {
+            memory: CommandMemoryBudget::for_interface(budget_bytes, []),
+            ..TuiOptions::default()
+        };
         Screen::of(SharedCapture::files(vec![self.0.clone()], ZstdWindowBudget::default()), 80, 24, options)
     }
 }
@@ -82,7 +84,7 @@ fn rates_over_evicted_rows_are_unknown_or_those_of_all_rows() {
     let (rates, is_complete) = (bounded.app.total_rates(), bounded.app.complete_windows());
     assert!(is_complete.contains(&false), "{is_complete:?}");
     for (rate, half_ns) in rates.into_iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64]) {
-        let is_in = |time: nfsrdma_dissectors::frame::Timestamp| time.abs_diff_ns(middle) <= half_ns;
+        let is_in = |time: nfsrdma_dissectors::captured_frame::Timestamp| time.abs_diff_ns(middle) <= half_ns;
         let count = rows.entries().filter(|entry| is_in(entry.to_ended_transaction().time)).count();
         let part = middle.nanoseconds_since(first).unwrap().min(half_ns)
             + last.nanoseconds_since(middle).unwrap().min(half_ns);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::tui::app::FrameColumn;
@@ -13,7 +13,7 @@ const CAPTURE: &str = "rxe-v42.pcap";
 
 /// Returns the number and length of every frame of the file.
 fn lengths() -> Vec<(u64, u32)> {
-    let mut source = CaptureSource::open([path(CAPTURE)]).unwrap();
+    let mut source = CaptureFrameSource::open([path(CAPTURE)]).unwrap();
     let mut lengths = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         lengths.push((frame.number.0, frame.length));

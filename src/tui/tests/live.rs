@@ -1,13 +1,15 @@
 //! Screens of an interface: the first line and the pending Calls, at each width.
 
-use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureSource, ReadProgress};
+use nfsrdma_capture_file::{
+    CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters, ReadProgress,
+};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::App;
-use crate::tui::model::pending_calls_and_rates::{PendingCallRow, PendingCallsAndRates};
+use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::shared_capture::LiveReadStopCondition;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
@@ -27,7 +29,7 @@ impl LiveReadStopCondition for Endless {
 }
 
 /// Changes the state of the interface.
-fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
+fn set(app: &mut App, link: CaptureInterfaceLinkState, waiting: usize) {
     let progress = &mut app.unfiltered.progress;
     progress.is_over = false;
     progress.bytes = ReadProgress { read_bytes: 5_578_424, total_bytes: None };
@@ -44,7 +46,7 @@ fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
         connection: 12,
         client: nfsrdma_dissectors::address::Address::Unknown,
         xid: entry.row.xid,
-        slot: Some(nfsrdma_analysis::session_slots::CallSessionSlot {
+        slot: Some(nfsrdma_analysis::call_session_slots::CallSessionSlot {
             session: Default::default(),
             slot: 17,
         }),
@@ -55,18 +57,18 @@ fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
         copies: 1,
         is_reverse: false,
     };
-    app.unfiltered.activity = PendingCallsAndRates {
+    app.unfiltered.activity = LiveActivitySnapshot {
         now: Timestamp(4_070_000_000),
         pending_count: waiting + 1,
         old_count: waiting,
         pending: (0..waiting).map(row).collect(),
-        ..PendingCallsAndRates::default()
+        ..LiveActivitySnapshot::default()
     };
 }
 
 /// Opens a capture as an interface.
 fn interface() -> Screen {
-    let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
+    let source = CaptureFrameSource::open([path("rxe-v42.pcap")]).unwrap();
     let capture = SharedCapture::live("enp65s0f0", source, 4 << 20, Box::new(Endless));
     Screen::of(capture, 120, 30, TuiOptions::default())
 }
@@ -83,13 +85,13 @@ impl Screen {
 #[test]
 fn the_first_line_and_the_pending_calls_of_an_interface() {
     let mut screen = interface();
-    set(&mut screen.app, CaptureInterfaceState::Up, 4);
+    set(&mut screen.app, CaptureInterfaceLinkState::Up, 4);
     for width in WIDTHS {
         let text = screen.at_width(width);
         let list = text.lines().take(8).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!(format!("live_{width}"), list);
     }
-    set(&mut screen.app, CaptureInterfaceState::NoCarrier, 4);
+    set(&mut screen.app, CaptureInterfaceLinkState::NoCarrier, 4);
     let lines: Vec<String> =
         WIDTHS.map(|width| screen.at_width(width).lines().next().unwrap_or_default().to_owned()).into();
     insta::assert_snapshot!("live_without_link", lines.join("\n"));
@@ -103,9 +105,9 @@ fn no_part_of_the_first_line_is_cut() {
         ["Transactions", "Operations", "Connections", "Files", "Frames", "Charts", "Trans", "Ops", "Conn"];
     let parts = ["enp65s0f0", "5.32 MiB", "NO LINK", "DOWN", "4 waiting", "4.07 s", "0 dropped"];
     for (link, word) in [
-        (CaptureInterfaceState::Up, ""),
-        (CaptureInterfaceState::NoCarrier, "NO LINK"),
-        (CaptureInterfaceState::Down, "DOWN"),
+        (CaptureInterfaceLinkState::Up, ""),
+        (CaptureInterfaceLinkState::NoCarrier, "NO LINK"),
+        (CaptureInterfaceLinkState::Down, "DOWN"),
     ] {
         for waiting in [0, 4] {
             set(&mut screen.app, link, waiting);
@@ -145,7 +147,7 @@ fn no_part_of_the_first_line_is_cut() {
 #[test]
 fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
     let mut screen = interface();
-    set(&mut screen.app, CaptureInterfaceState::Up, 1);
+    set(&mut screen.app, CaptureInterfaceLinkState::Up, 1);
     for width in 40..=200 {
         let text = screen.at_width(width);
         let line = text.lines().nth(2).unwrap();
@@ -163,7 +165,7 @@ fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
 #[test]
 fn drops_are_told_whole_at_any_width() {
     let mut screen = interface();
-    set(&mut screen.app, CaptureInterfaceState::Up, 0);
+    set(&mut screen.app, CaptureInterfaceLinkState::Up, 0);
     screen.app.view = crate::tui::app::TuiView::Operations;
     for width in [40, 60, 80, 120] {
         let text = screen.at_width(width);

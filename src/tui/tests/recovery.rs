@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use crate::output::style::Glyphs;
 use crate::output::units::HumanDuration;

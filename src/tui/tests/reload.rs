@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{TreeLine, TreeLineByteSource};
@@ -77,7 +77,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
 
 #[test]
 fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
-    let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
+    let source = CaptureFrameSource::open([path("rxe-v42.pcap")]).unwrap();
     let mut screen =
         Screen::of(SharedCapture::received_once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
     assert_eq!(screen.app.rows().len(), 237);
@@ -92,7 +92,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
 
 /// Opens a capture whose frames are received once, keeping `room` bytes of them, and processes all results.
 fn once(name: &str, room: usize, width: u16) -> Screen {
-    let source = CaptureSource::open([path(name)]).unwrap();
+    let source = CaptureFrameSource::open([path(name)]).unwrap();
     Screen::of(SharedCapture::received_once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
 }
 
@@ -108,7 +108,7 @@ fn save(screen: &mut Screen, to: &str) -> String {
 }
 
 fn saved_frames(file: &std::path::Path) -> Vec<Vec<u8>> {
-    let mut source = CaptureSource::open([file]).unwrap();
+    let mut source = CaptureFrameSource::open([file]).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         frames.push(frame.bytes.to_vec());
@@ -194,7 +194,7 @@ fn a_frame_shows_its_headers_and_the_message_that_it_completes() {
     screen.ask('g', "0xb38df27d").keys("5");
     assert_eq!(screen.app.view, TuiView::Frames);
     let detail = screen.app.tree.detail.as_ref().unwrap();
-    assert_eq!(detail.subject, DetailSubject::Frame(nfsrdma_dissectors::frame::FrameNumber(590)));
+    assert_eq!(detail.subject, DetailSubject::Frame(nfsrdma_dissectors::captured_frame::FrameNumber(590)));
     let has = |text: &str| detail.lines.iter().any(|line| line.text().contains(text));
     assert!(has("Base Transport Header") && has("Remote Procedure Call") && has("READ (25)"));
 }

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::connections;
-use crate::output::units::{EventRate, HumanDuration};
+use crate::output::units::{EventRateText, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
@@ -111,7 +111,7 @@ impl TableView for ConnectionsView {
         };
         let rates = rates(app, row);
         let is_known = app.complete_windows();
-        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
+        let rate = |at: usize| known(is_known[at], EventRateText(rates[at].transactions));
         let (theme, plain) = (&app.theme, Style::new());
         vec![
             (ends, theme.heading),

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use crate::output::units::{self, EventRate, HumanDuration, HumanSize};
+use crate::output::units::{self, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::files::FileTally;
 use nfsrdma_analysis::filter::quoted;
@@ -84,7 +84,7 @@ impl TableView for FilesView {
         let time = |ns| HumanDuration(ns, app.tui_glyphs.glyphs).to_string();
         let (tally, rates) = (file.tally, Self::rates(app, row));
         let is_known = app.complete_windows();
-        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
+        let rate = |at: usize| known(is_known[at], EventRateText(rates[at].transactions));
         let byte_rate = known(is_known[1], HumanSize(rates[1].bytes as u64));
         let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
         vec![

@@ -1,6 +1,6 @@
 //! Operations, like top: counts, rates, latencies and errors.
 
-use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::operation_statistics::recovery_text;
 use crate::output::style::columns as width_of;
-use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
+use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
@@ -97,7 +97,7 @@ impl TableView for OperationsView {
         };
         let rates = rates(app, row);
         let is_known = app.complete_windows();
-        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
+        let rate = |at: usize| known(is_known[at], EventRateText(rates[at].transactions));
         let byte_rate = known(is_known[1], HumanSize(rates[1].bytes as u64));
         let errors = if row.errors > 0 { grouped(row.errors) } else { String::new() };
         vec![
@@ -239,7 +239,7 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
     };
     let windows = ["1 s", "10 s", "60 s"];
     let parts = rates.iter().zip(windows).map(|(rate, window)| match rate {
-        Some(rate) => format!("  {window}: {}/s {}", EventRate(rate.transactions), ByteRate(rate.bytes)),
+        Some(rate) => format!("  {window}: {}/s {}", EventRateText(rate.transactions), ByteRate(rate.bytes)),
         None => format!("  {window}: -"),
     });
     let mut lines = vec![Line::styled(title, style)];

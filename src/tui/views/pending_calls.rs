@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::PendingCallState;
+use crate::output::PendingCallProgress;
 use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::HumanDuration;
 use crate::tui::app::App;
-use crate::tui::model::pending_calls_and_rates::{PendingCallRow, PendingCallsAndRates};
+use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::theme;
 
 use super::{cut_top, draw_text, grouped, rule};
@@ -55,15 +55,15 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 /// operation is left out whole: first the XID, then the connection, then the phase, then the slot.
 fn call_line(
     app: &App,
-    activity: &PendingCallsAndRates,
+    activity: &LiveActivitySnapshot,
     row: &PendingCallRow,
     width: usize,
 ) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
-    let phase = PendingCallState { age_ns, phase: row.phase, slot: None }.to_string();
-    let mut more = PendingCallState { age_ns, phase: row.phase, slot: row.slot }.to_string();
+    let phase = PendingCallProgress { age_ns, phase: row.phase, slot: None }.to_string();
+    let mut more = PendingCallProgress { age_ns, phase: row.phase, slot: row.slot }.to_string();
     if row.copies > 1 {
         more = format!("{more}, sent {}{}", glyphs.times, row.copies);
     }

@@ -1,6 +1,6 @@
 //! The first line: the names of the views, the name of the capture and its state.
 
-use nfsrdma_capture_file::CaptureInterfaceState;
+use nfsrdma_capture_file::CaptureInterfaceLinkState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -36,10 +36,10 @@ struct TitleBarPart {
 }
 
 /// Ways to write the names of the views: that of the displayed view, and the others.
-type TitleBarViewNames = (fn(TuiView) -> &'static str, fn(TuiView) -> &'static str);
+type TitleBarViewNameFormatters = (fn(TuiView) -> &'static str, fn(TuiView) -> &'static str);
 
 /// The names of the views from wide to narrow. The first three have the full name of the displayed view.
-const VIEW_NAMES: [TitleBarViewNames; 5] = [
+const VIEW_NAMES: [TitleBarViewNameFormatters; 5] = [
     (TuiView::title, TuiView::title),
     (TuiView::title, TuiView::short_title),
     (TuiView::title, no_name),
@@ -53,7 +53,7 @@ fn no_name(_: TuiView) -> &'static str {
 }
 
 /// Returns the label of a view.
-fn label(app: &App, view: TuiView, number: usize, (shown, others): TitleBarViewNames) -> String {
+fn label(app: &App, view: TuiView, number: usize, (shown, others): TitleBarViewNameFormatters) -> String {
     match if view == app.view { shown(view) } else { others(view) } {
         "" => format!(" {number} "),
         name => format!(" {number} {name} "),
@@ -61,7 +61,7 @@ fn label(app: &App, view: TuiView, number: usize, (shown, others): TitleBarViewN
 }
 
 /// Returns the labels of all views, and their width with a blank behind each.
-fn labels(app: &App, names: TitleBarViewNames) -> (Vec<String>, usize) {
+fn labels(app: &App, names: TitleBarViewNameFormatters) -> (Vec<String>, usize) {
     let labels: Vec<String> =
         TuiView::ALL.into_iter().zip(1..).map(|(view, number)| label(app, view, number, names)).collect();
     let width = labels.iter().map(|label| width_of(label) + 1).sum();
@@ -81,7 +81,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         kept.iter().map(|part| width(part)).sum::<usize>()
             + kept.len().saturating_sub(1) * separator_width(app)
     };
-    let fits = |names: &&TitleBarViewNames, least| labels(app, **names).1 + needed(least) <= room;
+    let fits = |names: &&TitleBarViewNameFormatters, least| labels(app, **names).1 + needed(least) <= room;
     let (wide, all) = (VIEW_NAMES.get(..WITH_FULL_NAME).unwrap_or_default(), &VIEW_NAMES);
     let names = wide
         .iter()
@@ -190,10 +190,10 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
     }
     if let Some(state) = app.link_problem() {
         let word = match state {
-            CaptureInterfaceState::Up => "UP",
-            CaptureInterfaceState::NoCarrier => "NO LINK",
-            CaptureInterfaceState::Down => "DOWN",
-            CaptureInterfaceState::Gone => "GONE",
+            CaptureInterfaceLinkState::Up => "UP",
+            CaptureInterfaceLinkState::NoCarrier => "NO LINK",
+            CaptureInterfaceLinkState::Down => "DOWN",
+            CaptureInterfaceLinkState::Gone => "GONE",
         };
         add(TitleBarPartPriority::Link, word.to_owned());
     }

@@ -10,7 +10,7 @@ use crate::output::style::{columns as width_of, fit_words};
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::{HumanDuration, HumanSize, ViewTimeFormatter};
 use crate::tui::app::{App, FocusPane, scrolled};
-use crate::tui::model::RowEntry;
+use crate::tui::model::TransactionRowWithText;
 use crate::tui::theme;
 
 use super::{
@@ -185,7 +185,7 @@ fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionL
 fn row(
     app: &App,
     layout: &TransactionListLayout,
-    entry: &RowEntry<'_>,
+    entry: &TransactionRowWithText<'_>,
     clock: &mut ViewTimeFormatter,
 ) -> Line<'static> {
     let mut line = Vec::new();
@@ -217,7 +217,7 @@ fn cell(
     app: &App,
     column: TransactionListColumn,
     width: usize,
-    entry: &RowEntry<'_>,
+    entry: &TransactionRowWithText<'_>,
     clock: &mut ViewTimeFormatter,
 ) -> (String, (Style, usize, Style)) {
     let styles = &app.theme.styles;

@@ -1,7 +1,7 @@
 //! The waterfall of the chosen Transaction: Call, RDMA Reads and Writes of its chunks, and Reply on a time axis.
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::infiniband::Syndrome;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

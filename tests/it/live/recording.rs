@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_capture_file::{CaptureSource, SourceErrorKind};
+use nfsrdma_capture_file::{CaptureFrameSource, SourceErrorKind};
 use nfsrdma_inspect::output::units::HumanCount;
 use nix::sys::signal::Signal;
 
@@ -15,7 +15,7 @@ use crate::captures;
 use crate::skipped::skip_without;
 
 /// The bytes of all frames.
-fn frames(mut source: CaptureSource) -> Vec<Vec<u8>> {
+fn frames(mut source: CaptureFrameSource) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         frames.push(frame.bytes.to_vec());
@@ -27,7 +27,7 @@ fn frames(mut source: CaptureSource) -> Vec<Vec<u8>> {
 /// Returns the number of whole frames in a file that may end within the last block: write(2) is not atomic for a
 /// reader, and SIGKILL can end it between two pages.
 fn whole_frames(file: &str) -> usize {
-    let mut source = CaptureSource::open([file]).unwrap();
+    let mut source = CaptureFrameSource::open([file]).unwrap();
     let mut count = 0;
     loop {
         match source.next() {
@@ -42,7 +42,7 @@ fn whole_frames(file: &str) -> usize {
 }
 
 fn sent(name: &'static str) -> Vec<Vec<u8>> {
-    frames(CaptureSource::open([captures::path(name)]).unwrap())
+    frames(CaptureFrameSource::open([captures::path(name)]).unwrap())
 }
 
 /// Compares frames with those sent, without printing all their bytes.
@@ -99,14 +99,14 @@ fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
         )),
         "{printed}"
     );
-    let mut source = CaptureSource::open([&file]).unwrap();
+    let mut source = CaptureFrameSource::open([&file]).unwrap();
     source.next().unwrap();
     let interface = source.interfaces().next().unwrap().1.clone();
     assert_eq!((interface.name.as_str(), interface.digits(), interface.snap_length), (RECEIVER, 9, 262_144));
-    are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
+    are_same(&frames(CaptureFrameSource::open([&file]).unwrap()), &expected);
     well_formed(Path::new(&file), expected.len());
     let source = {
-        let mut source = CaptureSource::open([&file]).unwrap();
+        let mut source = CaptureFrameSource::open([&file]).unwrap();
         while source.next().unwrap().is_some() {}
         source
     };
@@ -133,7 +133,7 @@ fn the_filter_of_the_default_leaves_out_what_is_neither_rdma_nor_rpc() {
     program.interrupt();
     // ARP and ICMPv6 are excluded.
     let expected: Vec<_> = sent("rxe-v42").into_iter().filter(|frame| frame[12..14] == [8, 0]).collect();
-    are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
+    are_same(&frames(CaptureFrameSource::open([&file]).unwrap()), &expected);
 }
 
 /// The kernel strips the tag before a filter sees the frame, and libpcap restores it.
@@ -156,7 +156,7 @@ fn the_filter_of_the_default_looks_behind_vlan_tags() {
         program.interrupt();
         let expected: Vec<_> =
             sent("rxe-v42").iter().filter(|frame| is_in(frame)).map(|frame| tagged(frame, tags)).collect();
-        are_same(&frames(CaptureSource::open([&file]).unwrap()), &expected);
+        are_same(&frames(CaptureFrameSource::open([&file]).unwrap()), &expected);
     }
 }
 
@@ -190,7 +190,7 @@ fn a_ring_keeps_the_latest_files() {
         assert!(name.starts_with(&format!("ring_{number:05}_2")) && name.ends_with(".pcapng"), "{names:?}");
     }
     assert_eq!(names.len(), 3);
-    are_same(&frames(CaptureSource::open(&files).unwrap()), &expected[(last - 3) * 300..]);
+    are_same(&frames(CaptureFrameSource::open(&files).unwrap()), &expected[(last - 3) * 300..]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_recording_ends_after_its_packets() {
         let program = wire.capture(&[&["capture", "-i", RECEIVER, "-w", &file][..], limit].concat());
         wire.send("rxe-v42", |player| player.play(1, None));
         program.end();
-        assert_eq!(frames(CaptureSource::open([&file]).unwrap()).len(), 10, "{limit:?}");
+        assert_eq!(frames(CaptureFrameSource::open([&file]).unwrap()).len(), 10, "{limit:?}");
     }
 }
 
@@ -250,7 +250,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_readable_at_any_t
         }
         let program = wire.capture(&[recorder, &["-w", &file]].concat());
         assert_eq!(
-            frames(CaptureSource::open([&file]).unwrap()).len(),
+            frames(CaptureFrameSource::open([&file]).unwrap()).len(),
             0,
             "the file is there with its header"
         );
@@ -286,7 +286,7 @@ fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
     let (code, printed) = program.gone();
     assert_eq!(code, Some(2), "{printed}");
     assert!(printed.contains("limit.pcapng: cannot write: file too large"), "{printed}");
-    let frames = frames(CaptureSource::open([&file]).unwrap());
+    let frames = frames(CaptureFrameSource::open([&file]).unwrap());
     assert!(frames.len() > 50, "{} frames", frames.len());
     are_same(&frames, &sent("rxe-v42")[..frames.len()]);
     assert!(printed.contains(&format!("{RECEIVER}: {} packets, ", frames.len())), "{printed}");

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_capture_file::CaptureSource;
+use nfsrdma_capture_file::CaptureFrameSource;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -87,7 +87,7 @@ impl Wire {
             let sending = scope.spawn(move || {
                 setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
                 let source =
-                    CaptureSource::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
+                    CaptureFrameSource::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
                 work(&mut Player::new(source, SENDER))
             });
             sending.join().unwrap()

@@ -28,21 +28,21 @@ use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text,
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient, ContainmentViolation};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
-use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
+use nfsrdma_replay::seed::v4::{HandedOverNfs4ClientState, Nfs4Client};
 use nfsrdma_replay::trace::file_format::{
-    TraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceUndefinedVariable,
+    TraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCaller,
-    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
-    TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
+    PayloadContentState, ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks,
+    TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure,
+    TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
@@ -126,7 +126,7 @@ fn base() -> Base {
         Xid(1),
         Duration::from_secs(1),
     );
-    let mut files = Nfs3Client::new(ContainedRpcClient::new(line, &mut all), root.clone());
+    let mut files = Nfs3Client::new(ContainmentCheckedRpcClient::new(line, &mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
     let other = files.make(&root, b"other", NewObjectKind::Directory, 0o755).unwrap();
     files.make(&other, b"victim", NewObjectKind::File, 0o644).unwrap();
@@ -144,11 +144,14 @@ fn base() -> Base {
         Xid(1000),
         Duration::from_secs(1),
     );
-    let mut client =
-        Nfs4Client::new(ContainedRpcClient::new(line, &mut all), str::from_utf8(VICTIM).unwrap(), &[2])
-            .unwrap();
+    let mut client = Nfs4Client::new(
+        ContainmentCheckedRpcClient::new(line, &mut all),
+        str::from_utf8(VICTIM).unwrap(),
+        &[2],
+    )
+    .unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
-    let Nfs4ClientHandover::Session { clientid, id: session, .. } = client.hand_over() else {
+    let HandedOverNfs4ClientState::Session { clientid, id: session, .. } = client.hand_over() else {
         panic!("no session")
     };
     let handles: Vec<Vec<u8>> = vec![root, victim, other, home, nameless];

@@ -9,17 +9,17 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCaller,
-    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
-    TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
+    PayloadContentState, ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks,
+    TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure,
+    TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
@@ -115,7 +115,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     );
     let mut containment =
         Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
-    let mut files = Nfs3Client::new(ContainedRpcClient::new(line, &mut containment), root.clone());
+    let mut files = Nfs3Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), root.clone());
     let file = files.make(&root, b"file", NewObjectKind::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
     files.write(&file, 0, &content).unwrap();
@@ -171,7 +171,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 latency: planned.latency,
                 run_of: 0,
             },
-            caller: TraceCaller {
+            caller: TraceCallConnectionAndSession {
                 client: planned.client,
                 server: 0,
                 connection: u64::from(planned.client) + 1,
@@ -212,7 +212,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 writes: List::from(chunks.get(..needs.len()).unwrap()),
                 reply: none(),
             },
-            carried: TraceWireForms {
+            carried: CallAndReplyWireForms {
                 call: TraceMessageWireForm::MESSAGE,
                 reply: TraceMessageWireForm::MESSAGE,
                 credits: [128; 2],

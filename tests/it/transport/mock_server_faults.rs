@@ -12,10 +12,10 @@ use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
-    self, MockFaultInjector, MockFieldMutation, MockFileFault, MockServerFault, MockServerFaultKind,
+    self, MockFaultInjector, MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::tolerance_rules::file::{self, ToleranceFileRule};
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
@@ -84,7 +84,7 @@ impl Work {
         );
         let mut containment = Containment::for_seeding("/", "run");
         containment.set_export_handle(&root);
-        let line = ContainedRpcClient::new(line, &mut containment);
+        let line = ContainmentCheckedRpcClient::new(line, &mut containment);
         let mut files: Box<dyn FileServerClient> = match version {
             3 => Box::new(Nfs3Client::new(line, root)),
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
@@ -373,8 +373,8 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
 fn the_walk_finds_what_no_reply_tells() {
     let works = works("walk", |_| true);
     for (version, operation, what) in [
-        (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileFault::Nothing)),
-        (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileFault::KeepsNames)),
+        (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileStateFault::Nothing)),
+        (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileStateFault::KeepsNames)),
         (3, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
         (4, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
     ] {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, seed};
@@ -173,7 +173,7 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
             let mut containment = Containment::for_seeding("/", "other");
             containment.set_export_handle(&root);
             containment.add_client_name("refused");
-            let line = ContainedRpcClient::new(line, &mut containment);
+            let line = ContainmentCheckedRpcClient::new(line, &mut containment);
             let mut files: Box<dyn FileServerClient> = match version {
                 3 => Box::new(Nfs3Client::new(line, root)),
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
@@ -193,11 +193,14 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
                 );
                 let mut containment = Containment::for_seeding("/no/such", "other");
                 containment.add_client_name("missing");
-                let mut files =
-                    Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "missing", &[1])
-                        .unwrap();
+                let mut files = Nfs4Client::new(
+                    ContainmentCheckedRpcClient::new(line, &mut containment),
+                    "missing",
+                    &[1],
+                )
+                .unwrap();
                 let missing = files.export("/no/such").unwrap_err();
-                assert!(matches!(missing, FileServerError::Refused(..)));
+                assert!(matches!(missing, FileServerClientError::Refused(..)));
                 assert!(
                     missing.to_string().contains("no such file or directory: check the URL"),
                     "{missing}"

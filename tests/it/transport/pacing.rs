@@ -6,9 +6,9 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientConnectionCounters,
-    RpcTransport, RpcTransportError, RpcTransportEvent, SubmitError, SubmittedCallSizes,
-    TransportConnectionId, TransportCredits, TransportSharedMemoryId,
+    ConnectOptions, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RegisteredPayloadMemoryId,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportEvent, SubmitError,
+    SubmittedCallForm, TransportConnectionId, TransportCredits,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -20,7 +20,7 @@ const MILLISECOND: u64 = 1_000_000;
 pub(super) struct Timed {
     pub(super) inner: MockTransport,
     sent: Vec<Instant>,
-    pub(super) submitted: Vec<SubmittedCallSizes>,
+    pub(super) submitted: Vec<SubmittedCallForm>,
     replied: Vec<Instant>,
     /// Number of polls with a Reply after new Calls.
     turns: u32,
@@ -63,14 +63,17 @@ impl RpcTransport for Timed {
     fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.inner.counts(connection)
     }
-    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
+    fn share(
+        &mut self,
+        memory: &std::sync::Arc<[u8]>,
+    ) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
         self.inner.share(memory)
     }
     fn submit(
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());
         self.submitted.push(submitted);

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
@@ -146,7 +146,8 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     );
     let mut containment = Containment::for_seeding("/", "run");
     let mut files =
-        Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "recordings", &[2]).unwrap();
+        Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "recordings", &[2])
+            .unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.close();
@@ -292,7 +293,7 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     );
     let mut containment = Containment::for_seeding("/", "run");
     let mut files =
-        Nfs4Client::new(ContainedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
+        Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
     files.close();

@@ -8,7 +8,7 @@ use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
@@ -30,11 +30,11 @@ struct Places<'m> {
 }
 
 impl<'a> FieldObserver<'a> for Places<'_> {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         let FieldEqualityRequirement::Equal(kind) = requirement_of_field(field.name, "", false) else {
             return;
         };

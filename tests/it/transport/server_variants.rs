@@ -15,7 +15,7 @@ use nfsrdma_mock_server::server::fault_injection::{
 };
 use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileUserAndGroup};
 use nfsrdma_replay::seed::v3::Nfs3Client;
@@ -325,7 +325,7 @@ fn seeded(
     );
     let mut containment = Containment::for_seeding("/", "run");
     containment.set_export_handle(&root);
-    let line = ContainedRpcClient::new(line.with_reconnect(&target), &mut containment);
+    let line = ContainmentCheckedRpcClient::new(line.with_reconnect(&target), &mut containment);
     let mut files: Box<dyn FileServerClient> = match minor {
         None => Box::new(Nfs3Client::new(line, root)),
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),

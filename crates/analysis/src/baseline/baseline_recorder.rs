@@ -8,24 +8,24 @@ use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
-use super::message_header_texts::{BaselineHeaderTextDictionary, BaselineHeaderTextInterner, header_text};
+use super::message_header_texts::{BaselineHeaderTextDictionary, MessageHeaderTextInterner, header_text};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
 use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFieldNameTable, BaselineSettings};
-use crate::comparison::ClientDirectionKey;
+use super::{BaselineCounts, BaselineFieldNamesByPath, BaselineSettings};
+use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{ComparableMessage, ComparisonRecord};
-use crate::memory::BaselineCheckMemoryShares;
+use crate::memory_budget::BaselineCheckMemoryShares;
 use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";
 /// A Transaction whose text is stored.
 #[derive(Clone, Copy, Debug)]
-struct BaselineTransactionText {
+struct BaselineTransactionTextIndexEntry {
     location: TransactionCaptureLocation,
     /// Offset and length of its text.
     offset: u64,
@@ -41,9 +41,9 @@ struct BaselineTransactionText {
 pub struct BaselineRecorder {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFieldNameTable,
-    headers: BaselineHeaderTextInterner,
-    transactions: Vec<BaselineTransactionText>,
+    fields: BaselineFieldNamesByPath,
+    headers: MessageHeaderTextInterner,
+    transactions: Vec<BaselineTransactionTextIndexEntry>,
     text: SpooledText,
     /// Buffer for the text of a Transaction or a header.
     buffer: String,
@@ -73,8 +73,8 @@ impl BaselineRecorder {
         Self {
             settings,
             counts: BaselineCounts::default(),
-            fields: BaselineFieldNameTable::default(),
-            headers: BaselineHeaderTextInterner::default(),
+            fields: BaselineFieldNamesByPath::default(),
+            headers: MessageHeaderTextInterner::default(),
             transactions: Vec::new(),
             text: SpooledText::new(memory.text_bytes),
             buffer: String::new(),
@@ -90,12 +90,12 @@ impl BaselineRecorder {
     /// Returns an error if the temporary file cannot be written.
     pub fn add(
         &mut self,
-        client: &ClientDirectionKey,
+        client: &ClientAddressAndCallDirection,
         mut record: ComparisonRecord,
     ) -> Result<(), OutputError> {
         canonicalize(&mut record);
         let headers = [self.header(record.call.as_ref()), self.header(record.reply.as_ref())];
-        self.needed_bytes += size_of::<BaselineTransactionText>();
+        self.needed_bytes += size_of::<BaselineTransactionTextIndexEntry>();
         if !self.counts.operations.contains_key(&*record.title) {
             self.needed_bytes += operation_bytes(record.title.len());
         }
@@ -116,7 +116,13 @@ impl BaselineRecorder {
             .zip(&record.findings)
             .fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
         let location = record.location;
-        self.transactions.push(BaselineTransactionText { location, offset, length, headers, call_findings });
+        self.transactions.push(BaselineTransactionTextIndexEntry {
+            location,
+            offset,
+            length,
+            headers,
+            call_findings,
+        });
         Ok(())
     }
 
@@ -143,7 +149,7 @@ impl BaselineRecorder {
     pub fn finish(
         mut self,
         totals: &ComparedCaptureSummary,
-    ) -> Result<CaptureBaseline, BaselineRecordingError> {
+    ) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
             return Err(BaselineRecordingError::TooLarge { needed_bytes });
@@ -160,7 +166,7 @@ impl BaselineRecorder {
                 *name = Some(names.add(text));
             }
         }
-        Ok(CaptureBaseline {
+        Ok(RecordedTransactionBaseline {
             settings: self.settings,
             counts: self.counts,
             fields: self.fields,
@@ -174,19 +180,19 @@ impl BaselineRecorder {
 
 /// The baseline of a capture.
 #[derive(Debug)]
-pub struct CaptureBaseline {
+pub struct RecordedTransactionBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFieldNameTable,
+    fields: BaselineFieldNamesByPath,
     names: BaselineHeaderTextDictionary,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,
     /// In the order of their Calls.
-    transactions: Vec<BaselineTransactionText>,
+    transactions: Vec<BaselineTransactionTextIndexEntry>,
     text: SpooledText,
 }
 
-impl CaptureBaseline {
+impl RecordedTransactionBaseline {
     /// Returns the counts of the capture.
     pub fn counts(&self) -> &BaselineCounts {
         &self.counts
@@ -204,7 +210,7 @@ impl CaptureBaseline {
     /// Replaces `text` by the text of a Transaction; `last_frame` is the first frame of the previous one.
     fn transaction_text(
         &self,
-        transaction: &BaselineTransactionText,
+        transaction: &BaselineTransactionTextIndexEntry,
         last_frame: &mut u64,
         text: &mut String,
     ) -> io::Result<()> {
@@ -238,29 +244,29 @@ impl CaptureBaseline {
     }
 
     /// Returns the records of its Transactions, with the places of the Transactions in the capture.
-    pub(super) fn records(&self) -> CaptureBaselineRecordIterator<'_> {
+    pub(super) fn records(&self) -> BaselineRecordIterator<'_> {
         let parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
-        CaptureBaselineRecordIterator { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
+        BaselineRecordIterator { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
     }
 }
 
 /// The records of a recorded baseline.
-pub(super) struct CaptureBaselineRecordIterator<'b> {
-    baseline: &'b CaptureBaseline,
+pub(super) struct BaselineRecordIterator<'b> {
+    baseline: &'b RecordedTransactionBaseline,
     at: usize,
     parser: BaselineRecordParser<'b>,
     text: String,
     last_frame: u64,
 }
 
-impl CaptureBaselineRecordIterator<'_> {
+impl BaselineRecordIterator<'_> {
     /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     /// Returns an error if the temporary file cannot be read.
     pub(super) fn next(
         &mut self,
-    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, BaselineReadError> {
+    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, BaselineReadError> {
         let Some(transaction) = self.baseline.transactions.get(self.at) else { return Ok(None) };
         self.at += 1;
         let number = self.at as u64;

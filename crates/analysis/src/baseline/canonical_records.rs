@@ -9,8 +9,8 @@ use std::rc::Rc;
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use crate::comparison::record::{
-    ComparableMessageField, ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord,
-    hash,
+    ComparableMessageField, ComparedChunkKind, ComparedFieldValue, ComparedOperationOrHeaders,
+    ComparisonRecord, hash,
 };
 use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
@@ -44,12 +44,12 @@ pub(super) fn canonicalize(record: &mut ComparisonRecord) {
 }
 
 /// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
-fn shorten(identity: MappedIdentifierType, datum: &mut ComparableValue) {
-    if let ComparableValue::Bytes(bytes) = datum
+fn shorten(identity: MappedIdentifierType, datum: &mut ComparedFieldValue) {
+    if let ComparedFieldValue::Bytes(bytes) = datum
         && bytes.iter().any(|byte| *byte != 0)
         && bytes.iter().any(|byte| *byte != 0xff)
     {
-        *datum = ComparableValue::Name(identity, (hash(bytes) >> 96) as u32);
+        *datum = ComparedFieldValue::Name(identity, (hash(bytes) >> 96) as u32);
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool
 }
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
-fn fold(section: &mut ComparedMessageSection) {
+fn fold(section: &mut ComparedOperationOrHeaders) {
     if section.entries.len() < MIN_FOLDED_FIELDS {
         return;
     }
@@ -102,13 +102,13 @@ fn fold(section: &mut ComparedMessageSection) {
         if is_first {
             kept.push(ComparableMessageField {
                 path: Rc::clone(&entry.path),
-                datum: ComparableValue::Fold(0, 0),
+                datum: ComparedFieldValue::Fold(0, 0),
             });
         }
     }
     for entry in &mut kept {
         if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
-            entry.datum = ComparableValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
+            entry.datum = ComparedFieldValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
         }
     }
     section.entries = kept;

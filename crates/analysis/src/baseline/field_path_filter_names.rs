@@ -34,7 +34,7 @@ type BaselineFieldsByOperation = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineF
 
 /// The fields of a baseline.
 #[derive(Clone, Debug, Default)]
-pub struct BaselineFieldNameTable {
+pub struct BaselineFieldNamesByPath {
     /// Fields by program: of Calls, and of Replies.
     programs: BTreeMap<Box<str>, [BaselineFieldsByOperation; 2]>,
 }
@@ -50,7 +50,7 @@ fn word(section: &str) -> String {
     if section.is_empty() { HEADERS.to_owned() } else { section.replace(' ', "_") }
 }
 
-impl BaselineFieldNameTable {
+impl BaselineFieldNamesByPath {
     /// Adds the fields of a record, and returns the number of new ones.
     pub(super) fn record(&mut self, record: &ComparisonRecord) -> usize {
         let program = program(&record.title);

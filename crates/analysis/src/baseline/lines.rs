@@ -12,19 +12,19 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// Reader of a file from an offset. Several readers of one file do not disturb each other.
 #[derive(Debug)]
-pub(super) struct FileOffsetReader<'f> {
+pub(super) struct PositionalFileReader<'f> {
     file: &'f File,
     offset: u64,
 }
 
-impl<'f> FileOffsetReader<'f> {
+impl<'f> PositionalFileReader<'f> {
     /// Creates a buffered reader.
     pub(super) fn buffered(file: &'f File, offset: u64) -> BufReader<Self> {
         BufReader::with_capacity(BUFFER_BYTES, Self { file, offset })
     }
 }
 
-impl Read for FileOffsetReader<'_> {
+impl Read for PositionalFileReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(into, self.offset)?;
         self.offset += read as u64;
@@ -34,25 +34,25 @@ impl Read for FileOffsetReader<'_> {
 
 /// Place between two lines: the number of the line before it, from 1, and the offset behind that line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BaselineLinePosition {
+pub(super) struct BaselineReadPosition {
     pub(super) number: u64,
     pub(super) offset: u64,
 }
 
 /// Reader of the lines of a file.
 #[derive(Debug)]
-pub(super) struct BaselineLines<'f> {
-    input: BufReader<FileOffsetReader<'f>>,
+pub(super) struct BaselineLineReader<'f> {
+    input: BufReader<PositionalFileReader<'f>>,
     line: Vec<u8>,
     max_line_bytes: usize,
-    place: BaselineLinePosition,
+    place: BaselineReadPosition,
 }
 
-impl<'f> BaselineLines<'f> {
+impl<'f> BaselineLineReader<'f> {
     /// Creates a reader of the lines behind a place.
-    pub(super) fn new(file: &'f File, place: BaselineLinePosition, max_line_bytes: usize) -> Self {
+    pub(super) fn new(file: &'f File, place: BaselineReadPosition, max_line_bytes: usize) -> Self {
         Self {
-            input: FileOffsetReader::buffered(file, place.offset),
+            input: PositionalFileReader::buffered(file, place.offset),
             line: Vec::new(),
             max_line_bytes,
             place,
@@ -60,7 +60,7 @@ impl<'f> BaselineLines<'f> {
     }
 
     /// Returns the place behind the last line.
-    pub(super) fn place(&self) -> BaselineLinePosition {
+    pub(super) fn place(&self) -> BaselineReadPosition {
         self.place
     }
 
@@ -82,7 +82,7 @@ impl<'f> BaselineLines<'f> {
         if read == 0 {
             return Ok(None);
         }
-        self.place = BaselineLinePosition { number, offset: self.place.offset + read as u64 };
+        self.place = BaselineReadPosition { number, offset: self.place.offset + read as u64 };
         Ok(Some(self.line.trim_ascii_end()))
     }
 
@@ -111,7 +111,7 @@ impl<'f> BaselineLines<'f> {
 /// Returns an error if reading fails.
 pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8])) -> io::Result<()> {
     const FIRST_BYTES: usize = 2;
-    let mut input = FileOffsetReader::buffered(file, 0);
+    let mut input = PositionalFileReader::buffered(file, 0);
     let (mut length, mut first) = (0, Vec::with_capacity(FIRST_BYTES));
     loop {
         let bytes = input.fill_buf()?;

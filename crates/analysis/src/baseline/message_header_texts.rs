@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::comparison::record::{ComparableMessage, ComparedMessageSection, hash};
+use crate::comparison::record::{ComparableMessage, ComparedOperationOrHeaders, hash};
 
 /// Minimum number of hash digits in a name; more are used on a collision.
 const MIN_HASH_DIGITS: usize = 8;
 
 /// Texts of headers, numbered in the order of their addition.
 #[derive(Debug, Default)]
-pub(super) struct BaselineHeaderTextInterner {
+pub(super) struct MessageHeaderTextInterner {
     numbers: HashMap<Rc<str>, u32>,
     texts: Vec<Rc<str>>,
 }
 
-impl BaselineHeaderTextInterner {
+impl MessageHeaderTextInterner {
     /// Returns the number of a text, if it was added.
     pub(super) fn number(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
@@ -76,7 +76,7 @@ pub(super) fn header_text(message: &ComparableMessage, text: &mut String) {
 }
 
 /// Writes the fields of a section: ` offset=0 name="a b"`.
-pub(super) fn entries_text(section: &ComparedMessageSection, text: &mut String) {
+pub(super) fn entries_text(section: &ComparedOperationOrHeaders, text: &mut String) {
     for entry in &section.entries {
         let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }

@@ -12,14 +12,14 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::lines::{BaselineLinePosition, BaselineLines, FileOffsetReader, for_each_line_length};
+use super::lines::{BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::message_header_texts::BaselineHeaderTextDictionary;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFieldNameTable, CaptureBaseline, VERSION};
-use crate::comparison::ClientDirectionKey;
+use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaseline, VERSION};
+use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::record::ComparisonRecord;
 
 /// The parts, in their order.
@@ -99,7 +99,7 @@ impl OpenBaselineFile {
     /// Returns an error if reading fails.
     pub fn is_baseline(&self) -> Result<bool, BaselineReadError> {
         const MAX_LINE_BYTES: usize = 4_096;
-        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), MAX_LINE_BYTES);
+        let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), MAX_LINE_BYTES);
         loop {
             match lines.next_bytes() {
                 Ok(None) => return Ok(true),
@@ -116,7 +116,7 @@ impl OpenBaselineFile {
     /// # Errors
     /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
     pub fn kept_settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
+        let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         let mut settings = BaselineSettings::empty();
         let (mut is_inside, mut bytes) = (false, 0);
         while let Some(line) = lines.next_bytes()? {
@@ -143,7 +143,7 @@ impl OpenBaselineFile {
     /// # Errors
     /// Returns an error for the first line up to the end of the settings that is malformed, or for another version.
     pub fn settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
+        let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         Ok(self.read_head(&mut lines, max_bytes, 2)?.settings)
     }
 
@@ -151,9 +151,9 @@ impl OpenBaselineFile {
     ///
     /// # Errors
     /// Returns an error if the text of the recorded baseline cannot be read.
-    pub fn has_text(&self, baseline: &CaptureBaseline) -> io::Result<bool> {
+    pub fn has_text(&self, baseline: &RecordedTransactionBaseline) -> io::Result<bool> {
         let mut check =
-            BaselineFileByteComparer { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
+            BaselineFileByteComparer { input: PositionalFileReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {
             Ok(()) => Ok(check.input.fill_buf()?.is_empty()),
             Err(_) if check.differs => Ok(false),
@@ -167,7 +167,7 @@ impl OpenBaselineFile {
     /// Returns an error for a line that is malformed, contradicts other lines, or is of another version, or if a part
     /// does not fit into the memory.
     pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
+        let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
         let first = lines.place();
         let mut transactions = BaselineRoundTripVerifier::new(&head, max_bytes);
@@ -206,7 +206,7 @@ impl OpenBaselineFile {
     /// Reads the lines up to the beginning of a part, 1 being the first.
     fn read_head(
         &self,
-        lines: &mut BaselineLines<'_>,
+        lines: &mut BaselineLineReader<'_>,
         max_bytes: usize,
         last_part: usize,
     ) -> Result<ParsedBaselineHead, BaselineReadError> {
@@ -214,7 +214,7 @@ impl OpenBaselineFile {
             settings: BaselineSettings::empty(),
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
-            fields: BaselineFieldNameTable::default(),
+            fields: BaselineFieldNamesByPath::default(),
             headers: BaselineHeaderTextDictionary::default(),
             parts: 0,
         };
@@ -244,7 +244,7 @@ impl OpenBaselineFile {
         names: &BaselineHeaderTextDictionary,
         max_bytes: usize,
     ) -> Result<(), BaselineReadError> {
-        let lines = || BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
+        let lines = || BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         if let Some(unused) = head.fields.unused() {
             let mut lines = lines();
             while lines.next_line()?.is_some_and(|line| line != unused) {}
@@ -252,7 +252,7 @@ impl OpenBaselineFile {
             return Err(BaselineReadError::new(lines.place().number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
-        let mut same = BaselineLineConsistencyCheck { lines: lines(), line: Vec::new(), wrong: None };
+        let mut same = RewrittenBaselineLineComparer { lines: lines(), line: Vec::new(), wrong: None };
         let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
         match (written, same.wrong) {
             (Err(_), Some(wrong)) => Err(wrong),
@@ -326,7 +326,7 @@ struct ParsedBaselineHead {
     counts: BaselineCounts,
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
-    fields: BaselineFieldNameTable,
+    fields: BaselineFieldNamesByPath,
     headers: BaselineHeaderTextDictionary,
     /// Number of parts that have begun.
     parts: usize,
@@ -498,13 +498,13 @@ impl<'h> BaselineRoundTripVerifier<'h> {
 }
 
 /// Compares written lines with those of a file, and keeps the first that differs.
-struct BaselineLineConsistencyCheck<'f> {
-    lines: BaselineLines<'f>,
+struct RewrittenBaselineLineComparer<'f> {
+    lines: BaselineLineReader<'f>,
     line: Vec<u8>,
     wrong: Option<BaselineReadError>,
 }
 
-impl BaselineLineConsistencyCheck<'_> {
+impl RewrittenBaselineLineComparer<'_> {
     fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
         let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
         self.line.clear();
@@ -519,7 +519,7 @@ impl BaselineLineConsistencyCheck<'_> {
     }
 }
 
-impl Write for BaselineLineConsistencyCheck<'_> {
+impl Write for RewrittenBaselineLineComparer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -567,10 +567,10 @@ pub struct Baseline {
     file: File,
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFieldNameTable,
+    fields: BaselineFieldNamesByPath,
     headers: BaselineHeaderTextDictionary,
     /// Place of the first Transaction.
-    first: BaselineLinePosition,
+    first: BaselineReadPosition,
     max_bytes: usize,
 }
 
@@ -588,7 +588,7 @@ impl Baseline {
     /// Returns the records of its Transactions.
     pub(super) fn records(&self) -> BaselineRecords<'_> {
         BaselineRecords {
-            lines: BaselineLines::new(&self.file, self.first, self.max_bytes),
+            lines: BaselineLineReader::new(&self.file, self.first, self.max_bytes),
             parser: BaselineRecordParser::new(&self.fields, &self.headers, &self.settings),
         }
     }
@@ -596,7 +596,7 @@ impl Baseline {
 
 /// The records of a baseline.
 pub(super) struct BaselineRecords<'b> {
-    lines: BaselineLines<'b>,
+    lines: BaselineLineReader<'b>,
     parser: BaselineRecordParser<'b>,
 }
 
@@ -607,7 +607,7 @@ impl BaselineRecords<'_> {
     /// Returns an error if the file cannot be read, or was changed since it was checked.
     pub(super) fn next(
         &mut self,
-    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, BaselineReadError> {
+    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, BaselineReadError> {
         loop {
             let number = self.lines.place().number + 1;
             let line = self.lines.next_line()?.filter(|line| !line.starts_with('['));

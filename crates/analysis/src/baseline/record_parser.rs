@@ -3,22 +3,22 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::field_path_filter_names::program;
 use super::message_header_texts::{BaselineHeaderTextDictionary, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
-use super::{BaselineFieldNameTable, BaselineSettings};
+use super::{BaselineFieldNamesByPath, BaselineSettings};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
-    ComparedChunkSegment, ComparedMessageSection, ComparisonRecord, MessageDecodeExtent,
+    ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
 use crate::comparison::recorder::signature;
-use crate::comparison::{ClientDirectionKey, class};
+use crate::comparison::{ClientAddressAndCallDirection, class};
 
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
@@ -31,22 +31,22 @@ const MAX_WORDS: usize = 4_096;
 /// A Transaction that was read.
 #[derive(Debug)]
 pub(super) struct BaselineTransaction {
-    pub(super) client: ClientDirectionKey,
+    pub(super) client: ClientAddressAndCallDirection,
     pub(super) record: ComparisonRecord,
     /// Texts of the headers of its Call and Reply.
     pub(super) headers: [Option<Rc<str>>; 2],
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type ParsedBaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
+type DecodedMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
 
 /// Parser of the lines of Transactions.
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
-    fields: &'b BaselineFieldNameTable,
+    fields: &'b BaselineFieldNamesByPath,
     headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
-    decoded_headers: ParsedBaselineHeaderCache,
+    decoded_headers: DecodedMessageHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
     words: HashSet<Rc<str>>,
     transaction: Option<BaselineTransaction>,
@@ -59,7 +59,7 @@ pub(super) struct BaselineRecordParser<'b> {
 impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
-        fields: &'b BaselineFieldNameTable,
+        fields: &'b BaselineFieldNamesByPath,
         headers: &'b BaselineHeaderTextDictionary,
         settings: &BaselineSettings,
     ) -> Self {
@@ -67,7 +67,7 @@ impl<'b> BaselineRecordParser<'b> {
             fields,
             headers,
             has_identities: !settings.ignores_identities(),
-            decoded_headers: ParsedBaselineHeaderCache::new(),
+            decoded_headers: DecodedMessageHeaderCache::new(),
             words: HashSet::new(),
             transaction: None,
             program: String::new(),
@@ -135,7 +135,7 @@ impl<'b> BaselineRecordParser<'b> {
             ..ComparisonRecord::default()
         };
         self.program = program(title);
-        let client = ClientDirectionKey { address: self.word(address), direction };
+        let client = ClientAddressAndCallDirection { address: self.word(address), direction };
         self.transaction = Some(BaselineTransaction { client, record, headers: Default::default() });
         Some(())
     }
@@ -224,7 +224,7 @@ impl<'b> BaselineRecordParser<'b> {
         let Some(message) = message else { return Ok(None) };
         let entries = self.entries(is_call, name, text)?;
         let name = if name == UNKNOWN { self.word(&UNKNOWN.replace('_', " ")) } else { self.word(name) };
-        message.sections.push(ComparedMessageSection { name, entries });
+        message.sections.push(ComparedOperationOrHeaders { name, entries });
         Ok(Some(()))
     }
 
@@ -235,15 +235,15 @@ impl<'b> BaselineRecordParser<'b> {
             return Ok(None);
         };
         let end = match words.next() {
-            None => MessageDecodeExtent::Complete,
-            Some("cut") => MessageDecodeExtent::Truncated,
-            Some("undecoded") => MessageDecodeExtent::Undecoded,
+            None => MessageDecodeCompleteness::Complete,
+            Some("cut") => MessageDecodeCompleteness::Truncated,
+            Some("undecoded") => MessageDecodeCompleteness::Undecoded,
             Some(_) => return Ok(None),
         };
         let Ok(length) = length.parse() else { return Ok(None) };
         let (header, entries) = self.header(header, is_call)?;
         let message = ComparableMessage {
-            sections: vec![ComparedMessageSection { name: Rc::default(), entries }],
+            sections: vec![ComparedOperationOrHeaders { name: Rc::default(), entries }],
             completeness: end,
             proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.word(proc)),
             length,
@@ -266,7 +266,7 @@ impl<'b> BaselineRecordParser<'b> {
             return Err(format!("{name} is not under [headers]; {REWRITE_ADVICE}"));
         };
         let section =
-            ComparedMessageSection { name: Rc::default(), entries: self.entries(is_call, "", text)? };
+            ComparedOperationOrHeaders { name: Rc::default(), entries: self.entries(is_call, "", text)? };
         let message = ComparableMessage { sections: vec![section], ..ComparableMessage::default() };
         let mut canonical = String::new();
         header_text(&message, &mut canonical);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io;
 
-use nfsrdma_output_file::{OutputError, UnnamedTemporaryFile};
+use nfsrdma_output_file::{AnonymousScratchFile, OutputError};
 
 /// Text that is appended to, and then read in any order.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct SpooledText {
     memory: Vec<u8>,
     max_memory_bytes: usize,
     /// All of the text, if it is too long for the memory.
-    file: Option<UnnamedTemporaryFile>,
+    file: Option<AnonymousScratchFile>,
     length: u64,
 }
 
@@ -29,7 +29,7 @@ impl SpooledText {
         let offset = self.length;
         self.length += text.len() as u64;
         if self.file.is_none() && self.memory.len() + text.len() > self.max_memory_bytes {
-            let mut file = UnnamedTemporaryFile::new()?;
+            let mut file = AnonymousScratchFile::new()?;
             file.append(&std::mem::take(&mut self.memory))?;
             self.file = Some(file);
         }
@@ -52,7 +52,7 @@ impl SpooledText {
     /// # Errors
     /// Returns an error if the temporary file cannot be written.
     pub(super) fn finish(&mut self) -> Result<(), OutputError> {
-        self.file.as_mut().map_or(Ok(()), UnnamedTemporaryFile::flush)
+        self.file.as_mut().map_or(Ok(()), AnonymousScratchFile::flush)
     }
 
     /// Removes all text.

@@ -3,49 +3,51 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use super::*;
-use crate::comparison::ClientDirectionKey;
+use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
+    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
 };
 use crate::comparison::recorder::ComparableTransactionRecorder;
-use crate::memory::BaselineCheckMemoryShares;
+use crate::memory_budget::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
 
 /// Enough memory for each part of the tests, in bytes.
 const MEMORY: BaselineCheckMemoryShares =
     BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
-fn written(baseline: &CaptureBaseline) -> String {
+fn written(baseline: &RecordedTransactionBaseline) -> String {
     let mut bytes = Vec::new();
     baseline.write(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
 /// Returns a source of the records of Transactions.
-fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)> {
+fn records(
+    transactions: Vec<Transaction>,
+) -> impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparisonRecord)> {
     let mut recorder = ComparableTransactionRecorder::default();
     let mut transactions = transactions.into_iter();
     move || {
         let transaction = transactions.next()?;
         let address = recorder.word(&transaction.connection.client.address.to_string());
-        let client = ClientDirectionKey { address, direction: transaction.direction };
+        let client = ClientAddressAndCallDirection { address, direction: transaction.direction };
         Some((client, recorder.record(&transaction)))
     }
 }
 
 fn recorded_in(
     memory: &BaselineCheckMemoryShares,
-    mut next: impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)>,
-) -> Result<CaptureBaseline, BaselineRecordingError> {
+    mut next: impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
+) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
     let mut totals = ComparedCaptureSummary::default();
     while let Some((client, record)) = next() {
@@ -56,11 +58,11 @@ fn recorded_in(
     recording.finish(&totals)
 }
 
-fn of(transactions: Vec<Transaction>) -> CaptureBaseline {
+fn of(transactions: Vec<Transaction>) -> RecordedTransactionBaseline {
     recorded_in(&MEMORY, records(transactions)).unwrap()
 }
 
-fn of_capture(name: &str) -> CaptureBaseline {
+fn of_capture(name: &str) -> RecordedTransactionBaseline {
     of(transactions(name))
 }
 
@@ -79,7 +81,7 @@ fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     file(text).read(MEMORY.baseline_bytes)
 }
 
-fn read_again(baseline: &CaptureBaseline) -> Baseline {
+fn read_again(baseline: &RecordedTransactionBaseline) -> Baseline {
     read(&written(baseline)).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -94,7 +96,7 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-fn differences(baseline: &Baseline, recorded: &CaptureBaseline) -> Vec<Difference> {
+fn differences(baseline: &Baseline, recorded: &RecordedTransactionBaseline) -> Vec<Difference> {
     let mut checking = BaselineComparator::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let run = checking.run(|difference| {
@@ -350,12 +352,12 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
         .iter()
         .map(|name| ComparableMessageField {
             path: Rc::clone(&path),
-            datum: ComparableValue::Text(name.clone().into()),
+            datum: ComparedFieldValue::Text(name.clone().into()),
         })
         .collect();
-    let section = ComparedMessageSection { name: "LOOKUP".into(), entries };
+    let section = ComparedOperationOrHeaders { name: "LOOKUP".into(), entries };
     let message = ComparableMessage {
-        sections: vec![ComparedMessageSection::default(), section],
+        sections: vec![ComparedOperationOrHeaders::default(), section],
         ..ComparableMessage::default()
     };
     ComparisonRecord {
@@ -371,7 +373,7 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
 proptest! {
     #[test]
     fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
-        let client = ClientDirectionKey { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
+        let client = ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
         let baseline = recorded_in(&MEMORY, || record.take()).unwrap();
         let again = records_of(&read_again(&baseline));
@@ -403,8 +405,12 @@ proptest! {
 }
 
 /// Returns LOOKUPs with distinct names and headers, in the order of a capture: Calls without Replies come last.
-fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirectionKey, ComparisonRecord)> {
-    let client = ClientDirectionKey { address: "10.9.0.2".into(), direction: CallDirection::Forward };
+fn lookups(
+    count: u64,
+    is_unanswered: impl Fn(u64) -> bool,
+) -> Vec<(ClientAddressAndCallDirection, ComparisonRecord)> {
+    let client =
+        ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Forward };
     let path = Rc::new(FieldPath::new(
         "body.xid",
         "rpc.auth.uid",
@@ -412,7 +418,8 @@ fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirect
     ));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
-        let entry = ComparableMessageField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
+        let entry =
+            ComparableMessageField { path: Rc::clone(&path), datum: ComparedFieldValue::Number(number) };
         record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
         record.location.index = number;
         record.location.call = Some(FrameNumber(2 * number));
@@ -435,7 +442,7 @@ fn recorded_lookups(
     memory: &BaselineCheckMemoryShares,
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
-) -> Result<CaptureBaseline, BaselineRecordingError> {
+) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
     let mut lookups = lookups(count, is_unanswered).into_iter();
     recorded_in(memory, || lookups.next())
 }

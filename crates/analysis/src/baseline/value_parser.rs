@@ -1,13 +1,16 @@
-//! The parser of values that [`ComparableValue`] writes. The type of the field selects the form of the text.
+//! The parser of values that [`ComparedFieldValue`] writes. The type of the field selects the form of the text.
 
 use crate::comparison::field_equality::MappedIdentifierType;
-use crate::comparison::record::{ComparableValue, MaskBitNames};
+use crate::comparison::record::{ComparedFieldValue, MaskBitNames};
 use crate::filter::catalog::{FilterFieldCatalogEntry, FilterType};
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
-pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
+pub(super) fn value(
+    text: &str,
+    entry: Option<&'static FilterFieldCatalogEntry>,
+) -> Option<ComparedFieldValue> {
     let datum = match text.bytes().next()? {
-        b'"' => ComparableValue::Text(unquoted(text)?.into()),
+        b'"' => ComparedFieldValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
         _ => word(text, entry)?,
     };
@@ -15,48 +18,48 @@ pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>)
     (datum.to_string() == text).then_some(datum)
 }
 
-fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
+fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedFieldValue> {
     if let Some((length, hash)) = text.split_once(':') {
         let length = length.parse().ok()?;
         return match hash {
-            "?" => Some(ComparableValue::Unknown(length)),
-            _ => Some(ComparableValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
+            "?" => Some(ComparedFieldValue::Unknown(length)),
+            _ => Some(ComparedFieldValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
         };
     }
     if let Some((count, hash)) = text.split_once('*') {
-        return Some(ComparableValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+        return Some(ComparedFieldValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
     }
     if let Some(mask) = text.strip_prefix("0x") {
         let names = entry.map_or(&[][..], |entry| &entry.names);
-        return Some(ComparableValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
+        return Some(ComparedFieldValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
     }
     match entry.map(|entry| entry.kind) {
-        Some(FilterType::Signed) => text.parse().ok().map(ComparableValue::Signed),
-        None if text.starts_with('-') => text.parse().ok().map(ComparableValue::Signed),
-        _ => text.parse().ok().map(ComparableValue::Number),
+        Some(FilterType::Signed) => text.parse().ok().map(ComparedFieldValue::Signed),
+        None if text.starts_with('-') => text.parse().ok().map(ComparedFieldValue::Signed),
+        _ => text.parse().ok().map(ComparedFieldValue::Number),
     }
 }
 
-fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
+fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedFieldValue> {
     if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
-        return Some(ComparableValue::Named(name.1));
+        return Some(ComparedFieldValue::Named(name.1));
     }
     if let Some((kind, hash)) = text.split_once(':') {
         let identity = MappedIdentifierType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
-        return Some(ComparableValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
+        return Some(ComparedFieldValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
     }
     match text {
-        "true" => return Some(ComparableValue::Bool(true)),
-        "false" => return Some(ComparableValue::Bool(false)),
+        "true" => return Some(ComparedFieldValue::Bool(true)),
+        "false" => return Some(ComparedFieldValue::Bool(false)),
         _ => {}
     }
     if let Some(bytes) = text.strip_prefix('x').and_then(hex) {
-        return Some(ComparableValue::Bytes(bytes.into()));
+        return Some(ComparedFieldValue::Bytes(bytes.into()));
     }
     // The name of a number that this program does not know.
     let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
-        .then(|| ComparableValue::UnknownName(text.into()))
+        .then(|| ComparedFieldValue::UnknownName(text.into()))
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -104,23 +107,23 @@ mod tests {
     use super::*;
     use crate::filter::catalog::FilterFieldCatalog;
 
-    fn of(field: &str, text: &str) -> Option<ComparableValue> {
+    fn of(field: &str, text: &str) -> Option<ComparedFieldValue> {
         value(text, FilterFieldCatalog::shared().get(field))
     }
 
     #[test]
     fn a_value_is_what_its_field_has() {
-        assert_eq!(of("nfs.count4", "4096"), Some(ComparableValue::Number(4096)));
-        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparableValue::Named("NFS4_OK")));
+        assert_eq!(of("nfs.count4", "4096"), Some(ComparedFieldValue::Number(4096)));
+        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparedFieldValue::Named("NFS4_OK")));
         assert_eq!(
             of("nfs.fhandle", "filehandle:62d40c52"),
-            Some(ComparableValue::Name(MappedIdentifierType::Filehandle, 0x62d4_0c52))
+            Some(ComparedFieldValue::Name(MappedIdentifierType::Filehandle, 0x62d4_0c52))
         );
-        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparableValue::Bytes([0, 255].into())));
-        assert_eq!(of("nfs.data", "100:?"), Some(ComparableValue::Unknown(100)));
-        assert_eq!(of("nfs.eof", "true"), Some(ComparableValue::Bool(true)));
+        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparedFieldValue::Bytes([0, 255].into())));
+        assert_eq!(of("nfs.data", "100:?"), Some(ComparedFieldValue::Unknown(100)));
+        assert_eq!(of("nfs.eof", "true"), Some(ComparedFieldValue::Bool(true)));
         let shown = of("nfs.access_rights", "0x1").or_else(|| of("nfs.mode3", "0x1ed"));
-        assert!(matches!(shown, Some(ComparableValue::Flags(..))));
+        assert!(matches!(shown, Some(ComparedFieldValue::Flags(..))));
     }
 
     #[test]
@@ -134,13 +137,13 @@ mod tests {
         #[test]
         fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
             for datum in [
-                ComparableValue::Text(text.clone().into()),
-                ComparableValue::Bytes(text.into()),
-                ComparableValue::Number(number),
-                ComparableValue::Signed(signed.min(-1)),
-                ComparableValue::Digest(number, hash),
-                ComparableValue::Fold(number, hash as u64),
-                ComparableValue::Name(MappedIdentifierType::Cookie, number as u32),
+                ComparedFieldValue::Text(text.clone().into()),
+                ComparedFieldValue::Bytes(text.into()),
+                ComparedFieldValue::Number(number),
+                ComparedFieldValue::Signed(signed.min(-1)),
+                ComparedFieldValue::Digest(number, hash),
+                ComparedFieldValue::Fold(number, hash as u64),
+                ComparedFieldValue::Name(MappedIdentifierType::Cookie, number as u32),
             ] {
                 prop_assert_eq!(value(&datum.to_string(), None), Some(datum));
             }

@@ -39,11 +39,11 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::SETTINGS_HEAD;
-use super::{BaselineCounts, BaselineFieldNameTable, BaselineSettings, OperationCounts, VERSION};
-use crate::comparison::ClientDirectionKey;
+use super::{BaselineCounts, BaselineFieldNamesByPath, BaselineSettings, OperationCounts, VERSION};
+use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, MessageDecodeExtent,
+    ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
 
 /// The beginning of the first line.
@@ -54,7 +54,7 @@ pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
 pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
-    pub(super) fields: &'b BaselineFieldNameTable,
+    pub(super) fields: &'b BaselineFieldNamesByPath,
     pub(super) headers: &'b BaselineHeaderTextDictionary,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn frames_text(place: &TransactionCaptureLocation, last: &mut u64) ->
 /// Writes a Transaction. `frames` stand behind its first line; `headers` are the names of the headers of its messages.
 pub(super) fn transaction_text(
     text: &mut String,
-    client: &ClientDirectionKey,
+    client: &ClientAddressAndCallDirection,
     record: &ComparisonRecord,
     frames: &str,
     headers: [&str; 2],
@@ -133,9 +133,9 @@ pub(super) fn transaction_text(
         let Some(message) = message else { continue };
         let proc = message.proc.as_deref().unwrap_or("-");
         let end = match message.completeness {
-            MessageDecodeExtent::Complete => "",
-            MessageDecodeExtent::Truncated => " cut",
-            MessageDecodeExtent::Undecoded => " undecoded",
+            MessageDecodeCompleteness::Complete => "",
+            MessageDecodeCompleteness::Truncated => " cut",
+            MessageDecodeCompleteness::Undecoded => " undecoded",
         };
         let _ = writeln!(text, "  {word} {proc} {} {header}{end}", message.length);
     }
@@ -172,10 +172,10 @@ fn chunk_text(text: &mut String, chunk: &ComparedChunk) {
 /// Writes the line of an operation: its arguments, an arrow and its results.
 fn operation_text(
     text: &mut String,
-    call: Option<&ComparedMessageSection>,
-    reply: Option<&ComparedMessageSection>,
+    call: Option<&ComparedOperationOrHeaders>,
+    reply: Option<&ComparedOperationOrHeaders>,
 ) {
-    let name = |text: &mut String, section: &ComparedMessageSection| {
+    let name = |text: &mut String, section: &ComparedOperationOrHeaders| {
         text.extend(section.name.chars().map(|letter| if letter == ' ' { '_' } else { letter }));
     };
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);

@@ -2,7 +2,7 @@
 
 use super::difference::DifferenceKind;
 use super::record::{
-    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageDecodeExtent,
+    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageDecodeCompleteness,
 };
 use super::record_comparison::{PairComparison, RecordComparer};
 
@@ -30,7 +30,7 @@ impl RecordComparer<'_> {
         };
         // Fields that differ explain different lengths.
         if found.has_field_difference(is_call) && !found.policy.is_strict
-            || a.completeness == MessageDecodeExtent::Undecoded
+            || a.completeness == MessageDecodeCompleteness::Undecoded
             || fixed(a) == fixed(b)
         {
             return;

@@ -6,9 +6,9 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::pairing_queue::{ComparisonPairingQueue, ComparisonPairingQueueSide};
-use super::{Comparison, ComparisonSide, MAX_WAITING_RECORDS};
+use super::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS};
 
-impl Comparison {
+impl CaptureComparator {
     /// Drops and counts the first half of the records of each unpaired client, until half of the records that may wait
     /// are left. One pass over all clients thus frees up to one record per client, so that thousands of clients with
     /// one Call each do not cost a pass each. An unpaired client is one difference, however many records it has.

@@ -2,10 +2,10 @@
 
 use super::difference::DifferenceKind;
 use super::field_equality::{
-    FieldEqualityRequirement, MappedIdentifierType, MinorVersionExemptField, follows_minor_version,
+    FieldEqualityRequirement, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
 };
 use super::options::ComparisonOptions;
-use super::record::{ComparableValue, ComparisonRecord, FieldPath};
+use super::record::{ComparedFieldValue, ComparisonRecord, FieldPath};
 
 /// Policy of the comparison of two records.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,8 @@ impl RecordComparisonPolicy {
         &self,
         path: &FieldPath,
         is_call: bool,
-        a: &ComparableValue,
-        b: &ComparableValue,
+        a: &ComparedFieldValue,
+        b: &ComparedFieldValue,
     ) -> FieldComparisonTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.class {
@@ -91,7 +91,7 @@ impl RecordComparisonPolicy {
             | FieldEqualityRequirement::TransportDependent(kind) => kind,
         };
         match self.follows(path) {
-            Some(MinorVersionExemptField { common: 0, .. }) => {
+            Some(MinorVersionDependentField { common: 0, .. }) => {
                 FieldComparisonTreatment::MinorVersionDependent
             }
             Some(follows) => FieldComparisonTreatment::EqualBits(kind, follows.common),
@@ -118,7 +118,7 @@ impl RecordComparisonPolicy {
         FieldComparisonTreatment::Equal(kind)
     }
 
-    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionExemptField> {
+    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionDependentField> {
         follows_minor_version(path.field).filter(|_| self.differs_in_minor_version)
     }
 }

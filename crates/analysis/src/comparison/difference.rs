@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::record::allocated;
 

@@ -6,19 +6,19 @@ use std::ops::Range;
 use super::alignment::anchors;
 use super::difference::DifferenceKind;
 use super::field_equality::FieldEqualityRequirement;
-use super::record::{ComparableMessageField, ComparableValue, hash};
+use super::record::{ComparableMessageField, ComparedFieldValue, hash};
 
 /// The directory entries among the fields of a Reply.
-pub(super) struct ComparedDirectoryListing<'e> {
+pub(super) struct ReplyDirectoryEntryFields<'e> {
     /// The range of all their fields.
     pub(super) fields: Range<usize>,
     /// The range of the fields of each entry.
     elements: Vec<Range<usize>>,
     /// The names.
-    names: Vec<&'e ComparableValue>,
+    names: Vec<&'e ComparedFieldValue>,
 }
 
-impl<'e> ComparedDirectoryListing<'e> {
+impl<'e> ReplyDirectoryEntryFields<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn find(entries: &[&'e ComparableMessageField]) -> Option<Self> {
         let is_name = |entry: &&&ComparableMessageField| {
@@ -112,11 +112,11 @@ pub(super) enum ComparedDirectoryEntryPair<'e> {
     /// The fields of an entry of A and of its partner of B.
     Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
-    OnlyInA(&'e ComparableValue),
+    OnlyInA(&'e ComparedFieldValue),
     /// An entry in B only.
-    OnlyInB(&'e ComparableValue),
+    OnlyInB(&'e ComparedFieldValue),
     /// An entry at another index on B; indices count from 0.
-    Moved(&'e ComparableValue, usize, usize),
+    Moved(&'e ComparedFieldValue, usize, usize),
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: ComparableValue) -> ComparableMessageField {
+    fn field(text: &str, datum: ComparedFieldValue) -> ComparableMessageField {
         let is_name = text.ends_with("name");
         let role = FieldEqualityRequirement::Equal(if is_name {
             DifferenceKind::Name
@@ -140,19 +140,23 @@ mod tests {
     fn reply(names: &str) -> Vec<ComparableMessageField> {
         let entries = names.chars().flat_map(|name| {
             [
-                field("reply.entries.cookie", ComparableValue::Number(name.into())),
-                field("reply.entries.name", ComparableValue::Text(name.to_string().into_bytes().into())),
+                field("reply.entries.cookie", ComparedFieldValue::Number(name.into())),
+                field("reply.entries.name", ComparedFieldValue::Text(name.to_string().into_bytes().into())),
             ]
         });
-        let status = [field("status", ComparableValue::Named("NFS4_OK"))];
-        status.into_iter().chain(entries).chain([field("reply.eof", ComparableValue::Bool(true))]).collect()
+        let status = [field("status", ComparedFieldValue::Named("NFS4_OK"))];
+        status
+            .into_iter()
+            .chain(entries)
+            .chain([field("reply.eof", ComparedFieldValue::Bool(true))])
+            .collect()
     }
 
     fn met(a: &str, b: &str) -> Vec<String> {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
         let (of_a, of_b) =
-            (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
+            (ReplyDirectoryEntryFields::find(&a).unwrap(), ReplyDirectoryEntryFields::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
         let word = |met: ComparedDirectoryEntryPair<'_>| match met {
             ComparedDirectoryEntryPair::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_has_no_listing() {
-        let fields = [field("status", ComparableValue::Named("NFS4_OK"))];
-        assert!(ComparedDirectoryListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
+        let fields = [field("status", ComparedFieldValue::Named("NFS4_OK"))];
+        assert!(ReplyDirectoryEntryFields::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

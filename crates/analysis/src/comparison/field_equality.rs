@@ -99,27 +99,27 @@ impl MappedIdentifierType {
 }
 
 /// A rule of the table: field names and their class. `nfs.nfstime4.*` matches every name with that prefix.
-pub struct CompareRule {
+pub struct FieldEqualityRule {
     /// Filter names of fields, or their prefixes.
     pub fields: &'static [&'static str],
     /// Class of the fields.
     pub class: FieldEqualityRequirement,
 }
 
-const fn identity(identity: MappedIdentifierType, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: FieldEqualityRequirement::Identity(identity) }
+const fn identity(identity: MappedIdentifierType, fields: &'static [&'static str]) -> FieldEqualityRule {
+    FieldEqualityRule { fields, class: FieldEqualityRequirement::Identity(identity) }
 }
 
-const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: FieldEqualityRequirement::Varies(why) }
+const fn varies(why: &'static str, fields: &'static [&'static str]) -> FieldEqualityRule {
+    FieldEqualityRule { fields, class: FieldEqualityRequirement::Varies(why) }
 }
 
-const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: FieldEqualityRequirement::Equal(kind) }
+const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> FieldEqualityRule {
+    FieldEqualityRule { fields, class: FieldEqualityRequirement::Equal(kind) }
 }
 
 /// The table. The first rule that matches a field applies.
-pub const RULES: &[CompareRule] = &[
+pub const RULES: &[FieldEqualityRule] = &[
     identity(MappedIdentifierType::Filehandle, &["nfs.fhandle"]),
     identity(MappedIdentifierType::Stateid, &["nfs.stateid.other"]),
     identity(MappedIdentifierType::Clientid, &["nfs.clientid"]),
@@ -223,7 +223,7 @@ pub const RULES: &[CompareRule] = &[
         ],
     ),
     varies("minor ID that the server chooses", &["nfs.minorid4"]),
-    CompareRule {
+    FieldEqualityRule {
         fields: &[
             "nfs.padsize4",
             "nfs.maxreqsize4",
@@ -233,7 +233,7 @@ pub const RULES: &[CompareRule] = &[
         ],
         class: FieldEqualityRequirement::TransportDependent(DifferenceKind::Argument),
     },
-    CompareRule {
+    FieldEqualityRule {
         fields: &[
             "nfs.fattr3.size",
             "nfs.wcc_attr.size",
@@ -290,7 +290,7 @@ pub const RULES: &[CompareRule] = &[
 ];
 
 /// A field that depends on the minor version of NFSv4, and may differ between two of them.
-pub struct MinorVersionExemptField {
+pub struct MinorVersionDependentField {
     /// Filter name.
     pub field: &'static str,
     /// Bits that both versions have and that must be equal; 0 if none is compared.
@@ -299,12 +299,12 @@ pub struct MinorVersionExemptField {
     pub why: &'static str,
 }
 
-const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionExemptField {
-    MinorVersionExemptField { field, common, why }
+const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionDependentField {
+    MinorVersionDependentField { field, common, why }
 }
 
 /// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
-pub const FOLLOWS_MINOR_VERSION: &[MinorVersionExemptField] = &[
+pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
     follows(
         "nfs.attr_mask",
         0,
@@ -329,7 +329,7 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionExemptField] = &[
 ];
 
 /// Returns the entry of a field that depends on the minor version.
-pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionExemptField> {
+pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionDependentField> {
     FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
 }
 
@@ -371,14 +371,14 @@ pub fn requirement_of_field(field: &str, above: &str, is_call: bool) -> FieldEqu
 
 /// The index of the table; a replay looks up the fields of every Reply that has identities.
 #[derive(Default)]
-struct CompareRuleIndex {
+struct FieldEqualityRuleLookupTable {
     names: FxHashMap<&'static str, usize>,
     /// Prefix patterns and rules, by the first letter after the protocol; `None` for a whole protocol.
     starts: FxHashMap<Option<u8>, Vec<(&'static str, usize)>>,
 }
 
-static INDEX: LazyLock<CompareRuleIndex> = LazyLock::new(|| {
-    let mut index = CompareRuleIndex::default();
+static INDEX: LazyLock<FieldEqualityRuleLookupTable> = LazyLock::new(|| {
+    let mut index = FieldEqualityRuleLookupTable::default();
     for (at, rule) in RULES.iter().enumerate() {
         for pattern in rule.fields {
             match pattern.strip_suffix('*') {
@@ -395,7 +395,7 @@ fn letter(field: &str) -> Option<u8> {
     field.as_bytes().get(4).copied()
 }
 
-impl CompareRuleIndex {
+impl FieldEqualityRuleLookupTable {
     /// Returns the first rule that matches a field.
     fn first(&self, field: &str) -> Option<usize> {
         let starts =
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
         let catalog = crate::filter::catalog::FilterFieldCatalog::new();
-        for MinorVersionExemptField { field, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionDependentField { field, .. } in FOLLOWS_MINOR_VERSION {
             assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
         }
     }
@@ -466,8 +466,9 @@ mod tests {
     #[test]
     fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
         for entry in crate::filter::catalog::FilterFieldCatalog::new().iter() {
-            let is_about =
-                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
+            let is_about = |rule: &FieldEqualityRule| {
+                rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name))
+            };
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }
@@ -495,7 +496,7 @@ mod tests {
                 _ => {}
             }
         }
-        for MinorVersionExemptField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionDependentField { field, why, .. } in FOLLOWS_MINOR_VERSION {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
             assert!(row.is_some_and(|row| row.contains(why)), "{field}");
         }
@@ -508,8 +509,9 @@ mod tests {
     fn the_first_line_that_covers_a_field_counts() {
         let catalog = crate::filter::catalog::FilterFieldCatalog::new();
         for entry in catalog.iter() {
-            let is_about =
-                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
+            let is_about = |rule: &FieldEqualityRule| {
+                rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name))
+            };
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }

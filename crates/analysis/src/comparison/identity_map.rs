@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
 use super::field_equality::MappedIdentifierType;
-use super::record::{ComparableValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
+use super::record::{ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
 /// Default maximum number of pairs.
@@ -21,7 +21,7 @@ const MAX_DISPUTES: usize = 1 << 14;
 /// Memory of a pair of identities in bytes.
 const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, IdentityPair>::ENTRY_BYTES
     + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
-    + allocated::<FirstIdentityPairPosition>(1)
+    + allocated::<FirstOccurrenceOfIdentifierPair>(1)
     + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
 const DISPUTE_PART: usize = 8;
@@ -35,17 +35,17 @@ impl ServerAssignedValueHash {
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
     pub fn from_value(
         identity: MappedIdentifierType,
-        datum: &ComparableValue,
+        datum: &ComparedFieldValue,
         scope: Option<Self>,
     ) -> Option<Self> {
         let is_constant = match datum {
-            ComparableValue::Number(0) => {
+            ComparedFieldValue::Number(0) => {
                 !matches!(identity, MappedIdentifierType::MinorVersion | MappedIdentifierType::Program)
             }
-            ComparableValue::Bytes(bytes) => {
+            ComparedFieldValue::Bytes(bytes) => {
                 bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
             }
-            ComparableValue::Text(text) => text.is_empty(),
+            ComparedFieldValue::Text(text) => text.is_empty(),
             _ => false,
         };
         if is_constant {
@@ -64,7 +64,7 @@ impl ServerAssignedValueHash {
 
 /// First common position of two names, for reports.
 #[derive(Clone, Debug)]
-pub struct FirstIdentityPairPosition {
+pub struct FirstOccurrenceOfIdentifierPair {
     /// The operation of the Transaction.
     pub operation: Rc<str>,
     /// The operation within the COMPOUND.
@@ -78,14 +78,14 @@ pub struct FirstIdentityPairPosition {
     /// The frames that contain the field, on A and B.
     pub frames: [Option<FrameNumber>; 2],
     /// The names as values of the field.
-    pub values: [ComparableValue; 2],
+    pub values: [ComparedFieldValue; 2],
 }
 
 /// Two names at the same position, with their count.
 #[derive(Debug)]
 struct IdentityPairOccurrences {
     count: u64,
-    first: Box<FirstIdentityPairPosition>,
+    first: Box<FirstOccurrenceOfIdentifierPair>,
 }
 
 /// A name of A with its name of B.
@@ -156,7 +156,7 @@ impl CrossCaptureIdentityMap {
         &mut self,
         a: ServerAssignedValueHash,
         b: ServerAssignedValueHash,
-        sighting: impl FnOnce() -> FirstIdentityPairPosition,
+        sighting: impl FnOnce() -> FirstOccurrenceOfIdentifierPair,
     ) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
@@ -250,11 +250,11 @@ impl CrossCaptureIdentityMap {
 
 /// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
 fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) -> Difference {
-    let FirstIdentityPairPosition { operation, section, path, identity, places, frames, values } =
+    let FirstOccurrenceOfIdentifierPair { operation, section, path, identity, places, frames, values } =
         *link.first;
     let half = |at: usize| {
         let [value, since] = [
-            values.get(at).map(ComparableValue::display_text).unwrap_or_default(),
+            values.get(at).map(ComparedFieldValue::display_text).unwrap_or_default(),
             match since.get(at) {
                 Some(Some(since)) => format!(", unlike in frame {since}"),
                 _ => String::new(),
@@ -286,7 +286,7 @@ mod tests {
     fn name(text: &str) -> ServerAssignedValueHash {
         ServerAssignedValueHash::from_value(
             MappedIdentifierType::Filehandle,
-            &ComparableValue::Text(text.as_bytes().into()),
+            &ComparedFieldValue::Text(text.as_bytes().into()),
             None,
         )
         .unwrap()
@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {
-        renaming.record_pair(name(a), name(b), || FirstIdentityPairPosition {
+        renaming.record_pair(name(a), name(b), || FirstOccurrenceOfIdentifierPair {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
             path: Rc::new(FieldPath::new(
@@ -314,7 +314,7 @@ mod tests {
             identity: MappedIdentifierType::Filehandle,
             places: [TransactionCaptureLocation { index: at, ..TransactionCaptureLocation::default() }; 2],
             frames: [Some(FrameNumber(at)), Some(FrameNumber(at + 100))],
-            values: [a, b].map(|text| ComparableValue::Text(text.as_bytes().into())),
+            values: [a, b].map(|text| ComparedFieldValue::Text(text.as_bytes().into())),
         });
     }
 
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Stateid,
-                &ComparableValue::Bytes([0; 12].into()),
+                &ComparedFieldValue::Bytes([0; 12].into()),
                 None
             ),
             None
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Stateid,
-                &ComparableValue::Bytes([0xff; 12].into()),
+                &ComparedFieldValue::Bytes([0xff; 12].into()),
                 None
             ),
             None
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Cookie,
-                &ComparableValue::Number(0),
+                &ComparedFieldValue::Number(0),
                 None
             ),
             None
@@ -394,7 +394,7 @@ mod tests {
         assert!(
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::MinorVersion,
-                &ComparableValue::Number(0),
+                &ComparedFieldValue::Number(0),
                 None
             )
             .is_some()
@@ -406,7 +406,7 @@ mod tests {
         let cookie = |directory| {
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Cookie,
-                &ComparableValue::Number(7),
+                &ComparedFieldValue::Number(7),
                 Some(name(directory)),
             )
         };

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::pairing_queue::{CallPairingKey, ComparisonPairingQueue, QueuedComparisonRecord};
-use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
+use super::pairing_queue::{
+    ComparisonKeyWithFilehandleNumbers, ComparisonPairingQueue, QueuedComparisonRecord,
+};
+use super::{CaptureComparator, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
 
 /// Number of late records of a side from which they are paired.
 const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
@@ -17,16 +19,16 @@ const MAX_CANDIDATES: usize = 64;
 /// A record that can be the partner of a late one.
 struct LateRecordPartnerCandidate<'q> {
     waiting: &'q QueuedComparisonRecord,
-    key: CallPairingKey<'q>,
+    key: ComparisonKeyWithFilehandleNumbers<'q>,
     is_late: bool,
     is_taken: bool,
 }
 
 /// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a
 /// partner.
-type CrossCaptureLateRecordIndices = [(bool, usize); 2];
+type LateRecordPairIndices = [(bool, usize); 2];
 
-impl Comparison {
+impl CaptureComparator {
     /// Returns `true` if more than a number of late records wait on a side, or as many bytes in proportion.
     fn has_late(&self, records: usize) -> bool {
         let bytes = self.memory.waiting_bytes / MAX_WAITING_RECORDS * records;
@@ -84,7 +86,7 @@ impl Comparison {
     }
 
     /// Returns the pairs of late records with records of the other side.
-    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<CrossCaptureLateRecordIndices> {
+    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPairIndices> {
         let is_other_minor = lane.differs_in_minor_version();
         let mut candidates = |side: usize| {
             let row = &lane.sides[side];

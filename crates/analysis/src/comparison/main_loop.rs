@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use super::difference::Difference;
 use super::record::ComparisonRecord;
-use super::{ClientDirectionKey, Comparison, ComparisonSide};
+use super::{CaptureComparator, ClientAddressAndCallDirection, ComparisonSide};
 
-impl Comparison {
+impl CaptureComparator {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
     /// `report`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
@@ -18,7 +18,7 @@ impl Comparison {
     /// Returns the first error of `report`, which ends the comparison.
     pub fn run<E>(
         &mut self,
-        mut next: impl FnMut(ComparisonSide) -> Option<(ClientDirectionKey, ComparisonRecord)>,
+        mut next: impl FnMut(ComparisonSide) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
         mut report: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());

@@ -7,7 +7,7 @@
 //! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
 //!   entries; [`chunk_length_comparison`]: chunks and inline lengths;
 //! - [`identity_map`]: mapping between the identities of both sides;
-//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
+//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]: number and
 //!   first;
 //! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors;
@@ -21,8 +21,8 @@ pub mod capture_summary;
 mod chunk_length_comparison;
 mod client_pairing;
 mod compare_policy;
-mod decoding_comparison;
 pub mod difference;
+pub mod difference_tally;
 mod directory_listing;
 pub mod field_equality;
 pub mod identity_map;
@@ -36,7 +36,7 @@ mod queue_matching;
 pub mod record;
 pub mod record_comparison;
 pub mod recorder;
-pub mod tally;
+mod same_capture_decoding_comparison;
 #[cfg(test)]
 mod tests;
 pub mod trace_record_amendments;
@@ -46,7 +46,7 @@ use std::rc::Rc;
 
 use difference::{Difference, DifferenceKind, DifferenceSideValue};
 use memory_shares::ComparisonMemoryShares;
-pub use pairing_queue::ClientDirectionKey;
+pub use pairing_queue::ClientAddressAndCallDirection;
 use pairing_queue::{
     ComparisonFilehandleOrigins, ComparisonPairingQueue, MAX_UNPAIRED, QueuedComparisonRecord,
 };
@@ -74,7 +74,7 @@ pub enum ComparisonSide {
 
 /// Extent to which a queue is processed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PairingUrgency {
+enum PairingQueueDrainExtent {
     /// Some records are left, to be aligned with later ones.
     Steady,
     /// While both sides are equal.
@@ -87,7 +87,7 @@ enum PairingUrgency {
 
 /// Counts of an operation on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperationSideCounts {
+pub struct OperationComparisonCounts {
     /// Number of occurrences in A and B.
     pub counts: [u64; 2],
     /// Number of differences.
@@ -96,12 +96,12 @@ pub struct OperationSideCounts {
 
 /// Number of records, and their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct RecordTotals {
+struct QueuedRecordCountAndBytes {
     count: usize,
     bytes: usize,
 }
 
-impl RecordTotals {
+impl QueuedRecordCountAndBytes {
     fn add(&mut self, record: &QueuedComparisonRecord) {
         self.count += 1;
         self.bytes += record.bytes;
@@ -114,23 +114,23 @@ impl RecordTotals {
 }
 
 /// Receiver of the differences of a comparison, called when they have filled their share of the memory.
-type DifferenceReceiver<'r> = dyn FnMut(&mut Comparison) + 'r;
+type DifferenceReceiver<'r> = dyn FnMut(&mut CaptureComparator) + 'r;
 
 /// Comparison of two captures.
 #[derive(Debug)]
-pub struct Comparison {
+pub struct CaptureComparator {
     options: ComparisonOptions,
     identities: CrossCaptureIdentityMap,
     /// Origins of the filehandles of each side.
     origins: [ComparisonFilehandleOrigins; 2],
     queues: Vec<ComparisonPairingQueue>,
     /// Queue of each client, by side.
-    clients: [HashMap<ClientDirectionKey, usize>; 2],
-    waiting: [RecordTotals; 2],
+    clients: [HashMap<ClientAddressAndCallDirection, usize>; 2],
+    waiting: [QueuedRecordCountAndBytes; 2],
     /// Records that came after their successors, of all queues.
-    late: [RecordTotals; 2],
+    late: [QueuedRecordCountAndBytes; 2],
     /// Records without partners, of all queues.
-    unpaired: RecordTotals,
+    unpaired: QueuedRecordCountAndBytes,
     memory: ComparisonMemoryShares,
     /// The differences with the lowest frames, up to `most`.
     differences: Vec<Difference>,
@@ -139,7 +139,7 @@ pub struct Comparison {
     counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences that the options exclude.
     filtered: u64,
-    operation_counts: BTreeMap<Rc<str>, OperationSideCounts>,
+    operation_counts: BTreeMap<Rc<str>, OperationComparisonCounts>,
     compared: ComparedFieldAndByteCounts,
     pairs: u64,
     reordered: u64,
@@ -149,7 +149,7 @@ pub struct Comparison {
     visited: u64,
 }
 
-impl Comparison {
+impl CaptureComparator {
     /// Creates a comparison with at most `most` differences that uses up to `memory_bytes` bytes.
     pub fn new(selection: ComparisonOptions, most: usize, memory_bytes: usize) -> Self {
         let memory = ComparisonMemoryShares::new(memory_bytes);
@@ -161,7 +161,7 @@ impl Comparison {
             clients: Default::default(),
             waiting: Default::default(),
             late: Default::default(),
-            unpaired: RecordTotals::default(),
+            unpaired: QueuedRecordCountAndBytes::default(),
             memory,
             differences: Vec::new(),
             difference_bytes: 0,
@@ -179,7 +179,12 @@ impl Comparison {
     }
 
     /// Adds a record of a side.
-    pub fn push(&mut self, side: ComparisonSide, client: ClientDirectionKey, record: ComparisonRecord) {
+    pub fn push(
+        &mut self,
+        side: ComparisonSide,
+        client: ClientAddressAndCallDirection,
+        record: ComparisonRecord,
+    ) {
         let at = side as usize;
         let name = self.counted_name(&record.class);
         self.operation_counts.entry(name).or_default().counts[at] += 1;
@@ -221,7 +226,9 @@ impl Comparison {
         }
         self.pair_clients(false);
         for at in 0..self.queues.len() {
-            self.with_queue(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady, receive));
+            self.with_queue(at, |this, lane| {
+                this.match_queue(lane, PairingQueueDrainExtent::Steady, receive)
+            });
         }
         for side in [ComparisonSide::A, ComparisonSide::B]
             .into_iter()
@@ -233,7 +240,7 @@ impl Comparison {
         self.settle_late_records(receive);
         // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
         // the records are removed, so that the next record does not start over.
-        for pace in [PairingUrgency::WhileEqual, PairingUrgency::Full] {
+        for pace in [PairingQueueDrainExtent::WhileEqual, PairingQueueDrainExtent::Full] {
             if !self.is_full(MAX_WAITING_RECORDS) {
                 return;
             }
@@ -292,7 +299,7 @@ impl Comparison {
     fn finish(&mut self, receive: &mut DifferenceReceiver<'_>) {
         self.pair_clients(true);
         for mut lane in std::mem::take(&mut self.queues) {
-            self.match_queue(&mut lane, PairingUrgency::Last, receive);
+            self.match_queue(&mut lane, PairingQueueDrainExtent::Last, receive);
             self.finish_queue(&mut lane, receive);
         }
         self.report_identity_differences(true);
@@ -303,7 +310,7 @@ impl Comparison {
     fn add_difference(
         selection: &ComparisonOptions,
         counts: &mut BTreeMap<DifferenceKind, u64>,
-        mix: &mut BTreeMap<Rc<str>, OperationSideCounts>,
+        mix: &mut BTreeMap<Rc<str>, OperationComparisonCounts>,
         differences: &mut Vec<Difference>,
         difference: Difference,
     ) -> bool {
@@ -444,7 +451,7 @@ impl Comparison {
     }
 
     /// Returns the counts of the operations on both sides.
-    pub fn operation_counts(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
+    pub fn operation_counts(&self) -> &BTreeMap<Rc<str>, OperationComparisonCounts> {
         &self.operation_counts
     }
 

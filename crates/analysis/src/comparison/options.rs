@@ -3,7 +3,7 @@
 use super::difference::{Difference, DifferenceKind};
 use super::field_equality::{FieldEqualityRequirement, pattern_covers, requirement_of_field};
 use super::ignore_keys;
-use super::record::ComparableValue;
+use super::record::ComparedFieldValue;
 use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
@@ -183,9 +183,9 @@ impl ComparisonOptions {
     }
 
     /// Returns `true` if two values of a field are within its tolerance.
-    pub(super) fn tolerates(&self, field: &str, a: &ComparableValue, b: &ComparableValue) -> bool {
-        let number = |datum: &ComparableValue| match datum {
-            ComparableValue::Number(number) => Some(*number),
+    pub(super) fn tolerates(&self, field: &str, a: &ComparedFieldValue, b: &ComparedFieldValue) -> bool {
+        let number = |datum: &ComparedFieldValue| match datum {
+            ComparedFieldValue::Number(number) => Some(*number),
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {

@@ -9,7 +9,7 @@ use super::DifferenceKind;
 use super::difference::TransactionCaptureLocation;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
-use super::record::{ComparableMessage, ComparableValue, ComparisonRecord, allocated, hash};
+use super::record::{ComparableMessage, ComparedFieldValue, ComparisonRecord, allocated, hash};
 use super::recorder::{PairingHashFields, arguments};
 use crate::second_chance_map::SecondChanceMap;
 
@@ -28,7 +28,7 @@ const ALIGNMENT_BYTES: usize = 160;
 /// A client and a direction. The same client on both sides has the same address, or the same rank in order of
 /// appearance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ClientDirectionKey {
+pub struct ClientAddressAndCallDirection {
     /// Address of the client of the connection, as text.
     pub address: Rc<str>,
     /// Direction of its Calls.
@@ -58,7 +58,7 @@ impl QueuedComparisonRecord {
 /// One side of a queue.
 #[derive(Debug, Default)]
 pub(super) struct ComparisonPairingQueueSide {
-    pub(super) client: Option<ClientDirectionKey>,
+    pub(super) client: Option<ClientAddressAndCallDirection>,
     pub(super) waiting: VecDeque<QueuedComparisonRecord>,
     /// Largest first frame of the records taken.
     pub(super) last_taken_frame: u64,
@@ -285,9 +285,9 @@ fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     }
 }
 
-fn datum_hash(datum: &ComparableValue) -> u64 {
+fn datum_hash(datum: &ComparedFieldValue) -> u64 {
     match datum {
-        ComparableValue::Text(bytes) | ComparableValue::Bytes(bytes) => hash(bytes) as u64,
+        ComparedFieldValue::Text(bytes) | ComparedFieldValue::Bytes(bytes) => hash(bytes) as u64,
         other => hash(other.to_string().as_bytes()) as u64,
     }
 }
@@ -302,7 +302,7 @@ fn mixed(words: [u64; 4]) -> u64 {
 
 /// Relation between the filehandles of two Calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum FilehandleComparisonResult {
+enum PairingKeyFilehandleRelation {
     /// Equal, as far as known.
     Same,
     /// Unknown.
@@ -318,35 +318,39 @@ impl ComparisonPairingKey {
         side: usize,
         is_other_minor: bool,
         renaming: &mut CrossCaptureIdentityMap,
-    ) -> CallPairingKey<'_> {
+    ) -> ComparisonKeyWithFilehandleNumbers<'_> {
         let number = |filehandle: &FilehandleHashAndOrigin| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        CallPairingKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+        ComparisonKeyWithFilehandleNumbers {
+            key: self,
+            call,
+            numbers: self.filehandles.iter().map(number).collect(),
+        }
     }
 }
 
 /// A key with the numbers that its filehandles share with the other side.
-pub(super) struct CallPairingKey<'k> {
+pub(super) struct ComparisonKeyWithFilehandleNumbers<'k> {
     key: &'k ComparisonPairingKey,
     /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
 
-impl CallPairingKey<'_> {
-    fn filehandle_relation(&self, other: &Self) -> FilehandleComparisonResult {
+impl ComparisonKeyWithFilehandleNumbers<'_> {
+    fn filehandle_relation(&self, other: &Self) -> PairingKeyFilehandleRelation {
         if self.numbers.len() != other.numbers.len() {
-            return FilehandleComparisonResult::Other;
+            return PairingKeyFilehandleRelation::Other;
         }
-        let mut objects = FilehandleComparisonResult::Same;
+        let mut objects = PairingKeyFilehandleRelation::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
             if !is_pair && a.origin != b.origin {
                 if *of_a != 0 || *of_b != 0 {
-                    return FilehandleComparisonResult::Other;
+                    return PairingKeyFilehandleRelation::Other;
                 }
-                objects = FilehandleComparisonResult::Unknown;
+                objects = PairingKeyFilehandleRelation::Unknown;
             }
         }
         objects
@@ -360,7 +364,7 @@ impl CallPairingKey<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.filehandle_relation(other) != FilehandleComparisonResult::Other
+        self.call == other.call && self.filehandle_relation(other) != PairingKeyFilehandleRelation::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -378,9 +382,9 @@ impl CallPairingKey<'_> {
             [3, 2, 0]
         };
         match self.filehandle_relation(other) {
-            FilehandleComparisonResult::Same => same,
-            FilehandleComparisonResult::Unknown => unknown,
-            FilehandleComparisonResult::Other => others,
+            PairingKeyFilehandleRelation::Same => same,
+            PairingKeyFilehandleRelation::Unknown => unknown,
+            PairingKeyFilehandleRelation::Other => others,
         }
     }
 }

@@ -8,14 +8,14 @@ use super::pairing_queue::{
 };
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
-use super::{Comparison, DifferenceReceiver, PairingUrgency, alignment, differs_in_rdma};
+use super::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, alignment, differs_in_rdma};
 
-impl Comparison {
+impl CaptureComparator {
     /// Matches the records of a queue.
     pub(super) fn match_queue(
         &mut self,
         lane: &mut ComparisonPairingQueue,
-        pace: PairingUrgency,
+        pace: PairingQueueDrainExtent,
         receive: &mut DifferenceReceiver<'_>,
     ) {
         // A client on one side only waits for the other side.
@@ -27,8 +27,12 @@ impl Comparison {
             let [a, b] = &mut lane.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
-                PairingUrgency::Steady => ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
-                PairingUrgency::WhileEqual | PairingUrgency::Full | PairingUrgency::Last => 0,
+                PairingQueueDrainExtent::Steady => {
+                    ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8)
+                }
+                PairingQueueDrainExtent::WhileEqual
+                | PairingQueueDrainExtent::Full
+                | PairingQueueDrainExtent::Last => 0,
             };
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
@@ -49,10 +53,10 @@ impl Comparison {
                 }
                 continue;
             }
-            if pace == PairingUrgency::WhileEqual {
+            if pace == PairingQueueDrainExtent::WhileEqual {
                 return;
             }
-            self.match_by_alignment(lane, pace == PairingUrgency::Last, receive);
+            self.match_by_alignment(lane, pace == PairingQueueDrainExtent::Last, receive);
         }
     }
 

@@ -60,7 +60,7 @@ impl FieldPath {
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ComparableValue {
+pub enum ComparedFieldValue {
     /// A number.
     Number(u64),
     /// A signed number.
@@ -98,7 +98,7 @@ impl PartialEq for MaskBitNames {
 }
 impl Eq for MaskBitNames {}
 
-impl ComparableValue {
+impl ComparedFieldValue {
     /// Creates a value of bytes, hashed if they are long.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > MAX_VALUE_BYTES {
@@ -167,7 +167,7 @@ impl ComparableValue {
 }
 
 /// Writes the text for baselines, without spaces outside quotes.
-impl fmt::Display for ComparableValue {
+impl fmt::Display for ComparedFieldValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -221,19 +221,19 @@ pub struct ComparableMessageField {
     /// Path of the field.
     pub path: Rc<FieldPath>,
     /// Value of the field.
-    pub datum: ComparableValue,
+    pub datum: ComparedFieldValue,
 }
 
 /// An operation of a COMPOUND, or the procedure of a Call; or the headers.
 #[derive(Clone, Debug, Default)]
-pub struct ComparedMessageSection {
+pub struct ComparedOperationOrHeaders {
     /// The name of the operation; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
     pub entries: Vec<ComparableMessageField>,
 }
 
-impl ComparedMessageSection {
+impl ComparedOperationOrHeaders {
     /// Returns whether this is the operation, or the procedure of NFSv3 with the same name.
     pub fn is_operation(&self, operation: Operation) -> bool {
         operation.name() == Some(&*self.name)
@@ -242,7 +242,7 @@ impl ComparedMessageSection {
 
 /// Extent to which a message could be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum MessageDecodeExtent {
+pub enum MessageDecodeCompleteness {
     /// To its end.
     #[default]
     Complete,
@@ -265,9 +265,9 @@ pub struct ComparableFinding {
 #[derive(Clone, Debug, Default)]
 pub struct ComparableMessage {
     /// The headers, then the operations.
-    pub sections: Vec<ComparedMessageSection>,
+    pub sections: Vec<ComparedOperationOrHeaders>,
     /// Extent of the decoding.
-    pub completeness: MessageDecodeExtent,
+    pub completeness: MessageDecodeCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
     pub proc: Option<Rc<str>>,
     /// Number of inline bytes.
@@ -280,11 +280,11 @@ impl ComparableMessage {
     /// Returns the memory in bytes besides the message itself.
     fn heap_bytes(&self) -> usize {
         let entry = |entry: &ComparableMessageField| allocated::<u8>(entry.datum.heap_bytes());
-        let section = |section: &ComparedMessageSection| {
+        let section = |section: &ComparedOperationOrHeaders| {
             allocated::<ComparableMessageField>(section.entries.capacity())
                 + section.entries.iter().map(entry).sum::<usize>()
         };
-        allocated::<ComparedMessageSection>(self.sections.capacity())
+        allocated::<ComparedOperationOrHeaders>(self.sections.capacity())
             + self.sections.iter().map(section).sum::<usize>()
     }
 }

@@ -3,21 +3,23 @@
 use std::ops::AddAssign;
 use std::rc::Rc;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::field::field_name;
-use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
-use super::decoding_comparison::{compare_exactly, compare_findings};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryListing};
+use super::directory_listing::{ComparedDirectoryEntryPair, ReplyDirectoryEntryFields};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition, ServerAssignedValueHash};
+use super::identity_map::{
+    CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair, ServerAssignedValueHash,
+};
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection,
-    ComparisonRecord, MessageDecodeExtent,
+    AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparedFieldValue,
+    ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
+use super::same_capture_decoding_comparison::{compare_exactly, compare_findings};
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;
@@ -90,8 +92,8 @@ struct OperationPosition {
 /// Two paired operations.
 struct ComparedOperationPair<'s> {
     spot: OperationPosition,
-    a: &'s ComparedMessageSection,
-    b: &'s ComparedMessageSection,
+    a: &'s ComparedOperationOrHeaders,
+    b: &'s ComparedOperationOrHeaders,
     /// `true` if both messages are complete.
     is_whole: bool,
     /// `true` if one is a READ and the other a READ_PLUS.
@@ -121,13 +123,13 @@ impl ComparedOperationPair<'_> {
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
     fn umask(&self, a: &ComparableMessageField, b: &ComparableMessageField) -> u64 {
-        let of = |section: &ComparedMessageSection, entry: &ComparableMessageField| {
+        let of = |section: &ComparedOperationOrHeaders, entry: &ComparableMessageField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
             let is_umask = |other: &&ComparableMessageField| {
                 other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above)
             };
             match section.entries.iter().find(is_umask)?.datum {
-                ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(!mask),
+                ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(!mask),
                 _ => None,
             }
         };
@@ -334,14 +336,14 @@ impl RecordComparer<'_> {
         a: &ComparableMessage,
         b: &ComparableMessage,
     ) {
-        let is_whole = a.completeness == MessageDecodeExtent::Complete
-            && b.completeness == MessageDecodeExtent::Complete;
+        let is_whole = a.completeness == MessageDecodeCompleteness::Complete
+            && b.completeness == MessageDecodeCompleteness::Complete;
         let mut at = (0, 0);
         let pairs = pair_sections(&a.sections, &b.sections, found.policy.differs_in_rdma);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
             if is_whole && (is_call || !found.has_status_difference()) {
-                let part = |sections: &'_ [ComparedMessageSection], from, to| {
+                let part = |sections: &'_ [ComparedOperationOrHeaders], from, to| {
                     sections.get(from..to).unwrap_or_default().to_vec()
                 };
                 report_unpaired_sections(
@@ -376,12 +378,16 @@ impl RecordComparer<'_> {
             at = (i + 1, j + 1);
         }
         // Different union arms may decode differently.
-        if (a.completeness == MessageDecodeExtent::Undecoded)
-            != (b.completeness == MessageDecodeExtent::Undecoded)
+        if (a.completeness == MessageDecodeCompleteness::Undecoded)
+            != (b.completeness == MessageDecodeCompleteness::Undecoded)
             && !found.has_status_difference()
         {
             let word = |message: &ComparableMessage| {
-                if message.completeness == MessageDecodeExtent::Undecoded { "not decoded" } else { "decoded" }
+                if message.completeness == MessageDecodeCompleteness::Undecoded {
+                    "not decoded"
+                } else {
+                    "decoded"
+                }
             };
             found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
         }
@@ -400,7 +406,7 @@ impl RecordComparer<'_> {
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         if !sections.spot.is_call
             && let (Some(one), Some(other)) =
-                (ComparedDirectoryListing::find(&of_a), ComparedDirectoryListing::find(&of_b))
+                (ReplyDirectoryEntryFields::find(&of_a), ReplyDirectoryEntryFields::find(&of_b))
             && !one.is_same(&other)
         {
             self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
@@ -414,8 +420,8 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
-        (of_a, a): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
-        (of_b, b): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
+        (of_a, a): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
+        (of_b, b): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
     ) {
         let part = |of: &'_ [&ComparableMessageField], range: std::ops::Range<usize>| {
             of.get(range)
@@ -460,7 +466,7 @@ impl RecordComparer<'_> {
         b: &[&ComparableMessageField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike = ComparedOperationRelation {
+        let alike = OperationFieldPathEquivalence {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
@@ -589,7 +595,7 @@ impl RecordComparer<'_> {
             return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
-        if let (DifferenceKind::Data, ComparableValue::Digest(length, _)) = (kind, &a.datum) {
+        if let (DifferenceKind::Data, ComparedFieldValue::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
@@ -618,7 +624,7 @@ impl RecordComparer<'_> {
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
             (Some(one), Some(other)) => {
-                self.identities.record_pair(one, other, || FirstIdentityPairPosition {
+                self.identities.record_pair(one, other, || FirstOccurrenceOfIdentifierPair {
                     operation: Rc::clone(&found.a.title),
                     section: Rc::clone(&sections.a.name),
                     path: Rc::clone(path),
@@ -629,8 +635,9 @@ impl RecordComparer<'_> {
                 })
             }
             _ => {
-                let shown =
-                    |datum: &ComparableValue| Some(format!("{} {}", identity.name(), datum.display_text()));
+                let shown = |datum: &ComparedFieldValue| {
+                    Some(format!("{} {}", identity.name(), datum.display_text()))
+                };
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
@@ -640,7 +647,7 @@ impl RecordComparer<'_> {
 
 /// Relation of two operations, on which the paths of their fields depend.
 #[derive(Clone, Copy)]
-struct ComparedOperationRelation {
+struct OperationFieldPathEquivalence {
     is_plus: bool,
     is_other_minor: bool,
 }
@@ -649,7 +656,7 @@ struct ComparedOperationRelation {
 fn has_same_path(
     a: &ComparableMessageField,
     b: &ComparableMessageField,
-    alike: ComparedOperationRelation,
+    alike: OperationFieldPathEquivalence,
 ) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
@@ -671,14 +678,14 @@ fn report_unpaired_sections(
     found: &mut PairComparison<'_>,
     is_call: bool,
     at: (usize, usize),
-    a: &[ComparedMessageSection],
-    b: &[ComparedMessageSection],
+    a: &[ComparedOperationOrHeaders],
+    b: &[ComparedOperationOrHeaders],
 ) {
     // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-    let is_version = |section: &ComparedMessageSection| {
+    let is_version = |section: &ComparedOperationOrHeaders| {
         section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version
     };
-    let alone = |sections: &'_ [ComparedMessageSection], at: usize| -> Vec<(usize, Rc<str>)> {
+    let alone = |sections: &'_ [ComparedOperationOrHeaders], at: usize| -> Vec<(usize, Rc<str>)> {
         let sections = (at..).zip(sections);
         sections
             .filter(|(_, section)| !is_version(section))
@@ -698,12 +705,12 @@ fn report_unpaired_sections(
 
 /// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
 fn pair_sections(
-    a: &[ComparedMessageSection],
-    b: &[ComparedMessageSection],
+    a: &[ComparedOperationOrHeaders],
+    b: &[ComparedOperationOrHeaders],
     is_across: bool,
 ) -> Vec<(usize, usize)> {
-    let is_same = |a: &ComparedMessageSection, b: &ComparedMessageSection| {
-        let is_read = |section: &ComparedMessageSection| {
+    let is_same = |a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders| {
+        let is_read = |section: &ComparedOperationOrHeaders| {
             section.is_operation(Operation::READ) || section.is_operation(Operation::READ_PLUS)
         };
         a.name == b.name || is_across && is_read(a) && is_read(b)

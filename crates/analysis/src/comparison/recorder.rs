@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{self, Field, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::captured_frame::FrameNumber;
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
-use nfsrdma_dissectors::flow::decode::{
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
-use nfsrdma_dissectors::frame::FrameNumber;
 
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -22,9 +22,9 @@ use rustc_hash::FxHashMap;
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field};
 use super::record::{
-    ComparableMessage, ComparableMessageField, ComparableValue, ComparedChunk, ComparedChunkKind,
-    ComparedChunkSegment, ComparedMessageSection, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
-    MessageDecodeExtent, hash,
+    ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind, ComparedChunkSegment,
+    ComparedFieldValue, ComparedOperationOrHeaders, ComparisonRecord, FieldPath, MAX_VALUE_BYTES,
+    MaskBitNames, MessageDecodeCompleteness, hash,
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
@@ -52,7 +52,7 @@ pub struct ComparableTransactionRecorder {
     /// Each path in the descriptions of messages, by parent and field; the first two are the roots of Calls and
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
-    children: FxHashMap<(u32, *const Field), u32>,
+    children: FxHashMap<(u32, *const FieldDefinition), u32>,
     words: FxHashMap<Box<str>, Rc<str>>,
     data: Rc<FieldPath>,
     fill: Rc<FieldPath>,
@@ -92,7 +92,7 @@ impl Default for ComparableTransactionRecorder {
 
 impl ComparableTransactionRecorder {
     /// Returns the index of the path of a field below another. The descriptions limit their number.
-    fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
+    fn child(&mut self, parent: u32, field: &'static FieldDefinition, is_call: bool) -> u32 {
         let next = self.paths.len() as u32;
         let id = *self.children.entry((parent, std::ptr::from_ref(field))).or_insert(next);
         if id == next {
@@ -179,9 +179,9 @@ impl ComparableTransactionRecorder {
         });
         let (sections, spans) = listener.finish();
         let end = match decoded {
-            Ok(()) => MessageDecodeExtent::Complete,
-            Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
-            Err(_) => MessageDecodeExtent::Undecoded,
+            Ok(()) => MessageDecodeCompleteness::Complete,
+            Err(error) if error.is_cut() => MessageDecodeCompleteness::Truncated,
+            Err(_) => MessageDecodeCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
         ComparableMessage { sections, completeness: end, proc: None, length, varying }
@@ -204,10 +204,10 @@ impl ComparableTransactionRecorder {
         let is_described =
             facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
         let end = match decoded {
-            Ok(()) if is_described => MessageDecodeExtent::Complete,
-            Ok(()) => MessageDecodeExtent::Undecoded,
-            Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
-            Err(_) => MessageDecodeExtent::Undecoded,
+            Ok(()) if is_described => MessageDecodeCompleteness::Complete,
+            Ok(()) => MessageDecodeCompleteness::Undecoded,
+            Err(error) if error.is_cut() => MessageDecodeCompleteness::Truncated,
+            Err(_) => MessageDecodeCompleteness::Undecoded,
         };
         let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
@@ -353,7 +353,7 @@ struct ComparableFieldObserver<'r, 'a> {
     /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
     recorder: &'r mut ComparableTransactionRecorder,
-    sections: Vec<ComparedMessageSection>,
+    sections: Vec<ComparedOperationOrHeaders>,
     /// Parent paths of the current path.
     stack: Vec<u32>,
     above: u32,
@@ -371,7 +371,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         Self {
             is_call,
             places: None,
-            sections: vec![ComparedMessageSection::default()],
+            sections: vec![ComparedOperationOrHeaders::default()],
             stack: Vec::new(),
             above: ROOT_PATHS[usize::from(!is_call)],
             spans: Vec::new(),
@@ -382,7 +382,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         }
     }
 
-    fn finish(mut self) -> (Vec<ComparedMessageSection>, Vec<(usize, u64)>) {
+    fn finish(mut self) -> (Vec<ComparedOperationOrHeaders>, Vec<(usize, u64)>) {
         self.finish_read_plus();
         (self.sections, self.spans)
     }
@@ -392,14 +392,14 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         let Some(plus) = self.plus.take() else { return };
         let entry = ComparableMessageField {
             path: Rc::clone(&self.recorder.data),
-            datum: ComparableValue::Digest(plus.length, plus.hasher.finish_128()),
+            datum: ComparedFieldValue::Digest(plus.length, plus.hasher.finish_128()),
         };
         if let Some(section) = self.sections.last_mut() {
             section.entries.push(entry);
         }
     }
 
-    fn visit_read_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
+    fn visit_read_plus(&mut self, field: &'static FieldDefinition, value: FieldValue<'_>) {
         if self.sections.last().is_none_or(|section| !section.is_operation(Operation::READ_PLUS)) {
             return;
         }
@@ -432,40 +432,40 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         }
     }
 
-    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> ComparableValue {
+    fn datum(path: &FieldPath, field: &'static FieldDefinition, value: FieldValue<'_>) -> ComparedFieldValue {
         match value {
-            FieldValue::Unsigned(number) => ComparableValue::Number(number),
-            FieldValue::Enum(_, Some(name)) => ComparableValue::Named(name),
-            FieldValue::Enum(number, None) => ComparableValue::Number(number),
-            FieldValue::Signed(number) => ComparableValue::Signed(number),
-            FieldValue::Bool(yes) => ComparableValue::Bool(yes),
-            FieldValue::Flags(mask, names) => ComparableValue::Flags(mask, MaskBitNames(names)),
+            FieldValue::Unsigned(number) => ComparedFieldValue::Number(number),
+            FieldValue::Enum(_, Some(name)) => ComparedFieldValue::Named(name),
+            FieldValue::Enum(number, None) => ComparedFieldValue::Number(number),
+            FieldValue::Signed(number) => ComparedFieldValue::Signed(number),
+            FieldValue::Bool(yes) => ComparedFieldValue::Bool(yes),
+            FieldValue::Flags(mask, names) => ComparedFieldValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
                 let is_data = path.class == FieldEqualityRequirement::Equal(DifferenceKind::Data);
                 if is_data {
-                    ComparableValue::Digest(bytes.len() as u64, hash(bytes))
+                    ComparedFieldValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
-                    ComparableValue::Text(bytes.into())
+                    ComparedFieldValue::Text(bytes.into())
                 } else {
-                    ComparableValue::from_bytes(bytes)
+                    ComparedFieldValue::from_bytes(bytes)
                 }
             }
-            FieldValue::Chunk(length, None) => ComparableValue::Unknown(length.into()),
-            FieldValue::Ipv4(address) => ComparableValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ipv6(address) => ComparableValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ethernet(address) => ComparableValue::Bytes(address.into()),
+            FieldValue::Chunk(length, None) => ComparedFieldValue::Unknown(length.into()),
+            FieldValue::Ipv4(address) => ComparedFieldValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ipv6(address) => ComparedFieldValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ethernet(address) => ComparedFieldValue::Bytes(address.into()),
         }
     }
 }
 
 impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
         if is_outermost && !field.name.starts_with("rpc") {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
-            self.sections.push(ComparedMessageSection { name, entries: Vec::new() });
+            self.sections.push(ComparedOperationOrHeaders { name, entries: Vec::new() });
         } else if !is_outermost {
             self.above = self.recorder.child(self.above, field, self.is_call);
         }
@@ -477,7 +477,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpcordma.") {
             self.visit_rpcrdma(field, value);
         } else {
@@ -488,7 +488,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
 
 impl<'a> ComparableFieldObserver<'_, 'a> {
     /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
-    fn visit_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
+    fn visit_rpcrdma(&mut self, field: &'static FieldDefinition, value: FieldValue<'a>) {
         if let (field_name::RPCORDMA_XID, FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
@@ -502,16 +502,16 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
     }
 
     /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
-    fn fill(&self, content: &[u8]) -> Option<ComparableValue> {
+    fn fill(&self, content: &[u8]) -> Option<ComparedFieldValue> {
         let length = content.len().next_multiple_of(4) - content.len();
         let at = (content.as_ptr() as usize)
             .checked_sub(self.rpc.as_ptr() as usize)?
             .checked_add(content.len())?;
         let fill = self.rpc.get(at..at.checked_add(length)?)?;
-        fill.iter().any(|byte| *byte != 0).then(|| ComparableValue::Bytes(fill.into()))
+        fill.iter().any(|byte| *byte != 0).then(|| ComparedFieldValue::Bytes(fill.into()))
     }
 
-    fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn visit_rpc(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         // The operation number is the name of the section.
         if field.name == field_name::NFS_OPCODE && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
@@ -555,7 +555,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
             section.entries.push(ComparableMessageField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
-            let datum = ComparableValue::Named("differs-from-rpc-xid");
+            let datum = ComparedFieldValue::Named("differs-from-rpc-xid");
             section.entries.push(ComparableMessageField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }

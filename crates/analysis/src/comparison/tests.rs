@@ -9,14 +9,14 @@ use crate::testing::transactions;
 const ROOM_BYTES: usize = 64 << 20;
 
 /// Leaves the differences in the comparison.
-fn keep(_: &mut Comparison) {}
+fn keep(_: &mut CaptureComparator) {}
 
-fn compared(a: &str, b: &str) -> Comparison {
+fn compared(a: &str, b: &str) -> CaptureComparator {
     let mut recorder = ComparableTransactionRecorder::default();
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
     for (side, name) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         for transaction in transactions(name) {
-            let client = ClientDirectionKey {
+            let client = ClientAddressAndCallDirection {
                 address: recorder.word(&transaction.connection.client.address.to_string()),
                 direction: transaction.direction,
             };
@@ -38,7 +38,7 @@ fn a_capture_does_not_differ_from_itself() {
 
 /// Returns a record with this subject, in flight between two frames.
 fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
-    let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
+    let frame = |frame| Some(nfsrdma_dissectors::captured_frame::FrameNumber(frame));
     ComparisonRecord {
         location: difference::TransactionCaptureLocation {
             index: from,
@@ -57,16 +57,20 @@ fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     }
 }
 
-fn client(address: &str) -> ClientDirectionKey {
-    ClientDirectionKey {
+fn client(address: &str) -> ClientAddressAndCallDirection {
+    ClientAddressAndCallDirection {
         address: address.into(),
         direction: nfsrdma_dissectors::flow::transaction::CallDirection::Forward,
     }
 }
 
 /// Compares two sequences of one client, each in frame order.
-fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<ComparisonRecord>) -> Comparison {
-    let mut comparison = Comparison::new(selection, 100, ROOM_BYTES);
+fn rows(
+    selection: ComparisonOptions,
+    a: Vec<ComparisonRecord>,
+    b: Vec<ComparisonRecord>,
+) -> CaptureComparator {
+    let mut comparison = CaptureComparator::new(selection, 100, ROOM_BYTES);
     for (side, row) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         row.into_iter().for_each(|record| comparison.push(side, client("10.0.0.1"), record));
     }
@@ -74,7 +78,7 @@ fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<Compariso
     comparison
 }
 
-fn kinds(comparison: &Comparison) -> Vec<DifferenceKind> {
+fn kinds(comparison: &CaptureComparator) -> Vec<DifferenceKind> {
     comparison.differences().iter().map(|difference| difference.kind).collect()
 }
 
@@ -108,7 +112,7 @@ fn operations_in_flight_at_the_same_time_have_none() {
 
 #[test]
 fn a_client_of_one_side_alone_is_one_difference() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=5 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
         comparison.push(ComparisonSide::B, client("10.0.0.1"), operation(about, about, about));
@@ -121,7 +125,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
 
 #[test]
 fn clients_with_other_addresses_belong_together_as_they_appear() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
         let about = a.len() as u64 + u64::from(a.as_bytes()[7]);
         comparison.push(ComparisonSide::A, client(a), operation(about, 1, 2));
@@ -133,7 +137,7 @@ fn clients_with_other_addresses_belong_together_as_they_appear() {
 
 #[test]
 fn captures_of_any_length_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut are_over = [false; 2];
     let mut next = [0_u64; 2];
     const LENGTH: u64 = 5 * MAX_WAITING_RECORDS as u64;
@@ -162,7 +166,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
 
 #[test]
 fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=40_000 {
         let record = operation(about, 2 * about, 2 * about + 1);
         comparison.push(ComparisonSide::A, client("10.0.0.1"), record.clone());
@@ -198,7 +202,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
 
 #[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for about in 1..=3 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
         if comparison.has_enough(ComparisonSide::A) {
@@ -217,7 +221,7 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
 
 #[test]
 fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let record = |about| operation(about, 2 * about, 2 * about + 1);
     for about in 1..=2 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), record(about));
@@ -262,7 +266,7 @@ fn two_that_changed_places_are_one_difference_however_far_apart() {
 
 #[test]
 fn clients_of_any_number_are_compared_a_part_at_a_time() {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let (clients, rounds) = (2_000_u64, 40);
     let mut records = (1..=rounds).flat_map(|round| (0..clients).map(move |number| (round, number)));
     let mut is_over = false;
@@ -290,7 +294,7 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
 
 /// Returns the number of visits to clients when A has this many with one Call each, and B has none of them.
 fn visits_for_unmatched(clients: u64) -> u64 {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), 100, ROOM_BYTES);
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     let mut numbers = 0..clients;
     let next = |side: ComparisonSide| {
         let number = numbers.next().filter(|_| side == ComparisonSide::A)?;
@@ -326,12 +330,12 @@ fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
     };
     let filehandle = |number| {
         let class = FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle);
-        field("object", "nfs.fhandle", class, record::ComparableValue::Bytes(value(number)))
+        field("object", "nfs.fhandle", class, record::ComparedFieldValue::Bytes(value(number)))
     };
     let class = FieldEqualityRequirement::Equal(DifferenceKind::Name);
-    let name = field("name", "nfs.name", class, record::ComparableValue::Text(value(number)));
+    let name = field("name", "nfs.name", class, record::ComparedFieldValue::Text(value(number)));
     let message = |entries| {
-        let section = record::ComparedMessageSection { name: "LOOKUP".into(), entries };
+        let section = record::ComparedOperationOrHeaders { name: "LOOKUP".into(), entries };
         record::ComparableMessage { sections: vec![section], ..record::ComparableMessage::default() }
     };
     ComparisonRecord {
@@ -347,8 +351,8 @@ fn compared_in(
     memory_bytes: usize,
     length: u64,
     record: impl Fn(ComparisonSide, u64) -> Option<ComparisonRecord>,
-) -> (Comparison, usize) {
-    let mut comparison = Comparison::new(ComparisonOptions::default(), usize::MAX, memory_bytes);
+) -> (CaptureComparator, usize) {
+    let mut comparison = CaptureComparator::new(ComparisonOptions::default(), usize::MAX, memory_bytes);
     let client = client("10.0.0.1");
     let mut at = [0; 2];
     let next = |side: ComparisonSide| {

@@ -3,7 +3,7 @@
 
 use super::difference::DifferenceKind;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::record::{ComparableMessage, ComparableValue, ComparedChunkKind, ComparisonRecord};
+use super::record::{ComparableMessage, ComparedChunkKind, ComparedFieldValue, ComparisonRecord};
 use super::recorder::{ComparableTransactionRecorder, signature};
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -20,14 +20,14 @@ pub enum TracePayloadAvailability {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct TraceRecordAmendments {
+pub struct TraceTransactionSideInformation {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, TracePayloadAvailability)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl TraceRecordAmendments {
+impl TraceTransactionSideInformation {
     /// Applies the amendments to a record.
     pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
         let [of_call, of_reply] = &self.data;
@@ -99,19 +99,20 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvail
             .iter_mut()
             .filter(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Data))
         {
-            let (ComparableValue::Digest(length, _) | ComparableValue::Unknown(length)) = entry.datum else {
+            let (ComparedFieldValue::Digest(length, _) | ComparedFieldValue::Unknown(length)) = entry.datum
+            else {
                 continue;
             };
             if is_plus {
-                entry.datum = ComparableValue::Unknown(length);
+                entry.datum = ComparedFieldValue::Unknown(length);
                 continue;
             }
             match data.find(|(of, _)| *of == length) {
                 Some((_, TracePayloadAvailability::Hash(hash))) => {
-                    entry.datum = ComparableValue::Digest(length, *hash)
+                    entry.datum = ComparedFieldValue::Digest(length, *hash)
                 }
                 Some((_, TracePayloadAvailability::Unknown)) => {
-                    entry.datum = ComparableValue::Unknown(length)
+                    entry.datum = ComparedFieldValue::Unknown(length)
                 }
                 Some((_, TracePayloadAvailability::Bytes)) | None => {}
             }

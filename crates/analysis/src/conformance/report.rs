@@ -22,7 +22,7 @@ pub struct RuleFindings {
 
 /// Findings of a capture.
 #[derive(Debug)]
-pub struct LintReport {
+pub struct ConformanceFindingsReport {
     /// Maximum number of findings stored per rule and severity.
     max_stored: usize,
     /// By severity, the worst first, then by rule.
@@ -37,7 +37,7 @@ pub struct LintReport {
     pub has_unchecked_icrcs: bool,
 }
 
-impl LintReport {
+impl ConformanceFindingsReport {
     /// Creates an empty report that stores the first `max_stored` findings of each rule.
     pub fn new(max_stored: usize) -> Self {
         Self {

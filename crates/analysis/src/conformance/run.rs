@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, SeverityLevel};
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 

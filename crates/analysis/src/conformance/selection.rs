@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// Pattern of findings: a severity, the id of a rule, or an id with `*` for any characters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum FindingPattern {
+pub enum FindingSelectionPattern {
     /// All findings of a severity.
     Severity(SeverityLevel),
     /// All findings of the rules whose ids match.
@@ -35,7 +35,7 @@ impl fmt::Display for UnknownFindingPattern {
 
 impl std::error::Error for UnknownFindingPattern {}
 
-impl FromStr for FindingPattern {
+impl FromStr for FindingSelectionPattern {
     type Err = UnknownFindingPattern;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -49,7 +49,7 @@ impl FromStr for FindingPattern {
     }
 }
 
-impl TryFrom<String> for FindingPattern {
+impl TryFrom<String> for FindingSelectionPattern {
     type Error = UnknownFindingPattern;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
@@ -57,7 +57,7 @@ impl TryFrom<String> for FindingPattern {
     }
 }
 
-impl FindingPattern {
+impl FindingSelectionPattern {
     /// Returns `true` if the pattern selects the finding.
     pub fn selects(&self, finding: &Finding) -> bool {
         match self {
@@ -100,9 +100,9 @@ fn matches_glob(pattern: &str, text: &str) -> bool {
 /// A deviation of an implementation that a site knows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConfiguredConformanceDeviation {
+pub struct ConfiguredKnownDeviation {
     /// Rules.
-    pub rule: FindingPattern,
+    pub rule: FindingSelectionPattern,
     /// Side that deviates; any, if absent.
     #[serde(default)]
     pub side: Option<KnownDeviationSide>,
@@ -128,14 +128,14 @@ pub enum KnownDeviationSide {
 #[serde(deny_unknown_fields, default)]
 pub struct LintConfig {
     /// Findings that fail.
-    pub deny: Vec<FindingPattern>,
+    pub deny: Vec<FindingSelectionPattern>,
     /// Findings that are not reported.
-    pub allow: Vec<FindingPattern>,
+    pub allow: Vec<FindingSelectionPattern>,
     /// Known deviations.
-    pub known: Vec<ConfiguredConformanceDeviation>,
+    pub known: Vec<ConfiguredKnownDeviation>,
     /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not
     /// count.
-    pub not_known: Vec<FindingPattern>,
+    pub not_known: Vec<FindingSelectionPattern>,
 }
 
 impl LintConfig {
@@ -150,22 +150,22 @@ impl LintConfig {
             format!("line {line}: {}", error.message())
         })?;
         for known in &config.known {
-            if let FindingPattern::Severity(severity) = known.rule {
+            if let FindingSelectionPattern::Severity(severity) = known.rule {
                 return Err(format!("known: {} is a severity; name a rule or a pattern", severity.name()));
             }
             if known.implementation.trim().is_empty() {
                 return Err("known: the name of the implementation is empty".to_owned());
             }
         }
-        let is_known = |pattern: &&FindingPattern| {
+        let is_known = |pattern: &&FindingSelectionPattern| {
             let mut rules = RULES.iter().filter(|rule| pattern.names(rule));
             rules.any(|rule| KNOWN_DEVIATIONS.iter().any(|known| known.rule == rule.id))
         };
         match config.not_known.iter().find(|pattern| !is_known(pattern)) {
-            Some(FindingPattern::Rules(pattern)) => {
+            Some(FindingSelectionPattern::Rules(pattern)) => {
                 Err(format!("not_known: this program knows no deviation from '{pattern}'"))
             }
-            Some(FindingPattern::Severity(severity)) => {
+            Some(FindingSelectionPattern::Severity(severity)) => {
                 Err(format!("not_known: {} is a severity; name a rule or a pattern", severity.name()))
             }
             None => Ok(config),
@@ -207,7 +207,7 @@ impl LintConfig {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_capture_file::CaptureSource;
+    use nfsrdma_capture_file::CaptureFrameSource;
     use nfsrdma_conformance::ConformanceChecker;
     use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
@@ -229,9 +229,9 @@ mod tests {
 
     #[test]
     fn a_pattern_without_a_rule_is_an_error() {
-        assert!("error".parse::<FindingPattern>().is_ok());
-        assert!("rpcrdma/*".parse::<FindingPattern>().is_ok());
-        let error = "rpcrdma/credit".parse::<FindingPattern>().unwrap_err();
+        assert!("error".parse::<FindingSelectionPattern>().is_ok());
+        assert!("rpcrdma/*".parse::<FindingSelectionPattern>().is_ok());
+        let error = "rpcrdma/credit".parse::<FindingSelectionPattern>().unwrap_err();
         assert_eq!(
             error.to_string(),
             "'rpcrdma/credit' is neither a severity nor the id or pattern of a rule; --list shows all rules"
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_known_deviation_can_be_switched_off() {
-        let mut frames = CaptureSource::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
+        let mut frames = CaptureFrameSource::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
         let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
         while let Some(frame) = frames.next().unwrap() {
             flow.process_frame(&frame);

@@ -8,9 +8,9 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 
-use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValueExtraction, GeneratedField};
+use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValuePart, GeneratedField};
 use super::mask_bit_boolean_fields::{self, MaskBitFilterField};
-use super::procedures::{self, ProcedureNumberFilterField};
+use super::procedure_fields::{self, ProcedureNumberFilterField};
 
 pub use super::types::FilterType;
 
@@ -83,17 +83,17 @@ impl FilterFieldCatalog {
             let of: Vec<&FilterFieldCatalogEntry> =
                 alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                FieldAliasValueExtraction::Whole | FieldAliasValueExtraction::Bits(..) => {
+                FieldAliasValuePart::Whole | FieldAliasValuePart::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
                 }
-                FieldAliasValueExtraction::Length
-                | FieldAliasValueExtraction::Crc32
-                | FieldAliasValueExtraction::Crc16From(_) => FilterType::Unsigned,
+                FieldAliasValuePart::Length
+                | FieldAliasValuePart::Crc32
+                | FieldAliasValuePart::Crc16From(_) => FilterType::Unsigned,
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                FieldAliasValueExtraction::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                FieldAliasValueExtraction::Whole => true,
+                FieldAliasValuePart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                FieldAliasValuePart::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
@@ -105,7 +105,7 @@ impl FilterFieldCatalog {
                 plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
-        for of in procedures::all() {
+        for of in procedure_fields::all() {
             let source =
                 TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
             let entry =

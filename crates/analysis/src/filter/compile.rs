@@ -17,7 +17,7 @@ use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
     Quantifier,
 };
-use super::value::{FilterConstant, ReferencedFilterFieldIndex};
+use super::value::{FilterConstant, FilterFieldSlotNumber};
 use super::{literal, possible_generated_values};
 use constant::OperandContext;
 use operand_type::OperandType;
@@ -323,7 +323,7 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> ReferencedFilterFieldIndex {
+    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> FilterFieldSlotNumber {
         self.slot_of(ReferencedFilterField {
             name: entry.name,
             origin: entry.origin.clone(),
@@ -332,7 +332,7 @@ impl<'c> FilterCompiler<'c> {
         })
     }
 
-    fn slot_of(&mut self, named: ReferencedFilterField) -> ReferencedFilterFieldIndex {
+    fn slot_of(&mut self, named: ReferencedFilterField) -> FilterFieldSlotNumber {
         let is_it =
             |field: &ReferencedFilterField| (field.name, field.is_search) == (named.name, named.is_search);
         if let Some(slot) = self.fields.iter().position(is_it) {

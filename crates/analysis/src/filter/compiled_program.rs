@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
 
-use super::syntax::{ArithmeticOperator, FilterSliceRange, SliceRangeEnd};
-use super::value::{FilterConstant, FilterValue, FilterValues, ReferencedFilterFieldIndex};
+use super::syntax::{ArithmeticOperator, FilterByteSliceEnd, FilterSliceRange};
+use super::value::{FilterConstant, FilterFieldSlotNumber, FilterValue, FilterValues};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) enum CompiledFilterNode {
     And(Vec<CompiledFilterNode>),
     Not(Box<CompiledFilterNode>),
     /// The field is present.
-    Exists(ReferencedFilterFieldIndex),
+    Exists(FilterFieldSlotNumber),
     /// One of the values is not 0.
     True(CompiledFilterOperand),
     /// Any two values, or every two, have this relation.
@@ -58,7 +58,7 @@ pub(super) enum ComparisonOperator {
 /// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledFilterOperand {
-    Field(ReferencedFilterFieldIndex),
+    Field(FilterFieldSlotNumber),
     Constant(FilterConstant),
     Slice(Box<CompiledFilterOperand>, Vec<FilterSliceRange>),
     Function(FilterFunction, Vec<CompiledFilterOperand>),
@@ -220,9 +220,9 @@ fn slice<'b>(bytes: &'b [u8], pieces: &[FilterSliceRange]) -> Option<Cow<'b, [u8
         };
         let start = from_end(piece.start)?;
         let end = match piece.end {
-            SliceRangeEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
-            SliceRangeEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
-            SliceRangeEnd::Last => bytes.len(),
+            FilterByteSliceEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
+            FilterByteSliceEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
+            FilterByteSliceEnd::Last => bytes.len(),
         };
         bytes.get(start..end).filter(|part| !part.is_empty())
     };

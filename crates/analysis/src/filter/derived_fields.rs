@@ -162,7 +162,7 @@ impl GeneratedField {
 
 /// Part of the value of another field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldAliasValueExtraction {
+pub enum FieldAliasValuePart {
     /// The whole value.
     Whole,
     /// Some of its bits: number of bits to shift to the right, and mask to apply then.
@@ -183,7 +183,7 @@ pub struct FieldAlias {
     /// The other fields.
     pub of: &'static [&'static str],
     /// Part of their values.
-    pub part: FieldAliasValueExtraction,
+    pub part: FieldAliasValuePart,
     /// Description.
     pub about: &'static str,
     /// Source of the definition.
@@ -200,9 +200,9 @@ macro_rules! alias {
             source: $source,
         }
     };
-    (@part) => { FieldAliasValueExtraction::Whole };
-    (@part $shift:literal, $mask:literal) => { FieldAliasValueExtraction::Bits($shift, $mask) };
-    (@part $part:ident $(($($number:tt)*))?) => { FieldAliasValueExtraction::$part $(($($number)*))? };
+    (@part) => { FieldAliasValuePart::Whole };
+    (@part $shift:literal, $mask:literal) => { FieldAliasValuePart::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { FieldAliasValuePart::$part $(($($number)*))? };
 }
 
 /// The aliases.

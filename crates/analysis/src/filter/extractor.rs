@@ -3,14 +3,14 @@
 mod listener;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, field_name};
 
+use super::cache_by_description_address::CacheKeyedByDescriptionAddress;
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
 use super::compile::ReferencedFilterField;
-use super::derived_fields::{FieldAliasValueExtraction, GeneratedField};
-use super::description_keyed_cache::FieldDescriptionKeyedCache;
+use super::derived_fields::{FieldAliasValuePart, GeneratedField};
 use super::required_layers::RequiredLayers;
-use super::value::{FilterValue, FilterValues, ReferencedFilterFieldIndex};
+use super::value::{FilterFieldSlotNumber, FilterValue, FilterValues};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,23 +43,23 @@ pub(super) struct FieldExtractor {
     pub(super) values: FilterValues,
     traits: Vec<FilterFieldSlotTraits>,
     /// The slots of each field.
-    slot_cache: FieldDescriptionKeyedCache<FilterSlotSetId>,
+    slot_cache: CacheKeyedByDescriptionAddress<FilterSlotSetId>,
     /// Sets of slots, at most one for each field seen.
-    sets: Vec<Box<[ReferencedFilterFieldIndex]>>,
+    sets: Vec<Box<[FilterFieldSlotNumber]>>,
     /// `true` for structures with a used field, by the function that describes them.
-    structures: FieldDescriptionKeyedCache<bool>,
+    structures: CacheKeyedByDescriptionAddress<bool>,
     /// Start offsets of searched protocols.
-    searched_starts: Vec<(ReferencedFilterFieldIndex, usize)>,
+    searched_starts: Vec<(FilterFieldSlotNumber, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<ReferencedFilterFieldIndex>,
+    names: Option<FilterFieldSlotNumber>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
     /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
-    open_slots: Vec<ReferencedFilterFieldIndex>,
+    open_slots: Vec<FilterFieldSlotNumber>,
     /// Buffer that a listener borrows for the slots of one field.
-    slot_buffer: Vec<ReferencedFilterFieldIndex>,
+    slot_buffer: Vec<FilterFieldSlotNumber>,
 }
 
 impl FieldExtractor {
@@ -70,7 +70,7 @@ impl FieldExtractor {
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
             match &field.origin {
-                FilterFieldSource::Alias(alias) if alias.part != FieldAliasValueExtraction::Whole => {
+                FilterFieldSource::Alias(alias) if alias.part != FieldAliasValuePart::Whole => {
                     of.is_part = true
                 }
                 FilterFieldSource::Bit(_) => of.is_part = true,
@@ -92,9 +92,9 @@ impl FieldExtractor {
             values: FilterValues::new(fields.len()),
             fields,
             traits,
-            slot_cache: FieldDescriptionKeyedCache::default(),
+            slot_cache: CacheKeyedByDescriptionAddress::default(),
             sets: vec![Box::default()],
-            structures: FieldDescriptionKeyedCache::default(),
+            structures: CacheKeyedByDescriptionAddress::default(),
             searched_starts: Vec::new(),
             names,
             protocols: String::new(),
@@ -131,7 +131,7 @@ impl FieldExtractor {
     }
 
     /// Returns the slot of a generated field that the filter uses.
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<ReferencedFilterFieldIndex> {
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldSlotNumber> {
         self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
     }
 
@@ -176,7 +176,7 @@ impl FieldExtractor {
 
     /// Returns the slots of a field.
     #[inline(always)]
-    fn slots(&mut self, field: &'static Field) -> FilterSlotSetId {
+    fn slots(&mut self, field: &'static FieldDefinition) -> FilterSlotSetId {
         let address = std::ptr::from_ref(field).addr();
         match self.slot_cache.get(address) {
             Some(slots) => slots,
@@ -185,7 +185,7 @@ impl FieldExtractor {
     }
 
     #[cold]
-    fn find_slots(&mut self, field: &'static Field, address: usize) -> FilterSlotSetId {
+    fn find_slots(&mut self, field: &'static FieldDefinition, address: usize) -> FilterSlotSetId {
         let is_of = |named: &ReferencedFilterField| match &named.origin {
             FilterFieldSource::Structure(_) => named.name == field.name || is_header_length(named, field),
             FilterFieldSource::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
@@ -208,7 +208,7 @@ impl FieldExtractor {
             FilterFieldSource::Generated(_) | FilterFieldSource::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[ReferencedFilterFieldIndex]> = named.map(|(slot, _)| slot).collect();
+        let slots: Box<[FilterFieldSlotNumber]> = named.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
@@ -221,7 +221,7 @@ impl FieldExtractor {
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: ReferencedFilterFieldIndex) -> FilterFieldSlotTraits {
+    fn traits(&self, slot: FilterFieldSlotNumber) -> FilterFieldSlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -246,12 +246,12 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_current_protocol(&self, slot: ReferencedFilterFieldIndex) -> bool {
+    fn is_current_protocol(&self, slot: FilterFieldSlotNumber) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }
 
-    fn name_protocol(&mut self, field: &'static Field) {
+    fn name_protocol(&mut self, field: &'static FieldDefinition) {
         let (name, is_header) = match field.name.split_once('.') {
             Some((name, _)) => (name, false),
             None => (field.name, true),
@@ -277,7 +277,7 @@ const UDP_LENGTH: &str = field_name::UDP_LENGTH;
 const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
 
 /// Returns `true` if a field is the header length of a used protocol, which has options after the described fields.
-fn is_header_length(protocol: &ReferencedFilterField, field: &Field) -> bool {
+fn is_header_length(protocol: &ReferencedFilterField, field: &FieldDefinition) -> bool {
     !protocol.is_search
         && protocol.has_value
         && field.name.strip_suffix(".hdr_len").is_some_and(|name| name == protocol.name)

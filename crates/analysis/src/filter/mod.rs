@@ -2,7 +2,7 @@
 //!
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
 //! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`derived_fields`] are in no
-//! structure, and [`possible_generated_values`] their possible values; [`mask_bit_boolean_fields`] and [`procedures`]
+//! structure, and [`possible_generated_values`] their possible values; [`mask_bit_boolean_fields`] and [`procedure_fields`]
 //! are derived from masks and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
@@ -11,16 +11,16 @@
 pub mod catalog;
 pub mod derived_fields;
 
+mod cache_by_description_address;
 mod compile;
 mod compiled_program;
-mod description_keyed_cache;
 mod error;
 mod extractor;
 mod literal;
 mod mask_bit_boolean_fields;
 mod output_field_extraction;
 mod possible_generated_values;
-mod procedures;
+mod procedure_fields;
 mod required_layers;
 mod runner;
 mod syntax;
@@ -32,7 +32,7 @@ mod value;
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
-pub use output_field_extraction::{OutputFieldValue, ShownField, ShownFieldValue};
+pub use output_field_extraction::{OutputColumnField, OutputFieldValue, ShownFieldValue};
 pub use runner::{FilterRunner, SelectedFrameTally};
 
 use catalog::{FilterFieldCatalog, FilterFieldSource};

@@ -7,16 +7,16 @@ use super::catalog::{FilterFieldCatalog, FilterType};
 use super::compile::ReferencedFilterField;
 use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
-use super::value::{FilterValue, ReferencedFilterFieldIndex};
+use super::value::{FilterFieldSlotNumber, FilterValue};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
-pub struct ShownField {
+pub struct OutputColumnField {
     /// Name of the field.
     pub name: &'static str,
     /// Type of the field.
     pub kind: FilterType,
-    pub(super) slot: ReferencedFilterFieldIndex,
+    pub(super) slot: FilterFieldSlotNumber,
 }
 
 /// A value of a column.
@@ -88,7 +88,7 @@ impl Filter {
     ///
     /// # Errors
     /// Returns an error if no field has one of the names.
-    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<ShownField>), String> {
+    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<OutputColumnField>), String> {
         let catalog = FilterFieldCatalog::shared();
         let mut columns = Vec::new();
         for name in names {
@@ -116,7 +116,7 @@ impl Filter {
                     self.fields.len() - 1
                 }
             };
-            columns.push(ShownField { name: entry.name, kind: entry.kind, slot });
+            columns.push(OutputColumnField { name: entry.name, kind: entry.kind, slot });
         }
         Ok((self, columns))
     }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::Xdr;
 
 use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;
-use super::procedures;
+use super::procedure_fields;
 
 /// The status fields of each protocol.
 const STATUSES: [&str; 6] = [
@@ -33,7 +33,7 @@ fn to_strings(words: &[&str]) -> Vec<String> {
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
 /// which are not listed.
 pub(super) fn possible_values(fact: GeneratedField, catalog: &FilterFieldCatalog) -> Option<Vec<String>> {
-    let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
+    let procedures = || procedure_fields::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {
         GeneratedField::Program => names(Program::NAMES).collect(),
         GeneratedField::Procedure => procedures().collect(),

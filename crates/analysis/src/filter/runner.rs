@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 
 use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, observe_segment};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
@@ -23,8 +23,8 @@ use super::compiled_program::CompiledFilterNode;
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, ShownField, ShownFieldValue, transaction_fields};
-use crate::memory::MemoryBudget;
+use super::{Filter, OutputColumnField, ShownFieldValue, transaction_fields};
+use crate::memory_budget::CommandMemoryBudget;
 use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
 
 /// Maximum number of frames kept for incomplete messages.
@@ -98,7 +98,7 @@ pub struct FilterRunner {
 
 impl FilterRunner {
     /// Creates a runner that shows files by path.
-    pub fn new(filter: Filter, memory: &MemoryBudget) -> Self {
+    pub fn new(filter: Filter, memory: &CommandMemoryBudget) -> Self {
         Self::with_filehandles(filter, FilehandleDisplay::Names, memory)
     }
 
@@ -108,7 +108,7 @@ impl FilterRunner {
     }
 
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
-    pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &MemoryBudget) -> Self {
+    pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &CommandMemoryBudget) -> Self {
         let files = if files == FilehandleDisplay::Off { FilehandleDisplay::Names } else { files };
         let to = FieldExtractor::new(filter.fields);
         let is_named =
@@ -181,7 +181,7 @@ impl FilterRunner {
     }
 
     /// Returns the values of a column for the last test.
-    pub fn shown(&self, column: &ShownField) -> impl Iterator<Item = ShownFieldValue<'_>> {
+    pub fn shown(&self, column: &OutputColumnField) -> impl Iterator<Item = ShownFieldValue<'_>> {
         self.extractor
             .values
             .values_of(column.slot)

@@ -138,12 +138,12 @@ pub(super) enum ArithmeticOperator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FilterSliceRange {
     pub(super) start: i64,
-    pub(super) end: SliceRangeEnd,
+    pub(super) end: FilterByteSliceEnd,
 }
 
 /// End of a part of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SliceRangeEnd {
+pub(super) enum FilterByteSliceEnd {
     /// After this number of bytes.
     Length(u64),
     /// Including the byte at this offset.
@@ -515,8 +515,8 @@ fn piece(part: &str) -> Option<FilterSliceRange> {
     if let Some((start, length)) = part.split_once(':') {
         let start = if start.trim().is_empty() { 0 } else { offset(start)? };
         let end = match length.trim() {
-            "" => SliceRangeEnd::Last,
-            length => SliceRangeEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
+            "" => FilterByteSliceEnd::Last,
+            length => FilterByteSliceEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
         };
         return Some(FilterSliceRange { start, end });
     }
@@ -527,10 +527,10 @@ fn piece(part: &str) -> Option<FilterSliceRange> {
             let (start, end) = part.split_at(at);
             Some(FilterSliceRange {
                 start: offset(start)?,
-                end: SliceRangeEnd::Offset(offset(end.get(1..)?)?),
+                end: FilterByteSliceEnd::Offset(offset(end.get(1..)?)?),
             })
         }
-        None => Some(FilterSliceRange { start: offset(part)?, end: SliceRangeEnd::Length(1) }),
+        None => Some(FilterSliceRange { start: offset(part)?, end: FilterByteSliceEnd::Length(1) }),
     }
 }
 
@@ -651,18 +651,18 @@ mod tests {
     fn slices_in_all_their_forms() {
         let pieces = |text: &str| pieces(text).unwrap();
         let piece = |start, end| FilterSliceRange { start, end };
-        assert_eq!(pieces("0:3"), [piece(0, SliceRangeEnd::Length(3))]);
-        assert_eq!(pieces("1-2"), [piece(1, SliceRangeEnd::Offset(2))]);
-        assert_eq!(pieces("-4:4"), [piece(-4, SliceRangeEnd::Length(4))]);
-        assert_eq!(pieces("-3--1"), [piece(-3, SliceRangeEnd::Offset(-1))]);
-        assert_eq!(pieces(":4"), [piece(0, SliceRangeEnd::Length(4))]);
-        assert_eq!(pieces("4:"), [piece(4, SliceRangeEnd::Last)]);
+        assert_eq!(pieces("0:3"), [piece(0, FilterByteSliceEnd::Length(3))]);
+        assert_eq!(pieces("1-2"), [piece(1, FilterByteSliceEnd::Offset(2))]);
+        assert_eq!(pieces("-4:4"), [piece(-4, FilterByteSliceEnd::Length(4))]);
+        assert_eq!(pieces("-3--1"), [piece(-3, FilterByteSliceEnd::Offset(-1))]);
+        assert_eq!(pieces(":4"), [piece(0, FilterByteSliceEnd::Length(4))]);
+        assert_eq!(pieces("4:"), [piece(4, FilterByteSliceEnd::Last)]);
         assert_eq!(
             pieces("1,3-5,9:"),
             [
-                piece(1, SliceRangeEnd::Length(1)),
-                piece(3, SliceRangeEnd::Offset(5)),
-                piece(9, SliceRangeEnd::Last)
+                piece(1, FilterByteSliceEnd::Length(1)),
+                piece(3, FilterByteSliceEnd::Offset(5)),
+                piece(9, FilterByteSliceEnd::Last)
             ]
         );
         assert!(

@@ -4,19 +4,19 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::{self, Field, FieldObserver, field_name};
+use nfsrdma_dissectors::captured_frame::FrameNumber;
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, field_name};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::decode::{
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
 
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
-use super::procedures;
+use super::procedure_fields;
 use super::value::FilterValue;
 use crate::names::OperationPaths;
 
@@ -193,7 +193,7 @@ struct FilterCallProcedure {
 impl FilterCallProcedure {
     /// Returns the protocol of the fields of the program.
     fn protocol(&self) -> Option<&'static str> {
-        u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
+        u32::try_from(self.program?).ok().map(|program| procedure_fields::protocol(Program(program)))
     }
 
     fn from_messages(reading: &TransactionMessages<'_>) -> Self {
@@ -205,11 +205,11 @@ impl FilterCallProcedure {
 }
 
 impl<'a> FieldObserver<'a> for FilterCallProcedure {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: field::FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: field::FieldValue<'a>) {
         let (field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _)) = value else {
             return;
         };

@@ -77,7 +77,7 @@ enum StoredFilterValue {
 }
 
 /// Index of a field in a filter, from 0 in the order of use.
-pub(super) type ReferencedFilterFieldIndex = usize;
+pub(super) type FilterFieldSlotNumber = usize;
 
 /// The values of each field that a filter uses.
 #[derive(Clone, Debug, Default)]
@@ -110,12 +110,12 @@ impl FilterValues {
     }
 
     /// Returns `true` if a field has a value.
-    pub(super) fn has(&self, slot: ReferencedFilterFieldIndex) -> bool {
+    pub(super) fn has(&self, slot: FilterFieldSlotNumber) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
     /// Returns the number of values of a field.
-    pub(super) fn count(&self, slot: ReferencedFilterFieldIndex) -> usize {
+    pub(super) fn count(&self, slot: FilterFieldSlotNumber) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
 
@@ -132,10 +132,7 @@ impl FilterValues {
     }
 
     /// Returns the values of a field.
-    pub(super) fn values_of(
-        &self,
-        slot: ReferencedFilterFieldIndex,
-    ) -> impl Iterator<Item = FilterValue<'_>> {
+    pub(super) fn values_of(&self, slot: FilterFieldSlotNumber) -> impl Iterator<Item = FilterValue<'_>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
 
@@ -155,7 +152,7 @@ impl FilterValues {
     }
 
     /// Adds a value.
-    pub(super) fn push(&mut self, slot: ReferencedFilterFieldIndex, value: FilterValue<'_>) {
+    pub(super) fn push(&mut self, slot: FilterFieldSlotNumber, value: FilterValue<'_>) {
         let Self { slots, bytes: arena } = self;
         let mut keep = |bytes: &[u8]| {
             let start = arena.len();

@@ -31,7 +31,7 @@ struct FileNameInDirectory {
 
 /// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum FileNamespaceLocation {
+enum KnownFileLocation {
     /// Unknown: only the filehandle was seen.
     #[default]
     Unknown,
@@ -47,9 +47,9 @@ struct FileNode {
     /// Neighbors in LRU order.
     newer: Option<u32>,
     older: Option<u32>,
-    /// Value of [`FileNameStore::references`] at its last use.
+    /// Value of [`FileNodeStore::references`] at its last use.
     referenced_at: u64,
-    origin: FileNamespaceLocation,
+    origin: KnownFileLocation,
     /// Additional name from LINK.
     link_entry: Option<FileNameInDirectory>,
     /// Key of its server and filehandle.
@@ -64,9 +64,9 @@ impl FileNode {
     fn memory_bytes(&self) -> usize {
         let entry = |entry: &FileNameInDirectory| 2 * entry.name.len();
         let origin = match &self.origin {
-            FileNamespaceLocation::Unknown => 0,
-            FileNamespaceLocation::Root(path) => path.len(),
-            FileNamespaceLocation::DirEntry(place) => entry(place),
+            KnownFileLocation::Unknown => 0,
+            KnownFileLocation::Root(path) => path.len(),
+            KnownFileLocation::DirEntry(place) => entry(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
         NODE_BYTES
@@ -90,7 +90,7 @@ pub(super) enum PathComponent<'s> {
 
 /// The nodes with their tables.
 #[derive(Debug)]
-pub(super) struct FileNameStore {
+pub(super) struct FileNodeStore {
     nodes: Vec<FileNode>,
     free: Vec<u32>,
     by_handle: HashMap<Arc<[u8]>, FileNodeId>,
@@ -113,7 +113,7 @@ pub(super) struct FileNameStore {
 
 /// A server: equal addresses in different virtual networks are different hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Host {
+pub(super) struct ServerAddressAndVirtualNetwork {
     pub(super) address: Address,
     pub(super) tenant: VirtualNetwork,
 }
@@ -123,7 +123,7 @@ const ADDRESS_KEY_BYTES: usize = 17;
 /// Length of a host in a key, in bytes: the address, the network of a tunnel, and two VLAN identifiers.
 const HOST_KEY_BYTES: usize = ADDRESS_KEY_BYTES + 8;
 
-fn host_key(server: Host, key: &mut Vec<u8>) {
+fn host_key(server: ServerAddressAndVirtualNetwork, key: &mut Vec<u8>) {
     key.clear();
     match server.address {
         Address::Unknown => key.push(0),
@@ -166,7 +166,7 @@ fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
     key.extend_from_slice(name);
 }
 
-impl FileNameStore {
+impl FileNodeStore {
     /// Creates a store of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self {
@@ -269,8 +269,8 @@ impl FileNameStore {
             }
             node.referenced_at = now;
             next = match node.origin {
-                FileNamespaceLocation::DirEntry(FileNameInDirectory { parent, .. }) => Some(parent),
-                FileNamespaceLocation::Unknown | FileNamespaceLocation::Root(_) => None,
+                KnownFileLocation::DirEntry(FileNameInDirectory { parent, .. }) => Some(parent),
+                KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
             };
             self.unlink(id.index);
             self.link_newest(id.index);
@@ -307,7 +307,7 @@ impl FileNameStore {
     }
 
     /// Returns the file of a filehandle.
-    pub(super) fn find(&self, server: Host, handle: &[u8]) -> Option<FileNodeId> {
+    pub(super) fn find(&self, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> Option<FileNodeId> {
         let mut key = Vec::with_capacity(HOST_KEY_BYTES + handle.len());
         host_key(server, &mut key);
         key.extend_from_slice(handle);
@@ -332,7 +332,11 @@ impl FileNameStore {
     }
 
     /// Returns the file of a filehandle, or creates it.
-    pub(super) fn find_or_insert(&mut self, server: Host, handle: &[u8]) -> FileNodeId {
+    pub(super) fn find_or_insert(
+        &mut self,
+        server: ServerAddressAndVirtualNetwork,
+        handle: &[u8],
+    ) -> FileNodeId {
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
@@ -368,11 +372,11 @@ impl FileNameStore {
     }
 
     /// Returns the NFSv4 root of a server.
-    pub(super) fn root(&mut self, server: Host) -> FileNodeId {
+    pub(super) fn root(&mut self, server: ServerAddressAndVirtualNetwork) -> FileNodeId {
         let id = self.find_or_insert(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
-                node.origin = FileNamespaceLocation::Root((*b"/").into());
+                node.origin = KnownFileLocation::Root((*b"/").into());
                 node.root_key = node.key.take();
             });
         }
@@ -380,10 +384,10 @@ impl FileNameStore {
     }
 
     /// Sets the root for a path from MOUNT.
-    pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
+    pub(super) fn mount(&mut self, server: ServerAddressAndVirtualNetwork, handle: &[u8], path: &[u8]) {
         let id = self.find_or_insert(server, handle);
         self.remove_entry(id);
-        self.change(id, |node| node.origin = FileNamespaceLocation::Root(path.into()));
+        self.change(id, |node| node.origin = KnownFileLocation::Root(path.into()));
     }
 
     /// Returns the file of this name in a directory.
@@ -414,15 +418,20 @@ impl FileNameStore {
     /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            FileNamespaceLocation::DirEntry(entry) => {
+            KnownFileLocation::DirEntry(entry) => {
                 Some(entry.parent).filter(|parent| self.get(*parent).is_some())
             }
-            FileNamespaceLocation::Unknown | FileNamespaceLocation::Root(_) => None,
+            KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
         }
     }
 
     /// Sets the filehandle of `id` as returned by the server. Returns the node that now has it.
-    pub(super) fn bind(&mut self, id: FileNodeId, server: Host, handle: &[u8]) -> FileNodeId {
+    pub(super) fn bind(
+        &mut self,
+        id: FileNodeId,
+        server: ServerAddressAndVirtualNetwork,
+        handle: &[u8],
+    ) -> FileNodeId {
         host_key(server, &mut self.key);
         self.key.extend_from_slice(handle);
         let known =
@@ -434,10 +443,10 @@ impl FileNameStore {
         match (known, origin) {
             (Some(known), _) if known == id => id,
             // The handle of the root is the root; files below that handle stay there.
-            (_, FileNamespaceLocation::Root(path)) if !has_handle => match known {
+            (_, KnownFileLocation::Root(path)) if !has_handle => match known {
                 Some(known) => {
                     self.remove_entry(known);
-                    self.change(known, |node| node.origin = FileNamespaceLocation::Root(path));
+                    self.change(known, |node| node.origin = KnownFileLocation::Root(path));
                     known
                 }
                 None => {
@@ -445,15 +454,15 @@ impl FileNameStore {
                     id
                 }
             },
-            (Some(known), FileNamespaceLocation::DirEntry(entry)) => {
+            (Some(known), KnownFileLocation::DirEntry(entry)) => {
                 self.move_to(known, entry);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
-            (Some(known), FileNamespaceLocation::Root(_) | FileNamespaceLocation::Unknown) => known,
-            (None, FileNamespaceLocation::DirEntry(entry)) if has_handle => {
+            (Some(known), KnownFileLocation::Root(_) | KnownFileLocation::Unknown) => known,
+            (None, KnownFileLocation::DirEntry(entry)) if has_handle => {
                 // The name now refers to another file.
                 let new = self.find_or_insert(server, handle);
                 self.move_to(new, entry);
@@ -469,7 +478,7 @@ impl FileNameStore {
 
     /// Moves a node to a directory entry, and replaces the node there.
     fn move_to(&mut self, id: FileNodeId, entry: FileNameInDirectory) {
-        if matches!(self.get(id), Some(FileNode { origin: FileNamespaceLocation::Root(_), .. }))
+        if matches!(self.get(id), Some(FileNode { origin: KnownFileLocation::Root(_), .. }))
             || entry.parent == id
         {
             return;
@@ -477,12 +486,12 @@ impl FileNameStore {
         self.remove_entry(id);
         name_key(entry.parent, &entry.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = FileNamespaceLocation::DirEntry(entry));
+        self.change(id, |node| node.origin = KnownFileLocation::DirEntry(entry));
     }
 
     /// Removes the directory entry of a node, which keeps its name.
     fn remove_entry(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: FileNamespaceLocation::DirEntry(entry), .. }) =
+        let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -504,7 +513,7 @@ impl FileNameStore {
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
         let entry = FileNameInDirectory { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(FileNamespaceLocation::Unknown) => self.move_to(id, entry),
+            Some(KnownFileLocation::Unknown) => self.move_to(id, entry),
             Some(_) => self.change(id, |node| node.link_entry = Some(entry)),
             None => {}
         }
@@ -537,12 +546,12 @@ impl FileNameStore {
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(FileNamespaceLocation::DirEntry(entry)) => {
+                Some(KnownFileLocation::DirEntry(entry)) => {
                     next = Some(entry.parent);
                     PathComponent::Name(&entry.name)
                 }
-                Some(FileNamespaceLocation::Root(path)) => PathComponent::Root(path),
-                Some(FileNamespaceLocation::Unknown) | None => PathComponent::Unknown,
+                Some(KnownFileLocation::Root(path)) => PathComponent::Root(path),
+                Some(KnownFileLocation::Unknown) | None => PathComponent::Unknown,
             };
             Some((id, step))
         })
@@ -570,7 +579,7 @@ impl FileNameStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: FileNamespaceLocation::DirEntry(entry), .. }) = self.get(*id) else {
+            let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

@@ -18,15 +18,15 @@ mod tests;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
-use crate::memory::MemoryBudget;
+use crate::memory_budget::CommandMemoryBudget;
 
-use file_node_store::{FileNameStore, FileNodeId, Host, PathComponent};
-use path_inference_token_stream::MessageNamingTokens;
+use file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
+use path_inference_token_stream::MessageFilenameTokens;
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -64,7 +64,7 @@ pub struct OperationPaths<'n> {
 
 /// The same as ranges of [`ResolvedPaths::text`].
 #[derive(Clone, Debug, Default)]
-struct PathRanges {
+struct ResolvedPathTextRanges {
     path: Option<Range<usize>>,
     new_path: Option<Range<usize>>,
     start: Option<Range<usize>>,
@@ -74,8 +74,8 @@ struct PathRanges {
 #[derive(Debug, Default)]
 struct ResolvedPaths {
     text: Vec<u8>,
-    transaction: PathRanges,
-    operations: Vec<PathRanges>,
+    transaction: ResolvedPathTextRanges,
+    operations: Vec<ResolvedPathTextRanges>,
     /// `true` if the paths of every operation are needed.
     wants_all: bool,
 }
@@ -84,10 +84,10 @@ impl ResolvedPaths {
     fn clear(&mut self) {
         self.text.clear();
         self.operations.clear();
-        self.transaction = PathRanges::default();
+        self.transaction = ResolvedPathTextRanges::default();
     }
 
-    fn paths(&self, ranges: &PathRanges) -> OperationPaths<'_> {
+    fn paths(&self, ranges: &ResolvedPathTextRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
         OperationPaths {
             path: bytes(&ranges.path),
@@ -101,9 +101,9 @@ impl ResolvedPaths {
 #[derive(Debug)]
 pub struct FileNames {
     display: FilehandleDisplay,
-    store: FileNameStore,
-    call: MessageNamingTokens,
-    reply: MessageNamingTokens,
+    store: FileNodeStore,
+    call: MessageFilenameTokens,
+    reply: MessageFilenameTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionSlabKey>,
@@ -111,7 +111,7 @@ pub struct FileNames {
 
 impl Default for FileNames {
     fn default() -> Self {
-        Self::new(FilehandleDisplay::default(), MemoryBudget::default().names_bytes())
+        Self::new(FilehandleDisplay::default(), CommandMemoryBudget::default().names_bytes())
     }
 }
 
@@ -120,9 +120,9 @@ impl FileNames {
     pub fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self {
             display: how,
-            store: FileNameStore::new(room_bytes),
-            call: MessageNamingTokens::default(),
-            reply: MessageNamingTokens::default(),
+            store: FileNodeStore::new(room_bytes),
+            call: MessageFilenameTokens::default(),
+            reply: MessageFilenameTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }
@@ -275,14 +275,14 @@ impl FileNames {
 }
 
 /// Returns the server of the filehandles of a Transaction. A callback comes from it.
-fn server(transaction: &Transaction, facts: &RpcSummary) -> Host {
+fn server(transaction: &Transaction, facts: &RpcSummary) -> ServerAddressAndVirtualNetwork {
     let is_callback = facts.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
     let address = match is_callback == (transaction.direction == CallDirection::Reverse) {
         true => name.server.address,
         false => name.client.address,
     };
-    Host { address, tenant: name.tenant }
+    ServerAddressAndVirtualNetwork { address, tenant: name.tenant }
 }
 
 /// Writes a filehandle without a name.
@@ -302,7 +302,7 @@ pub fn hash(handle: &[u8]) -> u32 {
 }
 
 /// Writes the path of a file; returns `false` if nothing is known.
-fn path(how: FilehandleDisplay, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
+fn path(how: FilehandleDisplay, store: &FileNodeStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
     for (at, step) in store.components_up(id) {

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::flow::decode::{MainOperation, RpcSummary};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{MainOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
-use super::file_node_store::{FileNameStore, FileNodeId, Host};
-use super::path_inference_token_stream::{FilehandleOrNameRange, MessageNamingTokens, OperationNamingTokens};
-use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
+use super::file_node_store::{FileNodeId, FileNodeStore, ServerAddressAndVirtualNetwork};
+use super::path_inference_token_stream::{
+    FilehandleOrNameByteRange, MessageFilenameTokens, OperationPathInferenceTokens,
+};
+use super::{FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const STATUS_NOENT: u32 = 2;
@@ -19,7 +21,7 @@ enum InferredCurrentFile {
     Unknown,
     File(FileNodeId),
     /// The file of this name, not confirmed by the server. The directory may be unknown.
-    NamedIn(Option<FileNodeId>, FilehandleOrNameRange),
+    NamedIn(Option<FileNodeId>, FilehandleOrNameByteRange),
 }
 
 impl InferredCurrentFile {
@@ -102,11 +104,11 @@ impl PathInferenceNameEffect {
 /// Inference for one Transaction.
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
-    pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n MessageNamingTokens,
-    pub(super) reply: &'n MessageNamingTokens,
+    pub(super) store: &'n mut FileNodeStore,
+    pub(super) call: &'n MessageFilenameTokens,
+    pub(super) reply: &'n MessageFilenameTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
-    pub(super) server: Host,
+    pub(super) server: ServerAddressAndVirtualNetwork,
     /// `true` if the Reply is used.
     pub(super) uses_reply: bool,
 }
@@ -155,14 +157,14 @@ impl TransactionPathInference<'_> {
                     }
                     None => {}
                 }
-                PathRanges { path, ..PathRanges::default() }
+                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
             }
             (PathInferenceNameEffect::Removes, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
-                PathRanges { path, ..PathRanges::default() }
+                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
             }
             (PathInferenceNameEffect::Renames, Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -174,7 +176,7 @@ impl TransactionPathInference<'_> {
                 if let (true, Some(to), Some(new)) = (is_done, to, new) {
                     self.store.rename(first, call.bytes(old), to, call.bytes(new));
                 }
-                PathRanges { path, new_path, start: None }
+                ResolvedPathTextRanges { path, new_path, start: None }
             }
             (PathInferenceNameEffect::Links, Some(name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -183,7 +185,7 @@ impl TransactionPathInference<'_> {
                 if let (true, Some(to)) = (is_done, to) {
                     self.store.link(first, to, call.bytes(name));
                 }
-                PathRanges { path, new_path, start: None }
+                ResolvedPathTextRanges { path, new_path, start: None }
             }
             // The name was cut: the file is in this directory, and the Reply may have its filehandle.
             (PathInferenceNameEffect::Finds | PathInferenceNameEffect::Adds, None) => {
@@ -191,16 +193,16 @@ impl TransactionPathInference<'_> {
                 let file = handle.map(|handle| self.store.find_or_insert(self.server, reply.bytes(handle)));
                 let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
                 let start = if path.is_none() { self.write(place) } else { None };
-                PathRanges { path, new_path: None, start }
+                ResolvedPathTextRanges { path, new_path: None, start }
             }
             (PathInferenceNameEffect::Removes | PathInferenceNameEffect::Renames, None) => {
-                PathRanges { start: self.write(place), ..PathRanges::default() }
+                ResolvedPathTextRanges { start: self.write(place), ..ResolvedPathTextRanges::default() }
             }
             (PathInferenceNameEffect::Lists, _) if is_done => {
                 self.entries(first, got);
-                PathRanges { path: self.write(place), ..PathRanges::default() }
+                ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() }
             }
-            _ => PathRanges { path: self.write(place), ..PathRanges::default() },
+            _ => ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() },
         };
         self.resolved.transaction = about;
     }
@@ -227,12 +229,15 @@ impl TransactionPathInference<'_> {
             let path = place.and_then(|place| self.write(place));
             let is_meant =
                 facts.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
-            self.add_operation(PathRanges { path, ..PathRanges::default() }, is_meant);
+            self.add_operation(
+                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() },
+                is_meant,
+            );
         }
     }
 
     /// Adds the paths of an operation. The first main operation has those of the Transaction.
-    fn add_operation(&mut self, about: PathRanges, is_meant: bool) {
+    fn add_operation(&mut self, about: ResolvedPathTextRanges, is_meant: bool) {
         if is_meant && self.resolved.transaction.path.is_none() {
             self.resolved.transaction = about.clone();
         }
@@ -269,7 +274,7 @@ impl TransactionPathInference<'_> {
             };
             if is_path && is_meant {
                 // A path is several LOOKUPs, of which the last counts.
-                self.resolved.transaction = PathRanges::default();
+                self.resolved.transaction = ResolvedPathTextRanges::default();
             }
             self.add_operation(about, is_meant);
         }
@@ -283,7 +288,7 @@ impl TransactionPathInference<'_> {
             }
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
-            let operation = OperationNamingTokens { number: result.number, words: &[] };
+            let operation = OperationPathInferenceTokens { number: result.number, words: &[] };
             let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
@@ -305,7 +310,7 @@ impl TransactionPathInference<'_> {
         step: &PathInferenceOperation<'_>,
         current: &mut InferredCurrentFile,
         saved: &mut InferredCurrentFile,
-    ) -> PathRanges {
+    ) -> ResolvedPathTextRanges {
         match step.number {
             v4::Operation::PUTFH if step.operation.handles().next().is_some() => {
                 self.step(step, current, saved)
@@ -320,7 +325,7 @@ impl TransactionPathInference<'_> {
             | v4::Operation::LINK => {
                 *current =
                     if is_directory_change(step.number) { *current } else { InferredCurrentFile::Unknown };
-                PathRanges::default()
+                ResolvedPathTextRanges::default()
             }
             _ => self.step(step, current, saved),
         }
@@ -331,7 +336,7 @@ impl TransactionPathInference<'_> {
         step: &PathInferenceOperation<'_>,
         current: &mut InferredCurrentFile,
         saved: &mut InferredCurrentFile,
-    ) -> PathRanges {
+    ) -> ResolvedPathTextRanges {
         let call = self.call;
         let mut names = step.operation.names();
         let is_done = step.is_done();
@@ -436,11 +441,11 @@ impl TransactionPathInference<'_> {
                 self.write_if_needed(step, *current)
             }
         };
-        PathRanges { path, new_path, start: None }
+        ResolvedPathTextRanges { path, new_path, start: None }
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationNamingTokens<'_>) {
+    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationPathInferenceTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = InferredCurrentFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -449,7 +454,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: OperationNamingTokens<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: OperationPathInferenceTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -471,7 +476,7 @@ impl TransactionPathInference<'_> {
         &mut self,
         step: &PathInferenceOperation<'_>,
         place: InferredCurrentFile,
-        name: FilehandleOrNameRange,
+        name: FilehandleOrNameByteRange,
     ) -> Option<Range<usize>> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
@@ -501,7 +506,7 @@ impl TransactionPathInference<'_> {
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
-        name: FilehandleOrNameRange,
+        name: FilehandleOrNameByteRange,
     ) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {
@@ -529,8 +534,8 @@ impl TransactionPathInference<'_> {
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
     number: v4::Operation,
-    operation: OperationNamingTokens<'h>,
-    result: Option<OperationNamingTokens<'h>>,
+    operation: OperationPathInferenceTokens<'h>,
+    result: Option<OperationPathInferenceTokens<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -547,6 +552,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(tokens: &MessageNamingTokens) -> OperationNamingTokens<'_> {
-    OperationNamingTokens { number: 0, words: tokens.words() }
+fn words(tokens: &MessageFilenameTokens) -> OperationPathInferenceTokens<'_> {
+    OperationPathInferenceTokens { number: 0, words: tokens.words() }
 }

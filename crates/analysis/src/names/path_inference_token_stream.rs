@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
@@ -12,55 +12,55 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`MessageNamingTokens`].
+/// Byte range of a handle or a name in [`MessageFilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FilehandleOrNameRange {
+pub(super) struct FilehandleOrNameByteRange {
     start: u32,
     end: u32,
 }
 
 /// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MessageNamingElement {
+pub(super) enum PathInferenceToken {
     /// Start of an operation of a COMPOUND.
     Operation(u32),
     /// Status of the operation.
     Status(u32),
-    Handle(FilehandleOrNameRange),
-    Name(FilehandleOrNameRange),
+    Handle(FilehandleOrNameByteRange),
+    Name(FilehandleOrNameByteRange),
     /// Start of a directory entry.
     Entry,
 }
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct MessageNamingTokens {
-    words: Vec<MessageNamingElement>,
+pub(super) struct MessageFilenameTokens {
+    words: Vec<PathInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl MessageNamingTokens {
+impl MessageFilenameTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
     }
 
-    pub(super) fn words(&self) -> &[MessageNamingElement] {
+    pub(super) fn words(&self) -> &[PathInferenceToken] {
         &self.words
     }
 
-    pub(super) fn bytes(&self, span: FilehandleOrNameRange) -> &[u8] {
+    pub(super) fn bytes(&self, span: FilehandleOrNameByteRange) -> &[u8] {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
     /// Returns the operations of a COMPOUND, each with its number and tokens.
-    pub(super) fn operations(&self) -> OperationTokensIterator<'_> {
-        OperationTokensIterator { words: &self.words }
+    pub(super) fn operations(&self) -> OperationFilenameTokensIterator<'_> {
+        OperationFilenameTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: MessageNamingElement) {
+    fn push(&mut self, word: PathInferenceToken) {
         if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
@@ -68,41 +68,45 @@ impl MessageNamingTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameRange) -> MessageNamingElement) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameByteRange) -> PathInferenceToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(FilehandleOrNameRange { start, end: self.bytes.len() as u32 }));
+        self.words.push(word(FilehandleOrNameByteRange { start, end: self.bytes.len() as u32 }));
     }
 }
 
-impl<'a> FieldObserver<'a> for MessageNamingTokens {
+impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     #[inline]
-    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(
+        &mut self,
+        values: &'static FieldDefinition,
+        has: impl Fn(u32) -> bool,
+    ) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
     }
 
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         if field.label == "entries" {
-            self.push(MessageNamingElement::Entry);
+            self.push(PathInferenceToken::Entry);
         }
     }
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
             (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
-                self.push(MessageNamingElement::Operation(number as u32));
+                self.push(PathInferenceToken::Operation(number as u32));
             }
             (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
-                self.push(MessageNamingElement::Status(number as u32));
+                self.push(PathInferenceToken::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
-                self.push_bytes(bytes, MessageNamingElement::Handle)
+                self.push_bytes(bytes, PathInferenceToken::Handle)
             }
             (
                 field_name::NFS_NAME
@@ -111,65 +115,67 @@ impl<'a> FieldObserver<'a> for MessageNamingTokens {
                 | field_name::NFS_READDIRPLUS_ENTRY_NAME
                 | field_name::MOUNT_PATH,
                 FieldValue::Text(bytes),
-            ) => self.push_bytes(bytes, MessageNamingElement::Name),
+            ) => self.push_bytes(bytes, PathInferenceToken::Name),
             _ => {}
         }
     }
 }
 
 /// An iterator over the operations of a COMPOUND.
-pub(super) struct OperationTokensIterator<'h> {
-    words: &'h [MessageNamingElement],
+pub(super) struct OperationFilenameTokensIterator<'h> {
+    words: &'h [PathInferenceToken],
 }
 
-impl<'h> Iterator for OperationTokensIterator<'h> {
-    type Item = OperationNamingTokens<'h>;
+impl<'h> Iterator for OperationFilenameTokensIterator<'h> {
+    type Item = OperationPathInferenceTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationNamingTokens<'h>> {
-        let is_first = |word: &MessageNamingElement| matches!(word, MessageNamingElement::Operation(_));
+    fn next(&mut self) -> Option<OperationPathInferenceTokens<'h>> {
+        let is_first = |word: &PathInferenceToken| matches!(word, PathInferenceToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
         let (words, rest) = rest.split_at(end);
         self.words = rest;
-        let MessageNamingElement::Operation(number) = *first else { return None };
-        Some(OperationNamingTokens { number, words })
+        let PathInferenceToken::Operation(number) = *first else { return None };
+        Some(OperationPathInferenceTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationNamingTokens<'h> {
+pub(super) struct OperationPathInferenceTokens<'h> {
     pub(super) number: u32,
-    pub(super) words: &'h [MessageNamingElement],
+    pub(super) words: &'h [PathInferenceToken],
 }
 
-impl OperationNamingTokens<'_> {
+impl OperationPathInferenceTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
-            MessageNamingElement::Status(status) => Some(*status),
+            PathInferenceToken::Status(status) => Some(*status),
             _ => None,
         })
     }
 
-    pub(super) fn handles(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
+    pub(super) fn handles(&self) -> impl Iterator<Item = FilehandleOrNameByteRange> {
         self.words.iter().filter_map(|word| match word {
-            MessageNamingElement::Handle(span) => Some(*span),
+            PathInferenceToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
+    pub(super) fn names(&self) -> impl Iterator<Item = FilehandleOrNameByteRange> {
         self.words.iter().filter_map(|word| match word {
-            MessageNamingElement::Name(span) => Some(*span),
+            PathInferenceToken::Name(span) => Some(*span),
             _ => None,
         })
     }
 
     /// Returns the names and handles of directory entries that have both.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (FilehandleOrNameRange, FilehandleOrNameRange)> {
-        self.words.split(|word| *word == MessageNamingElement::Entry).skip(1).filter_map(|words| {
-            let entry = OperationNamingTokens { number: 0, words };
+    pub(super) fn entries(
+        &self,
+    ) -> impl Iterator<Item = (FilehandleOrNameByteRange, FilehandleOrNameByteRange)> {
+        self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
+            let entry = OperationPathInferenceTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

@@ -6,32 +6,32 @@ use super::*;
 use crate::testing;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 
-const SERVER: Host = host(1);
-const OTHER: Host = host(7);
+const SERVER: ServerAddressAndVirtualNetwork = host(1);
+const OTHER: ServerAddressAndVirtualNetwork = host(7);
 
-const fn host(number: u8) -> Host {
+const fn host(number: u8) -> ServerAddressAndVirtualNetwork {
     let address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, number)));
-    Host { address, tenant: VirtualNetwork::NONE }
+    ServerAddressAndVirtualNetwork { address, tenant: VirtualNetwork::NONE }
 }
 
 /// Returns a store for some thousand files.
-fn store() -> FileNameStore {
-    FileNameStore::new(1 << 20)
+fn store() -> FileNodeStore {
+    FileNodeStore::new(1 << 20)
 }
 
-fn text(store: &FileNameStore, id: FileNodeId) -> String {
+fn text(store: &FileNodeStore, id: FileNodeId) -> String {
     let mut text = Vec::new();
     path(FilehandleDisplay::Names, store, id, &mut text);
     String::from_utf8(text).unwrap()
 }
 
 /// Returns the path of a filehandle.
-fn named(store: &FileNameStore, handle: &[u8]) -> String {
+fn named(store: &FileNodeStore, handle: &[u8]) -> String {
     store.find(SERVER, handle).map(|id| text(store, id)).unwrap_or_default()
 }
 
 /// Returns a server with the directory `/d` of handle `D` and its file `f` of handle `F`.
-fn known() -> (FileNameStore, FileNodeId) {
+fn known() -> (FileNodeStore, FileNodeId) {
     let mut store = store();
     let root = store.root(SERVER);
     let directory = store.find_or_insert_child(root, b"d");
@@ -145,14 +145,14 @@ fn servers_of_equal_addresses_in_different_networks_have_handles_of_their_own() 
     ];
     let names = |at: usize| format!("dir{at}").into_bytes();
     for (at, tenant) in tenants.into_iter().enumerate() {
-        let server = Host { tenant, ..SERVER };
+        let server = ServerAddressAndVirtualNetwork { tenant, ..SERVER };
         assert_eq!(store.find(server, b"F"), None, "{tenant}");
         let root = store.root(server);
         let file = store.find_or_insert_child(root, &names(at));
         store.bind(file, server, b"F");
     }
     for (at, tenant) in tenants.into_iter().enumerate() {
-        let id = store.find(Host { tenant, ..SERVER }, b"F").unwrap();
+        let id = store.find(ServerAddressAndVirtualNetwork { tenant, ..SERVER }, b"F").unwrap();
         assert_eq!(text(&store, id), format!("/dir{at}"));
     }
     assert_eq!(named(&store, b"F"), "/d/f");
@@ -191,7 +191,7 @@ fn a_directory_below_itself_ends_a_path() {
 
 #[test]
 fn memory_is_bounded_and_what_is_forgotten_is_counted() {
-    let mut store = FileNameStore::new(64 << 10);
+    let mut store = FileNodeStore::new(64 << 10);
     let root = store.root(SERVER);
     for number in 0..10_000_u32 {
         let id = store.find_or_insert_child(root, format!("file {number}").as_bytes());
@@ -296,7 +296,7 @@ proptest::proptest! {
     fn any_history_leaves_the_store_whole(
         steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
     ) {
-        let mut store = FileNameStore::new(6 << 10);
+        let mut store = FileNodeStore::new(6 << 10);
         for (what, a, b, c, d) in steps {
             let (first, second) = (store.find_or_insert(SERVER, &[a]), store.find_or_insert(SERVER, &[b]));
             match what {
@@ -336,7 +336,7 @@ fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
 /// The same from messages: LAYOUTGET on the metadata server, then READ on a data server.
 #[test]
 fn a_read_on_a_data_server_is_about_the_file() {
-    use nfsrdma_dissectors::flow::decode::MainOperation;
+    use nfsrdma_dissectors::flow::transaction_message_decoding::MainOperation;
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
@@ -347,7 +347,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut printed = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) = (MessageNamingTokens::default(), MessageNamingTokens::default());
+        let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
             .encode(&mut encoder);

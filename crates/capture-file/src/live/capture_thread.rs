@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use pcap::{Active, Capture, Packet, Stat};
 
-use super::packet_queue::{CaptureEnding, CapturedPacketQueue, CapturedPacketQueueWriter};
+use super::packet_queue::{CapturedPacketQueue, CapturedPacketQueueWriter, LiveCaptureEndReason};
 
 /// Maximum number of packets fetched before a block is handed over.
 const MAX_BATCH_PACKETS: usize = 4096;
@@ -18,7 +18,7 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The start of the capture; earlier packets do not count.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LiveCaptureStart {
+pub(super) struct CaptureStartTimeAndInitialCounters {
     /// Kernel counters at the start.
     pub(super) kernel_counters: Option<Stat>,
     /// Time of the start. Packets with an earlier timestamp are not part of the capture.
@@ -26,11 +26,11 @@ pub(super) struct LiveCaptureStart {
 }
 
 /// Extends the 32-bit kernel counters to 64 bits.
-struct KernelCounters {
+struct KernelCounterExtender {
     previous: Option<Stat>,
 }
 
-impl KernelCounters {
+impl KernelCounterExtender {
     fn update(&mut self, now: Stat, filler: &mut CapturedPacketQueueWriter<'_>) {
         let before = self.previous.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
         let news = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
@@ -58,7 +58,7 @@ fn enqueue(filler: &mut CapturedPacketQueueWriter<'_>, since: Timestamp, packet:
 /// Starts the capture thread.
 pub(super) fn start(
     capture: Capture<Active>,
-    begin: LiveCaptureStart,
+    begin: CaptureStartTimeAndInitialCounters,
     ring: Arc<CapturedPacketQueue>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
@@ -68,9 +68,13 @@ pub(super) fn start(
     Ok(())
 }
 
-fn run(mut capture: Capture<Active>, begin: LiveCaptureStart, ring: &CapturedPacketQueue) -> CaptureEnding {
+fn run(
+    mut capture: Capture<Active>,
+    begin: CaptureStartTimeAndInitialCounters,
+    ring: &CapturedPacketQueue,
+) -> LiveCaptureEndReason {
     let mut filler = CapturedPacketQueueWriter::new(ring);
-    let mut kernel = KernelCounters { previous: begin.kernel_counters };
+    let mut kernel = KernelCounterExtender { previous: begin.kernel_counters };
     while !ring.is_stopped() {
         let outcome = capture
             .dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut filler, begin.start_time, &packet));
@@ -94,9 +98,9 @@ fn run(mut capture: Capture<Active>, begin: LiveCaptureStart, ring: &CapturedPac
 /// Fetches the packets that the kernel has received so far, but no later ones, so that the counters are consistent.
 fn drain_kernel(
     mut capture: Capture<Active>,
-    begin: LiveCaptureStart,
+    begin: CaptureStartTimeAndInitialCounters,
     filler: &mut CapturedPacketQueueWriter<'_>,
-    kernel: &mut KernelCounters,
+    kernel: &mut KernelCounterExtender,
 ) {
     if let Ok(stat) = capture.stats() {
         kernel.update(stat, filler);

@@ -4,7 +4,7 @@
 //! rpcbind (MOUNT, NLM, NSM, NFSv4.0 callbacks) is recognised by the first bytes of its messages; of a message of
 //! several segments only the first passes. Tunnels pass as a whole, because only the decoder can see their payload.
 
-use nfsrdma_dissectors::frame::LinkType;
+use nfsrdma_dissectors::captured_frame::LinkType;
 
 /// RoCEv1 by its EtherType. RoCEv2, including connection manager and congestion notifications, by its port.
 const ROCE: &str = "ether proto 0x8915";
@@ -83,7 +83,7 @@ mod tests {
     use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
-    use crate::CaptureSource;
+    use crate::CaptureFrameSource;
 
     use super::*;
 
@@ -112,8 +112,8 @@ mod tests {
         assert_eq!(default_for(LinkType::INFINIBAND), None);
     }
 
-    fn capture(name: &str) -> CaptureSource {
-        CaptureSource::open([format!("{}/../../captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
+    fn capture(name: &str) -> CaptureFrameSource {
+        CaptureFrameSource::open([format!("{}/../../captures/{name}", env!("CARGO_MANIFEST_DIR"))]).unwrap()
     }
 
     /// Returns the frame with `tags` VLAN tags.
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn cooked_frames_pass_as_those_of_ethernet_do() {
         let filter = program(LinkType::LINUX_SLL2);
-        let mut source = CaptureSource::from_reader(
+        let mut source = CaptureFrameSource::from_reader(
             "test",
             Cursor::new(
                 std::fs::read(format!("{}/../../captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::CaptureInterfaceState;
+use crate::CaptureInterfaceLinkState;
 
 /// Minimum time between two queries.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ const SYSFS_NET: &str = "/sys/class/net";
 pub struct CaptureInterfaceMonitor {
     /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
-    state: CaptureInterfaceState,
+    state: CaptureInterfaceLinkState,
     last_query: Instant,
 }
 
@@ -32,16 +32,16 @@ impl CaptureInterfaceMonitor {
 
     fn for_directory(directory: &Path) -> Self {
         let directory = directory.is_dir().then(|| directory.to_owned());
-        Self { directory, state: CaptureInterfaceState::Up, last_query: Instant::now() }
+        Self { directory, state: CaptureInterfaceLinkState::Up, last_query: Instant::now() }
     }
 
     /// Returns the last known state.
-    pub fn state(&self) -> CaptureInterfaceState {
+    pub fn state(&self) -> CaptureInterfaceLinkState {
         self.state
     }
 
     /// Queries the state if it is due. Returns it if it has changed.
-    pub fn poll(&mut self) -> Option<CaptureInterfaceState> {
+    pub fn poll(&mut self) -> Option<CaptureInterfaceLinkState> {
         let directory = self.directory.as_deref().filter(|_| self.last_query.elapsed() >= INTERVAL)?;
         self.last_query = Instant::now();
         let before = std::mem::replace(&mut self.state, query_state(directory));
@@ -49,15 +49,15 @@ impl CaptureInterfaceMonitor {
     }
 }
 
-fn query_state(directory: &Path) -> CaptureInterfaceState {
+fn query_state(directory: &Path) -> CaptureInterfaceLinkState {
     let read = |name| fs::read_to_string(directory.join(name)).ok();
-    let Some(flags) = read("flags") else { return CaptureInterfaceState::Gone };
+    let Some(flags) = read("flags") else { return CaptureInterfaceLinkState::Gone };
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(IFF_UP);
     // The carrier of an interface that is down cannot be read.
     match (flags & IFF_UP, read("carrier").as_deref().map(str::trim)) {
-        (0, _) => CaptureInterfaceState::Down,
-        (_, Some("0")) => CaptureInterfaceState::NoCarrier,
-        _ => CaptureInterfaceState::Up,
+        (0, _) => CaptureInterfaceLinkState::Down,
+        (_, Some("0")) => CaptureInterfaceLinkState::NoCarrier,
+        _ => CaptureInterfaceLinkState::Up,
     }
 }
 
@@ -72,21 +72,21 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
         write("flags", "0x1003\n");
         write("carrier", "1\n");
-        assert_eq!(query_state(&directory), CaptureInterfaceState::Up);
+        assert_eq!(query_state(&directory), CaptureInterfaceLinkState::Up);
         write("carrier", "0\n");
-        assert_eq!(query_state(&directory), CaptureInterfaceState::NoCarrier);
+        assert_eq!(query_state(&directory), CaptureInterfaceLinkState::NoCarrier);
         write("flags", "0x1002\n");
-        assert_eq!(query_state(&directory), CaptureInterfaceState::Down);
+        assert_eq!(query_state(&directory), CaptureInterfaceLinkState::Down);
         let mut watch = CaptureInterfaceMonitor::for_directory(&directory);
-        assert_eq!((watch.state(), watch.poll()), (CaptureInterfaceState::Up, None));
+        assert_eq!((watch.state(), watch.poll()), (CaptureInterfaceLinkState::Up, None));
         std::thread::sleep(INTERVAL);
-        assert_eq!((watch.poll(), watch.poll()), (Some(CaptureInterfaceState::Down), None));
+        assert_eq!((watch.poll(), watch.poll()), (Some(CaptureInterfaceLinkState::Down), None));
         fs::remove_dir_all(&directory).unwrap();
         std::thread::sleep(INTERVAL);
-        assert_eq!(watch.poll(), Some(CaptureInterfaceState::Gone));
+        assert_eq!(watch.poll(), Some(CaptureInterfaceLinkState::Gone));
         // Interfaces without a directory are assumed to be up.
         let mut any = CaptureInterfaceMonitor::new("any");
         std::thread::sleep(INTERVAL);
-        assert_eq!((any.poll(), any.state()), (None, CaptureInterfaceState::Up));
+        assert_eq!((any.poll(), any.state()), (None, CaptureInterfaceLinkState::Up));
     }
 }

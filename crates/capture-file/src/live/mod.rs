@@ -40,7 +40,7 @@ mod packet_queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType};
 use pcap::BreakLoop;
 
 use super::CapturePacketCounters;

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nfsrdma_dissectors::frame::{LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
-use super::capture_thread::LiveCaptureStart;
+use super::capture_thread::CaptureStartTimeAndInitialCounters;
 use super::packet_queue::CapturedPacketQueue;
 use super::{LiveCaptureControl, LiveReader, capabilities, capture_thread, filter};
 use crate::error::SourceErrorKind;
 use crate::pcapng::CaptureInterface;
-use crate::{CaptureSource, SourceError, input_error};
+use crate::{CaptureFrameSource, SourceError, input_error};
 
 /// Options of a capture.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct OpenedLiveCapture {
     capture: Capture<Active>,
     interface: CaptureInterface,
     filter: Option<String>,
-    start_point: LiveCaptureStart,
+    start_point: CaptureStartTimeAndInitialCounters,
     queue_bytes: usize,
 }
 
@@ -85,7 +85,7 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
     }
     let link = link_type(capture.get_datalink());
     let filter = options.filter.clone().or_else(|| filter::default_for(link));
-    let mut begin = LiveCaptureStart::default();
+    let mut begin = CaptureStartTimeAndInitialCounters::default();
     if let Some(filter) = &filter {
         begin = install_empty_filter(&mut capture);
         capture
@@ -100,13 +100,13 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
 
 /// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
 /// packets received before, by count and by time, from those that pass the requested filter.
-fn install_empty_filter(capture: &mut Capture<Active>) -> LiveCaptureStart {
+fn install_empty_filter(capture: &mut Capture<Active>) -> CaptureStartTimeAndInitialCounters {
     if capture.filter(PASS_NOTHING_FILTER, true).is_err() {
-        return LiveCaptureStart::default();
+        return CaptureStartTimeAndInitialCounters::default();
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    LiveCaptureStart { kernel_counters: capture.stats().ok(), start_time: since }
+    CaptureStartTimeAndInitialCounters { kernel_counters: capture.stats().ok(), start_time: since }
 }
 
 fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
@@ -143,7 +143,7 @@ impl OpenedLiveCapture {
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub fn start(mut self) -> Result<CaptureSource, SourceError> {
+    pub fn start(mut self) -> Result<CaptureFrameSource, SourceError> {
         let ring = Arc::new(CapturedPacketQueue::new(self.queue_bytes));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
@@ -151,7 +151,7 @@ impl OpenedLiveCapture {
             let remedy = "end other programs, or raise the limit of processes";
             input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
-        Ok(CaptureSource::from_live(LiveReader::new(
+        Ok(CaptureFrameSource::from_live(LiveReader::new(
             LiveCaptureControl { queue: ring, breaker },
             self.interface,
         )))

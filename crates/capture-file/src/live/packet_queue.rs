@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use crate::CapturePacketCounters;
 
@@ -70,7 +70,7 @@ impl CapturedPacketBatch {
 }
 
 /// Error that ended the capture; `None` if it was stopped on request.
-pub(super) type CaptureEnding = Option<String>;
+pub(super) type LiveCaptureEndReason = Option<String>;
 
 #[derive(Debug, Default)]
 struct CapturedPacketQueueState {
@@ -80,7 +80,7 @@ struct CapturedPacketQueueState {
     /// Number of blocks allocated, including those being filled or decoded.
     block_count: usize,
     counters: CapturePacketCounters,
-    ending: Option<CaptureEnding>,
+    ending: Option<LiveCaptureEndReason>,
 }
 
 /// The queue.
@@ -100,7 +100,7 @@ pub(super) enum PacketQueuePollResult {
     Block(CapturedPacketBatch),
     /// Timed out.
     TimedOut,
-    End(CaptureEnding),
+    End(LiveCaptureEndReason),
 }
 
 impl CapturedPacketQueue {
@@ -181,7 +181,7 @@ impl CapturedPacketQueue {
     }
 
     /// Marks the end of the capture.
-    pub(super) fn finish(&self, ending: CaptureEnding) {
+    pub(super) fn finish(&self, ending: LiveCaptureEndReason) {
         self.state().ending = Some(ending);
         self.block_ready.notify_one();
     }

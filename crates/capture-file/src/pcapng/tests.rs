@@ -1,7 +1,7 @@
 //! Hand-written blocks, laid out as in the sections of the draft.
 
 use super::super::tests::{drain, failure, frames, kept, source};
-use super::super::{CaptureSource, SourceErrorKind};
+use super::super::{CaptureFrameSource, SourceErrorKind};
 use super::*;
 
 /// Returns a block with its type, and its length around the body, in a byte order.
@@ -170,7 +170,7 @@ fn interfaces_have_names_and_the_last_counters_of_their_statistics() {
     let mut both = source(&bytes);
     drain(&mut both);
     assert_eq!(both.dropped(), Some(13), "sections add up");
-    assert_eq!(CaptureSource::merged([one, both]).dropped(), Some(17), "and so do files");
+    assert_eq!(CaptureFrameSource::merged([one, both]).dropped(), Some(17), "and so do files");
     assert_eq!(source(&bytes).dropped(), None);
 }
 

@@ -2,13 +2,13 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 pub(crate) const RULES: &[Rule] = &[
@@ -21,7 +21,7 @@ pub(crate) const RULES: &[Rule] = &[
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reverse],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -51,7 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
             cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reverse],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
             its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
-        subjects: &[RulePrecondition::Reverse, RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Reverse, RuleApplicabilityCondition::Chunks],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::ChunkLists,

@@ -1,12 +1,12 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
+use nfsrdma_dissectors::flow::transaction::{CallCreditUse, CallDirection};
 
 use super::{reply_chunk, write_chunks};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
@@ -21,7 +21,7 @@ fn end_of_connection(message: &ConformanceMessage<'_>) -> &'static str {
 }
 
 /// Judges the number of Calls in flight. `describe` returns the text of a violation with this number.
-fn judge_in_flight(used: CreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> RuleVerdict {
+fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> RuleVerdict {
     match used.min_in_flight() {
         count if count > limit => RuleVerdict::broken(describe(count)),
         // A Reply that was captured just after the Call may have permitted it.
@@ -40,10 +40,10 @@ pub(crate) const RULES: &[Rule] = &[
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::UnusualHeader], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
             let words = message.version1()?;
             let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
             let severity = if message.is_call() { Severity::Warning } else { Severity::Error };
@@ -59,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
             connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reverse],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -98,7 +98,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -125,7 +125,7 @@ pub(crate) const RULES: &[Rule] = &[
             Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
-        subjects: &[RulePrecondition::Reply],
+        subjects: &[RuleApplicabilityCondition::Reply],
         needs: &[RequiredJudgementEvidence::NoLoss],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
@@ -158,7 +158,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Responder lowers its grant, as it may.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
-        subjects: &[RulePrecondition::Reply],
+        subjects: &[RuleApplicabilityCondition::Reply],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
@@ -186,7 +186,7 @@ pub(crate) const RULES: &[Rule] = &[
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
@@ -40,7 +40,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
-        subjects: &[RulePrecondition::Protected],
+        subjects: &[RuleApplicabilityCondition::Protected],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
@@ -57,7 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
-        subjects: &[RulePrecondition::Protected],
+        subjects: &[RuleApplicabilityCondition::Protected],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {

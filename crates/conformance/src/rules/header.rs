@@ -1,15 +1,15 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEvent, CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedRpcMessageReason,
+    CapturedTransportEvent, RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
-    AnyDialectHeader, RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdmaError, RpcRdmaErrorCode,
-    RpcRdmaMessageType, VERSION, Versions,
+    AnyDialectHeader, RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdmaError, RpcRdmaErrorCode, RpcRdmaErrvers,
+    RpcRdmaMessageType, VERSION,
 };
 use nfsrdma_dissectors::xdr::XdrError;
 
@@ -17,7 +17,7 @@ use super::read_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -25,7 +25,7 @@ const IDLE_NS: u64 = 5_000_000_000;
 /// Returns the fault of a message that could not be decoded.
 fn header_fault(event: &CapturedTransportEvent) -> Option<RpcRdmaHeaderFault> {
     match event.kind {
-        CapturedTransportEventKind::Undecoded { fault, .. } => fault,
+        TransportAnomalyKind::Undecoded { fault, .. } => fault,
         _ => None,
     }
 }
@@ -36,7 +36,7 @@ fn message_verdict(
     wanted: UnexpectedRpcMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {
-    let is_wanted = event.kind == CapturedTransportEventKind::UnexpectedMessage(wanted);
+    let is_wanted = event.kind == TransportAnomalyKind::UnexpectedMessage(wanted);
     is_wanted.then(|| RuleVerdict::broken(text.to_owned()))
 }
 
@@ -116,7 +116,7 @@ fn demanded_error(call: &ConformanceMessage<'_>) -> Option<RpcRdma1ErrCode> {
 }
 
 /// Returns the versions that ERR_VERS offers.
-fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t Versions> {
+fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t RpcRdmaErrvers> {
     match message.header()? {
         AnyDialectHeader::Version1(header) => match &header.rdma_body {
             RdmaBody::Error(RpcRdmaError::Vers(versions)) => Some(versions),
@@ -135,20 +135,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            CapturedTransportEventKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
+            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
                 outer,
                 inner,
             }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
                 Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
             }
-            CapturedTransportEventKind::UnexpectedMessage(
-                UnexpectedRpcMessageReason::LongReplyWithoutCall,
-            ) => {
+            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::LongReplyWithoutCall) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
                 let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
                 Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
@@ -165,7 +163,7 @@ pub(crate) const RULES: &[Rule] = &[
             posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -186,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -208,7 +206,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::UnusualHeader], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
@@ -243,7 +241,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::UnusualHeader], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
@@ -260,11 +258,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[RulePrecondition::UnusualHeader],
+            &[RuleApplicabilityCondition::UnusualHeader],
             |message| {
                 let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
                     return None;
@@ -297,7 +295,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Event(|event| {
-            let CapturedTransportEventKind::Done { has_read_list } = event.kind else { return None };
+            let TransportAnomalyKind::Done { has_read_list } = event.kind else { return None };
             match has_read_list {
                 Some(true) => None,
                 // The Reply may precede the capture.
@@ -314,11 +312,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
             byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
             bytes\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
-            let CapturedTransportEventKind::Undecoded { length, .. } = event.kind else { return None };
+            let TransportAnomalyKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
             is_short.then(|| RuleVerdict::broken(format!("{length}", length = Count(length, "byte"))))
         }),
@@ -332,7 +330,7 @@ pub(crate) const RULES: &[Rule] = &[
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -357,11 +355,11 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[RulePrecondition::UnusualHeader],
+            &[RuleApplicabilityCondition::UnusualHeader],
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
@@ -378,7 +376,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
-        subjects: &[RulePrecondition::RdmaError],
+        subjects: &[RuleApplicabilityCondition::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
@@ -398,7 +396,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
-        subjects: &[RulePrecondition::RdmaError],
+        subjects: &[RuleApplicabilityCondition::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
@@ -417,7 +415,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
-        subjects: &[RulePrecondition::RdmaError],
+        subjects: &[RuleApplicabilityCondition::RdmaError],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(
@@ -425,7 +423,8 @@ pub(crate) const RULES: &[Rule] = &[
                 if !message.record.is_rdma_error() {
                     return None;
                 }
-                let Some(Versions { rdma_vers_low: low, rdma_vers_high: high }) = offered_versions(message)
+                let Some(RpcRdmaErrvers { rdma_vers_low: low, rdma_vers_high: high }) =
+                    offered_versions(message)
                 else {
                     let is_version1 = message.words.dialect.is_version1();
                     return is_version1.then_some(RuleVerdict::Kept);
@@ -458,7 +457,11 @@ pub(crate) const RULES: &[Rule] = &[
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::UnusualHeader],
+        subjects: &[
+            RuleApplicabilityCondition::Call,
+            RuleApplicabilityCondition::Reply,
+            RuleApplicabilityCondition::UnusualHeader,
+        ],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -485,7 +488,11 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::Undecodable],
+        subjects: &[
+            RuleApplicabilityCondition::Call,
+            RuleApplicabilityCondition::Reply,
+            RuleApplicabilityCondition::Undecodable,
+        ],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::WholeMessage],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -523,10 +530,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
-        subjects: &[RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::WholeMessage],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::Undecodable], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::Undecodable], |message| {
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
@@ -550,7 +557,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::NullProcedure],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::NullProcedure],
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::MessageOrEvent(
@@ -572,10 +579,10 @@ pub(crate) const RULES: &[Rule] = &[
                 })
             },
             |event| match event.kind {
-                CapturedTransportEventKind::EmptySend => {
+                TransportAnomalyKind::EmptySend => {
                     Some(RuleVerdict::broken("Send without payload".to_owned()))
                 }
-                CapturedTransportEventKind::EmptyWrite => {
+                TransportAnomalyKind::EmptyWrite => {
                     Some(RuleVerdict::broken("RDMA Write without payload".to_owned()))
                 }
                 _ => None,

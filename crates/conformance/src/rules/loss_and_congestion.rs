@@ -1,7 +1,7 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
-use nfsrdma_dissectors::flow::PacketSequenceViolation;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, CapturedTransportEventKind};
+use nfsrdma_dissectors::flow::PacketOpcodeOrLengthViolation;
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
@@ -9,14 +9,14 @@ use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck
 
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &CapturedTransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
-    let CapturedTransportEventKind::Nak(code) = event.kind else { return None };
+    let TransportAnomalyKind::Nak(code) = event.kind else { return None };
     is_wanted(code).then(|| RuleVerdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
 fn event_verdict(
     event: &CapturedTransportEvent,
-    wanted: CapturedTransportEventKind,
+    wanted: TransportAnomalyKind,
     text: &str,
 ) -> Option<RuleVerdict> {
     (event.kind == wanted).then(|| RuleVerdict::broken(text.to_owned()))
@@ -127,7 +127,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::ReceiverNotReady { wait_us } = event.kind else {
+                let TransportAnomalyKind::ReceiverNotReady { wait_us } = event.kind else {
                     return None;
                 };
                 Some(RuleVerdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
@@ -148,7 +148,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, CapturedTransportEventKind::Retransmission, "retransmission"),
+            |event| event_verdict(event, TransportAnomalyKind::Retransmission, "retransmission"),
             |checks| checks.packets + checks.segments,
         ),
     },
@@ -165,11 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                event_verdict(
-                    event,
-                    CapturedTransportEventKind::RepeatedReadRequest,
-                    "repeated RDMA Read request",
-                )
+                event_verdict(event, TransportAnomalyKind::RepeatedReadRequest, "repeated RDMA Read request")
             },
             |checks| checks.read_requests,
         ),
@@ -187,11 +183,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                event_verdict(
-                    event,
-                    CapturedTransportEventKind::SequenceGap,
-                    "packet behind a gap in the PSNs",
-                )
+                event_verdict(event, TransportAnomalyKind::SequenceGap, "packet behind a gap in the PSNs")
             },
             |checks| checks.packets,
         ),
@@ -210,19 +202,21 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::PacketOrderFault(fault) = event.kind else {
+                let TransportAnomalyKind::PacketOrderFault(fault) = event.kind else {
                     return None;
                 };
                 Some(RuleVerdict::broken(match fault {
-                    PacketSequenceViolation::Opcode { before, opcode } => format!("{opcode} after {before}"),
-                    PacketSequenceViolation::Length { before, length } => {
+                    PacketOpcodeOrLengthViolation::Opcode { before, opcode } => {
+                        format!("{opcode} after {before}")
+                    }
+                    PacketOpcodeOrLengthViolation::Length { before, length } => {
                         format!(
                             "packet of {length} after one of {before} in a message",
                             length = Count(length, "byte"),
                             before = Count(before, "byte")
                         )
                     }
-                    PacketSequenceViolation::WriteLength { .. } => return None,
+                    PacketOpcodeOrLengthViolation::WriteLength { .. } => return None,
                 }))
             },
             |checks| checks.packets,
@@ -241,7 +235,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::PacketOrderFault(PacketSequenceViolation::WriteLength {
+                let TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::WriteLength {
                     announced,
                     length,
                 }) = event.kind
@@ -268,7 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, CapturedTransportEventKind::CongestionNotification, "CNP"),
+            |event| event_verdict(event, TransportAnomalyKind::CongestionNotification, "CNP"),
             |checks| checks.packets,
         ),
     },
@@ -284,11 +278,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                event_verdict(
-                    event,
-                    CapturedTransportEventKind::CongestionExperienced,
-                    "Congestion Experienced",
-                )
+                event_verdict(event, TransportAnomalyKind::CongestionExperienced, "Congestion Experienced")
             },
             |checks| checks.packets + checks.segments,
         ),
@@ -305,7 +295,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RequiredJudgementEvidence::CheckedIcrc],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, CapturedTransportEventKind::BadIcrc, "wrong ICRC"),
+            |event| event_verdict(event, TransportAnomalyKind::BadIcrc, "wrong ICRC"),
             |checks| checks.icrcs,
         ),
     },
@@ -320,7 +310,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, CapturedTransportEventKind::ZeroWindow, "window of zero"),
+            |event| event_verdict(event, TransportAnomalyKind::ZeroWindow, "window of zero"),
             |checks| checks.segments,
         ),
     },
@@ -338,7 +328,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                CapturedTransportEventKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
+                TransportAnomalyKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
                 _ => None,
             },
             |checks| checks.fpdus,

@@ -2,21 +2,21 @@
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEvent, CapturedTransportEventKind, MemoryAccessFault, RdmaReadOrWrite,
+    CapturedTransportEvent, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
 };
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(
     event: &CapturedTransportEvent,
-    wanted: MemoryAccessFault,
+    wanted: RdmaAccessViolationReason,
     is_read: Option<bool>,
 ) -> Option<RuleVerdict> {
-    let CapturedTransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
+    let TransportAnomalyKind::InvalidAccess(access, fault) = event.kind else { return None };
     if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
     }
@@ -71,11 +71,11 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::NotOffered, None),
+            |event| access_verdict(event, RdmaAccessViolationReason::NotOffered, None),
             was_accessed,
         ),
     },
@@ -88,11 +88,11 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
             Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
             0x20100fa0\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(true)),
+            |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(true)),
             was_read,
         ),
     },
@@ -105,11 +105,11 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
             0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
             0x0a010200, offset 0x20100fa0\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(false)),
+            |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(false)),
             was_written,
         ),
     },
@@ -121,11 +121,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
             Read of 4096 bytes, handle 0x0a010200\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(true)),
+            |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(true)),
             was_read,
         ),
     },
@@ -137,11 +137,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
             0x0a010200\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(false)),
+            |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(false)),
             was_written,
         ),
     },
@@ -152,11 +152,11 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::WrongOperation, None),
+            |event| access_verdict(event, RdmaAccessViolationReason::WrongOperation, None),
             was_accessed,
         ),
     },
@@ -167,11 +167,11 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: ACCESS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
-            |event| access_verdict(event, MemoryAccessFault::ByRequester, None),
+            |event| access_verdict(event, RdmaAccessViolationReason::ByRequester, None),
             was_accessed,
         ),
     },
@@ -184,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: &[
             RequiredJudgementEvidence::SetUp,
             RequiredJudgementEvidence::ChunkLists,
@@ -193,7 +193,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| {
-                let CapturedTransportEventKind::ReadsInFlight { count, limit } = event.kind else {
+                let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {
                     return None;
                 };
                 Some(RuleVerdict::from_condition(count <= u32::from(limit), || {

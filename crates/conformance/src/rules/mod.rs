@@ -4,12 +4,12 @@ mod callbacks;
 mod credits;
 mod gss_chunk_use;
 mod header;
+mod iwarp;
 mod loss_and_congestion;
 mod memory_access;
 mod nfs;
 mod perf;
 mod private_data;
-mod rdmap;
 mod read_chunks;
 mod reply_chunk;
 mod rpc;
@@ -32,7 +32,7 @@ const GROUPS: [&[Rule]; 16] = [
     callbacks::RULES,
     memory_access::RULES,
     loss_and_congestion::RULES,
-    rdmap::RULES,
+    iwarp::RULES,
     rpc::RULES,
     gss_chunk_use::RULES,
     sessions::RULES,

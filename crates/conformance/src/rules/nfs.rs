@@ -8,7 +8,7 @@ use crate::compound_operations_view::is_in_minor_version;
 use crate::count_with_noun::Count;
 use crate::read_write_view::SuccessfulReadWrite;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
@@ -89,10 +89,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
             Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
             NFS4ERR_NOENT\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
             if !operations.has_all_results {
@@ -115,10 +115,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
             changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
             2 of 3\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
             let before_last = (operations.result_count as usize).saturating_sub(1);
@@ -143,10 +143,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
             if has_malformed_call(transaction) {
@@ -172,10 +172,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
@@ -204,10 +204,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
             if has_malformed_call(transaction) {
@@ -225,7 +225,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::ReservedOperation],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::ReservedOperation],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[RulePrecondition::SuccessfulReadWrite],
+        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -281,7 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[RulePrecondition::SuccessfulReadWrite],
+        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -307,7 +307,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[RulePrecondition::SuccessfulReadWrite],
+        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -330,7 +330,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
             a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
             5000\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::ReadPlus],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::ReadPlus],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -360,7 +360,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
             copy offload stateid of OFFLOAD_STATUS\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::Offload],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::Offload],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -385,7 +385,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -409,7 +409,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although the server has executed its RENAME or REMOVE. Example: a COMPOUND removes a file, and reads the ACL of \
             its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::MinorVersion0],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::MinorVersion0],
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {

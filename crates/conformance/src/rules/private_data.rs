@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Version of the private data. RFC 8797 section 4.
@@ -68,7 +68,7 @@ pub(crate) const RULES: &[Rule] = &[
             that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::Invalidation],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Invalidation],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::Invalidation],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Invalidation],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -120,10 +120,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only Replies use Send With Invalidate.",
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::Invalidation], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::Invalidation], |message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
             Some(RuleVerdict::from_condition(handle.is_none(), || {
@@ -139,7 +139,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
-        subjects: &[RulePrecondition::FirstOfConnection],
+        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -162,7 +162,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
-        subjects: &[RulePrecondition::FirstOfConnection],
+        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -183,7 +183,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
-        subjects: &[RulePrecondition::FirstOfConnection],
+        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -215,7 +215,7 @@ pub(crate) const RULES: &[Rule] = &[
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::RepeatedCall],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::RepeatedCall],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -243,7 +243,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
-        subjects: &[RulePrecondition::FirstOfNfs4],
+        subjects: &[RuleApplicabilityCondition::FirstOfNfs4],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
@@ -269,7 +269,7 @@ pub(crate) const RULES: &[Rule] = &[
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
-        subjects: &[RulePrecondition::Reply],
+        subjects: &[RuleApplicabilityCondition::Reply],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {

@@ -1,8 +1,8 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::XdrError;
 
@@ -11,7 +11,7 @@ use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::read_write_view::SuccessfulReadWrite;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns the Read chunks of a message that hold one data item each.
@@ -264,10 +264,10 @@ pub(crate) const RULES: &[Rule] = &[
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::Version1],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RulePrecondition::ReadChunks], |message| {
+        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::ReadChunks], |message| {
             message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
             let transaction = message.transaction.transaction;
@@ -290,7 +290,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The Position of a Read chunk is a multiple of four.",
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_unaligned),
@@ -305,7 +305,7 @@ pub(crate) const RULES: &[Rule] = &[
             Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_zero),
@@ -318,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_without_item),
@@ -331,7 +331,7 @@ pub(crate) const RULES: &[Rule] = &[
             consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -358,7 +358,7 @@ pub(crate) const RULES: &[Rule] = &[
             Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(item_length),
@@ -370,7 +370,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -385,7 +385,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(roundup_left),
@@ -398,7 +398,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
-        subjects: &[RulePrecondition::LongMessage],
+        subjects: &[RuleApplicabilityCondition::LongMessage],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(long_roundup),
@@ -411,7 +411,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
-        subjects: &[RulePrecondition::ReadChunks],
+        subjects: &[RuleApplicabilityCondition::ReadChunks],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::ChunkLists,
@@ -450,7 +450,7 @@ pub(crate) const RULES: &[Rule] = &[
             or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(not_eligible),

@@ -1,8 +1,8 @@
 //! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
 
@@ -10,7 +10,7 @@ use super::write_chunks::{call, threshold_bytes};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
-        subjects: &[RulePrecondition::Reply],
+        subjects: &[RuleApplicabilityCondition::Reply],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
@@ -107,7 +107,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(reply_chunk_in_msg),
@@ -121,7 +121,11 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::Failure],
+        subjects: &[
+            RuleApplicabilityCondition::Call,
+            RuleApplicabilityCondition::Reply,
+            RuleApplicabilityCondition::Failure,
+        ],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(reply_chunk_short),
@@ -135,7 +139,7 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
-        subjects: &[RulePrecondition::Reply, RulePrecondition::LongMessage],
+        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::LongMessage],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {

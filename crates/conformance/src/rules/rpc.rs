@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -16,7 +16,7 @@ pub(crate) const RULES: &[Rule] = &[
             may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -55,7 +55,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
-        subjects: &[RulePrecondition::Call],
+        subjects: &[RuleApplicabilityCondition::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {

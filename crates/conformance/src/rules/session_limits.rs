@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::sequence_arguments_and_results::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -146,14 +146,14 @@ pub(crate) const RULES: &[Rule] = &[
             errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
             Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
             8\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::Session,
             RequiredJudgementEvidence::WholeMessage,
         ],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::LargeMessage], check_sizes),
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::LargeMessage], check_sizes),
     },
     Rule {
         id: "nfs/session-attrs",
@@ -164,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::CreateSession],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::CreateSession],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {

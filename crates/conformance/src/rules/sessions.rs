@@ -1,14 +1,14 @@
 //! Slots of both channels of a session: RFC 8881 sections 2.10.6, 18.46 and 20.9.
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::sequence_arguments_and_results::{SequenceArguments, SessionChannelKind};
-use crate::session_table::{LastSessionSlotUse, SlotHistory};
+use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
 use crate::transaction_view::ConformanceTransaction;
 
 /// Flags of sr_status_flags that report a loss of the backchannel.
@@ -21,7 +21,7 @@ const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
 /// A Call with SEQUENCE or CB_SEQUENCE on a channel and slot with a history.
 pub(super) struct SessionSlotCall<'t> {
     pub(super) sequence: SequenceArguments,
-    pub(super) history: &'t SlotHistory,
+    pub(super) history: &'t SlotStateBeforeCompound,
     transaction: &'t Transaction,
     time: Timestamp,
     pub(super) frames: &'t [FrameNumber],
@@ -217,10 +217,13 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
             operation, which the server accepted\".",
-        subjects: &[RulePrecondition::Compound, RulePrecondition::SessionVersion],
+        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::SessionVersion],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualCompound], check_sequence_position),
+        check: RuleCheck::SuspectTransaction(
+            &[RuleApplicabilityCondition::UnusualCompound],
+            check_sequence_position,
+        ),
     },
     Rule {
         id: "nfs/sequence-echo",
@@ -229,10 +232,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
         explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
@@ -259,7 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
-        subjects: &[RulePrecondition::Sequence, RulePrecondition::FirstSlotUse],
+        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::FirstSlotUse],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -287,10 +290,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
             let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
@@ -315,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
-        subjects: &[RulePrecondition::Sequence, RulePrecondition::RepeatedSequence],
+        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -347,10 +350,10 @@ pub(crate) const RULES: &[Rule] = &[
             and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let other = call.history.last_use?;
             if other.sequence_id == call.sequence.sequence_id {
@@ -391,10 +394,10 @@ pub(crate) const RULES: &[Rule] = &[
             slots in use. Slots go from 0 to ca_maxrequests - 1 of the channel, unless results of SEQUENCE or CB_SEQUENCE \
             raise the limit. Example: \
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let prefix = transaction.operations.channel.argument_prefix();
             let frames = &transaction.call()?.frames;
@@ -428,10 +431,10 @@ pub(crate) const RULES: &[Rule] = &[
             do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
             never granted. Example: the client has a Call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
@@ -454,10 +457,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A session is used in the minor version in which it was created, also in CB_COMPOUND.",
         explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RulePrecondition::UnusualSequence], |transaction| {
+        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
@@ -475,7 +478,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
-        subjects: &[RulePrecondition::Sequence, RulePrecondition::RepeatedSequence],
+        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -502,7 +505,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
             without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
-        subjects: &[RulePrecondition::Sequence, RulePrecondition::RepeatedSequence],
+        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(check_replay),
@@ -515,7 +518,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
-        subjects: &[RulePrecondition::Sequence],
+        subjects: &[RuleApplicabilityCondition::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -551,7 +554,7 @@ pub(crate) const RULES: &[Rule] = &[
             client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
             ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
-        subjects: &[RulePrecondition::Compound],
+        subjects: &[RuleApplicabilityCondition::Compound],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {

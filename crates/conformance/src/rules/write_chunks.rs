@@ -12,7 +12,7 @@ use super::reply_chunk::reply_chunk_in_msg;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RulePrecondition;
+use crate::rule_preconditions::RuleApplicabilityCondition;
 use crate::transaction_view::ConformanceTransaction;
 
 const BOTH_LISTS: &[RequiredJudgementEvidence] =
@@ -484,7 +484,7 @@ pub(crate) const RULES: &[Rule] = &[
             memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
             data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(not_copied),
@@ -499,7 +499,7 @@ pub(crate) const RULES: &[Rule] = &[
             results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
             headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
             after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
-        subjects: &[RulePrecondition::Chunks, RulePrecondition::RepeatedCall],
+        subjects: &[RuleApplicabilityCondition::Chunks, RuleApplicabilityCondition::RepeatedCall],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(stale_handles),
@@ -511,7 +511,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
         explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
@@ -538,7 +538,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used \
             one is full. Example: two segments of 2,048 bytes each come back half full: \"1000 of 2048 bytes in a segment, \
             and 1000 bytes in the next\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(returned_in_order),
@@ -551,7 +551,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::ChunkLists,
@@ -568,7 +568,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
             cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
@@ -581,7 +581,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it. \
             Example: a server puts the data of a short READ into the Send: \"1000 bytes inline, a Write chunk of 1000 bytes \
             was offered for them\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
@@ -594,7 +594,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4. Example: the first READ of a COMPOUND returns no data, and \
             the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
@@ -607,7 +607,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
             of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
             a segment: \"1 segment in a Write chunk that was offered empty\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: BOTH_LISTS,
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
@@ -636,7 +636,7 @@ pub(crate) const RULES: &[Rule] = &[
             several items. It costs eight bytes in Call and Reply, and a \
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
@@ -657,7 +657,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(write_list_unneeded),
@@ -670,7 +670,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection. \
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
@@ -685,7 +685,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration. Example: a client \
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
-        subjects: &[RulePrecondition::WriteChunks],
+        subjects: &[RuleApplicabilityCondition::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
@@ -703,7 +703,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
-        subjects: &[RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Chunks],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::ChunkLists,
@@ -737,7 +737,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Chunks],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::Message(too_complex),
@@ -752,7 +752,11 @@ pub(crate) const RULES: &[Rule] = &[
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::Compound],
+        subjects: &[
+            RuleApplicabilityCondition::Call,
+            RuleApplicabilityCondition::Reply,
+            RuleApplicabilityCondition::Compound,
+        ],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::ChunkLists,
@@ -769,7 +773,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
-        subjects: &[RulePrecondition::Call, RulePrecondition::Refusal],
+        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Refusal],
         needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {

@@ -35,8 +35,8 @@ mod writer;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, RuleTally, SeverityLevel, find_rule};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use fabric::Kind;
 use scene::Scene;

@@ -1,7 +1,9 @@
 //! A connection with its set-up, on which a test sends exchanges.
 
 use nfsrdma_dissectors::address::Lid;
-use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
+use nfsrdma_dissectors::infiniband::cm::{
+    self, CmTransportServiceType, CommunicationId, Guid, PathMtu, ServiceId,
+};
 use nfsrdma_dissectors::infiniband::{InfinibandQKey, PartitionKey, Psn, Qpn};
 
 use crate::exchange::{Compound, Exchange, Operation, RDMA_ERROR};
@@ -210,7 +212,7 @@ const SERVER_QPN: u32 = 0x22;
 
 fn request(number: u16) -> Vec<u8> {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
-    cm::Request {
+    cm::CmConnectionRequest {
         local_comm_id: CommunicationId(7 + u32::from(number)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
@@ -221,7 +223,7 @@ fn request(number: u16) -> Vec<u8> {
         initiator_depth: 16,
         remote_eecn: 0,
         remote_response_timeout: 20,
-        transport_service: TransportService::RC,
+        transport_service: CmTransportServiceType::RC,
         end_to_end_flow_control: false,
         starting_psn: Psn(0x80_0000),
         local_response_timeout: 20,
@@ -261,7 +263,7 @@ fn request(number: u16) -> Vec<u8> {
 }
 
 fn reply(number: u16) -> Vec<u8> {
-    cm::Reply {
+    cm::CmConnectionReply {
         local_comm_id: CommunicationId(7 + u32::from(number)),
         remote_comm_id: CommunicationId(7 + u32::from(number)),
         local_q_key: InfinibandQKey(0),

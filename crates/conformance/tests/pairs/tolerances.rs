@@ -1,7 +1,7 @@
 //! Violations within the time by which a capture of several queues may reorder packets: they are not judged.
 
 use nfsrdma_conformance::RuleTally;
-use nfsrdma_dissectors::frame::Timestamp;
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use crate::access::parallel_reads;
 use crate::credits::{grant, overlap, two_reads};

@@ -11,14 +11,14 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void, XdrError};
 
 use super::v3::handle;
-use super::{MockDispatchResult, MockFileTree, MockNfsError, MockReplyBuffers, MockServer};
+use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
 
 /// Maximum number of locks.
 const LOCKS: usize = 1 << 16;
 
 /// An NLM lock: an inclusive byte range of a file, and its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lock {
+pub(super) struct MockNlmLock {
     file: Vec<u8>,
     owner: (Vec<u8>, i32),
     first: u64,
@@ -26,7 +26,7 @@ pub(super) struct Lock {
     is_exclusive: bool,
 }
 
-impl Lock {
+impl MockNlmLock {
     fn from_request(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
         // A length of 0 means up to the end of the file.
         let last = asked.l_len.checked_sub(1).map_or(u64::MAX, |more| asked.l_offset.saturating_add(more));
@@ -49,9 +49,9 @@ pub(super) fn port_mapper(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockDispatchResult, XdrError> {
+) -> Result<MockResultsOrUnknownProcedure, XdrError> {
     if portmap::Procedure(number).name().is_none() {
-        return Ok(MockDispatchResult::Unknown);
+        return Ok(MockResultsOrUnknownProcedure::Unknown);
     }
     match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)? {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
@@ -60,9 +60,9 @@ pub(super) fn port_mapper(
             let port = if is_there { server.port.into() } else { 0 };
             portmap::Results::GETPORT(portmap::GetportRes { port }).encode(room.encoder);
         }
-        _ => return Ok(MockDispatchResult::Unknown),
+        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
     }
-    Ok(MockDispatchResult::Results)
+    Ok(MockResultsOrUnknownProcedure::Results)
 }
 
 /// Executes a procedure of MOUNT version 3.
@@ -71,9 +71,9 @@ pub(super) fn mount(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockDispatchResult, XdrError> {
+) -> Result<MockResultsOrUnknownProcedure, XdrError> {
     if mount::Procedure(number).name().is_none() {
-        return Ok(MockDispatchResult::Unknown);
+        return Ok(MockResultsOrUnknownProcedure::Unknown);
     }
     match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
@@ -91,9 +91,9 @@ pub(super) fn mount(
             };
             mount::Results::MNT(results).encode(room.encoder);
         }
-        _ => return Ok(MockDispatchResult::Unknown),
+        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
     }
-    Ok(MockDispatchResult::Results)
+    Ok(MockResultsOrUnknownProcedure::Results)
 }
 
 /// Executes a procedure of NLM version 4. A client that would have to wait gets NLM4_BLOCKED, but no callback.
@@ -102,16 +102,16 @@ pub(super) fn nlm(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockDispatchResult, XdrError> {
+) -> Result<MockResultsOrUnknownProcedure, XdrError> {
     use nlm::{Args, Results};
     if nlm::Procedure(number).name().is_none() {
-        return Ok(MockDispatchResult::Unknown);
+        return Ok(MockResultsOrUnknownProcedure::Unknown);
     }
     let locks = &mut server.locks;
     match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
         Args::TEST(asked) => {
-            let lock = Lock::from_request(&asked.alock, asked.exclusive);
+            let lock = MockNlmLock::from_request(&asked.alock, asked.exclusive);
             let test_stat = match locks.iter().find(|held| held.conflicts_with(&lock)) {
                 None => Nlm4Testrply::Other(Nlm4Stats::OK),
                 Some(held) => Nlm4Testrply::Denied(nlm::Nlm4Holder {
@@ -125,7 +125,7 @@ pub(super) fn nlm(
             Results::TEST(Nlm4Testres { cookie: asked.cookie, test_stat }).encode(room.encoder);
         }
         Args::LOCK(asked) => {
-            let lock = Lock::from_request(&asked.alock, asked.exclusive);
+            let lock = MockNlmLock::from_request(&asked.alock, asked.exclusive);
             let stat = match locks.iter().any(|held| held.conflicts_with(&lock)) {
                 true if asked.block => Nlm4Stats::NLM4_BLOCKED,
                 true => Nlm4Stats::NLM4_DENIED,
@@ -141,11 +141,11 @@ pub(super) fn nlm(
             Results::CANCEL(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
         }
         Args::UNLOCK(asked) => {
-            let lock = Lock::from_request(&asked.alock, true);
+            let lock = MockNlmLock::from_request(&asked.alock, true);
             locks.retain(|held| held.owner != lock.owner || !held.overlaps(&lock));
             Results::UNLOCK(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
         }
-        _ => return Ok(MockDispatchResult::Unknown),
+        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
     }
-    Ok(MockDispatchResult::Results)
+    Ok(MockResultsOrUnknownProcedure::Results)
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::MockUser;
+use super::MockCallerIdentity;
 use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 
 /// Maximum length of a file in bytes.
@@ -150,7 +150,7 @@ impl MockObject {
     }
 
     /// Returns a user's permissions in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
-    pub(super) fn rights(&self, who: &MockUser) -> u32 {
+    pub(super) fn rights(&self, who: &MockCallerIdentity) -> u32 {
         let bits = match who.uid {
             // Root may read and write everything, and execute a file that anybody may execute.
             0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
@@ -167,7 +167,7 @@ impl MockObject {
     }
 
     /// Returns `true` if the user may change mode and owners.
-    pub(super) fn is_owned_by(&self, who: &MockUser) -> bool {
+    pub(super) fn is_owned_by(&self, who: &MockCallerIdentity) -> bool {
         who.uid == 0 || who.uid == self.uid
     }
 }

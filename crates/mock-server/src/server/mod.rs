@@ -62,10 +62,10 @@ pub struct MockServer {
     /// Connections, with the sessions to which they are bound.
     bound_connections: BTreeSet<(u64, [u8; 16])>,
     /// The user of the current Call.
-    caller: MockUser,
+    caller: MockCallerIdentity,
     state: v4::MockNfs4State,
     /// Locks of NLM clients.
-    locks: Vec<auxiliary_programs::Lock>,
+    locks: Vec<auxiliary_programs::MockNlmLock>,
 }
 
 /// Delegations that a server grants. It recalls none.
@@ -83,13 +83,13 @@ pub enum MockDelegationPolicy {
 
 /// A user with AUTH_SYS credentials.
 #[derive(Clone, Debug, Default)]
-struct MockUser {
+struct MockCallerIdentity {
     uid: u32,
     gid: u32,
     gids: Vec<u32>,
 }
 
-impl MockUser {
+impl MockCallerIdentity {
     /// Takes the identity from a credential; that of nobody if it is not AUTH_SYS.
     fn set_from(&mut self, credential: &Credential<'_>) {
         self.gids.clear();
@@ -163,7 +163,7 @@ impl MockReply {
 }
 
 /// The outcome of a Call to a known program.
-enum MockDispatchResult {
+enum MockResultsOrUnknownProcedure {
     /// The results were encoded.
     Results,
     /// The procedure is unknown.
@@ -257,7 +257,7 @@ impl MockServer {
         accepted(xid, ReplyData::Success).encode(&mut encoder);
         self.caller.set_from(&call.cred);
         let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
-        let done: Result<MockDispatchResult, XdrError> = match (call.prog, call.vers) {
+        let done: Result<MockResultsOrUnknownProcedure, XdrError> = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
             (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
             (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, &mut room),
@@ -270,8 +270,8 @@ impl MockServer {
             _ => return refused(xid, ReplyData::Failed(AcceptStat::PROG_UNAVAIL), encoder, answer),
         };
         match done {
-            Ok(MockDispatchResult::Results) => encoder,
-            Ok(MockDispatchResult::Unknown) => {
+            Ok(MockResultsOrUnknownProcedure::Results) => encoder,
+            Ok(MockResultsOrUnknownProcedure::Unknown) => {
                 refused(xid, ReplyData::Failed(AcceptStat::PROC_UNAVAIL), encoder, answer)
             }
             Err(_) => refused(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS), encoder, answer),

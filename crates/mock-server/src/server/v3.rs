@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v3::*;
 use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr, XdrError};
 
 use super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
-use super::{MockDispatchResult, MockFileTree, MockNfsError, MockReplyBuffers, MockServer};
+use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: Verifier3 = *b"loopback";
@@ -125,10 +125,10 @@ pub(super) fn call(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockDispatchResult, XdrError> {
+) -> Result<MockResultsOrUnknownProcedure, XdrError> {
     let procedure = Procedure(number);
     if procedure.name().is_none() {
-        return Ok(MockDispatchResult::Unknown);
+        return Ok(MockResultsOrUnknownProcedure::Unknown);
     }
     let args = Args::decode(procedure, cursor, &mut NullFieldObserver)?;
     match &args {
@@ -141,7 +141,7 @@ pub(super) fn call(
         Args::READDIRPLUS(args) => readdirplus(server, args, room),
         _ => call_without_data(server, &args).encode(room.encoder),
     }
-    Ok(MockDispatchResult::Results)
+    Ok(MockResultsOrUnknownProcedure::Results)
 }
 
 fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<'_>) {

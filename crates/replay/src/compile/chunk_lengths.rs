@@ -2,14 +2,14 @@
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::CapturedMessage;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcStatus, RpcSummary};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
 use crate::trace::run_dependent_field_visitor::{VisitedNfs4Opcode, VisitedOperation};
-use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm, TraceWireForms};
+use crate::trace::{CallAndReplyWireForms, ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
 /// may return several.
@@ -65,7 +65,11 @@ impl CompiledChunkLengths {
         }
     }
 
-    pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceWireForms<'_> {
+    pub(super) fn to_transfer(
+        &self,
+        transaction: &Transaction,
+        facts: &RpcSummary,
+    ) -> CallAndReplyWireForms<'_> {
         let form = |message: Option<&CapturedMessage>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageWireForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageWireForm::NOMSG,
@@ -77,7 +81,7 @@ impl CompiledChunkLengths {
             words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
         };
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
-        TraceWireForms {
+        CallAndReplyWireForms {
             call: form(call),
             reply: form(reply),
             credits: [credits(call), credits(reply)],

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use crate::trace::file_format::{TraceConnection, TraceTransport};
-use crate::trace::{NONE, TraceCaller, TraceProcedure};
+use crate::trace::{NONE, TraceCallConnectionAndSession, TraceProcedure};
 
 /// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at
 /// the end.
@@ -89,7 +89,7 @@ impl TraceEndpointNumbers {
         transaction: &Transaction,
         asked: &TraceProcedure,
         stands_for: (u32, u32),
-    ) -> TraceCaller {
+    ) -> TraceCallConnectionAndSession {
         let name = &transaction.connection;
         let is_forward = transaction.direction == CallDirection::Forward;
         // A server may open a connection for its callbacks.
@@ -99,7 +99,7 @@ impl TraceEndpointNumbers {
             true => (name.server.address, name.client.address),
             false => (name.client.address, name.server.address),
         };
-        TraceCaller {
+        TraceCallConnectionAndSession {
             client: self.clients.number_of(client, stands_for),
             server: self.servers.number_of(server, (0, 0)),
             connection: name.number,
@@ -113,7 +113,7 @@ impl TraceEndpointNumbers {
     }
 
     /// Counts a step on its connection.
-    pub(super) fn record_step(&mut self, transaction: &Transaction, caller: &TraceCaller) {
+    pub(super) fn record_step(&mut self, transaction: &Transaction, caller: &TraceCallConnectionAndSession) {
         let name = &transaction.connection;
         if self.connections.len() >= self.max_connections && !self.connections.contains_key(&name.number) {
             return;

@@ -7,38 +7,38 @@
 mod chunk_lengths;
 mod endpoint_numbering;
 mod memory_shares;
-mod payload_and_slot_extraction;
+mod payload_and_substitution_slot_extraction;
 mod variable_resolution;
 mod variable_table;
 
 use std::io::{self, Seek, Write};
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::file_format::{
-    self, End, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceHost,
-    TraceProvenance, TraceUndefinedVariable,
+    self, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals,
+    TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use super::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use super::trace::{
     GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceWriter,
-    SubstitutableMessageSlot, TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind,
-    TraceStep, TraceStepOrigin, VariableUseKind,
+    SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceProcedure, TraceReplySizeLimits,
+    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
-use payload_and_slot_extraction::CompiledMessage;
+use payload_and_substitution_slot_extraction::CompiledMessage;
 use variable_resolution::{
-    IdentityVariableAssigner, SubstitutableMessageFields, TraceVariableAssignmentState,
+    IdentityVariableAssigner, MessageWithSubstitutableFieldVisitor, OperationFileAndOwnerVariables,
 };
 
 /// Counts of a compiled trace.
@@ -49,12 +49,12 @@ pub struct TraceCompileCounts {
     /// Number of steps whose Reply was not captured, or only in part.
     pub without_reply: u64,
     /// The totals in the last block.
-    pub end: End,
+    pub end: TraceFileTotals,
 }
 
 /// Information about a Call that only the run has that sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SentCallStepInfo<'a> {
+pub struct RecordedReplayCallContext<'a> {
     /// Number of the copy of the clients, and of the captured client that it represents: all clients of a run share one
     /// address.
     pub client: (u32, u32),
@@ -72,7 +72,7 @@ pub struct TraceCompiler<W> {
     key: u64,
     variable_resolver: IdentityVariableAssigner,
     endpoints: TraceEndpointNumbers,
-    files: TraceVariableAssignmentState,
+    files: OperationFileAndOwnerVariables,
     tree: InferredTree,
     initial_contents: Vec<InitialFileContent>,
     call: CompiledMessage,
@@ -102,7 +102,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 memory.callers / 2,
             ),
             endpoints: TraceEndpointNumbers::new(memory.callers / 2),
-            files: TraceVariableAssignmentState::default(),
+            files: OperationFileAndOwnerVariables::default(),
             tree: InferredTree::new(memory.tree),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
@@ -137,7 +137,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
-        of_run: SentCallStepInfo<'_>,
+        of_run: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
         transaction.with_messages(|reading| self.compile_transaction(transaction, reading, true, of_run))
     }
@@ -153,7 +153,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         reading: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.compile_transaction(transaction, reading, is_selected, SentCallStepInfo::default())
+        self.compile_transaction(transaction, reading, is_selected, RecordedReplayCallContext::default())
     }
 
     fn compile_transaction(
@@ -161,7 +161,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         is_selected: bool,
-        of_run: SentCallStepInfo<'_>,
+        of_run: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
         let Self {
             writer: to,
@@ -189,7 +189,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         call.clear();
         reply.clear();
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
-            let visited = SubstitutableMessageFields { visitor: &call_visitor, bytes, base_position: base };
+            let visited =
+                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position: base };
             namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
@@ -199,14 +200,16 @@ impl<W: Write + Seek> TraceCompiler<W> {
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
-            let visited = SubstitutableMessageFields { visitor: &reply_visitor, bytes, base_position: base };
+            let visited =
+                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position: base };
             namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
-        let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .map(|which| payload_and_slot_extraction::capture_completeness(transaction, reading, which));
+        let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
+            payload_and_substitution_slot_extraction::capture_completeness(transaction, reading, which)
+        });
         call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
         reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
         if !is_selected {
@@ -243,7 +246,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
         };
         to.step(&step)?;
-        let learnt = super::tree::TreeInferenceInput {
+        let learnt = super::tree::TreeInferenceStepInput {
             id,
             server: step.caller.server,
             is_reverse: step.caller.is_reverse,
@@ -257,9 +260,9 @@ impl<W: Write + Seek> TraceCompiler<W> {
     }
 
     /// Updates the tree from a Transaction that becomes no step.
-    fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
+    fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCallConnectionAndSession) {
         let Self { tree, initial_contents: found, call, reply, .. } = self;
-        let learnt = super::tree::TreeInferenceInput {
+        let learnt = super::tree::TreeInferenceStepInput {
             id: 0,
             server: caller.server,
             is_reverse: caller.is_reverse,
@@ -305,7 +308,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             };
             tables.add(
                 TraceBlockKind::UNDEFINED,
-                &TraceUndefinedVariable {
+                &TraceVariableWithoutDefiningStep {
                     variable: *variable,
                     holds: missing.holds,
                     value: Opaque(&missing.value),
@@ -362,7 +365,7 @@ fn object<W: Write + Seek>(
     let names: Vec<_> = node
         .names
         .iter()
-        .map(|name| file_format::TraceDirectoryEntry {
+        .map(|name| file_format::TraceFileSystemObjectName {
             parent: parent(name.parent),
             name: Opaque(&name.name),
             step: name.step,

@@ -10,16 +10,18 @@ use crate::trace::run_dependent_field_visitor::{
     SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
 use crate::trace::step::stateid_use;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceCaller, TraceSlotValueKind, VariableUseKind};
+use crate::trace::{
+    NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind,
+};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
 /// element of the sorted list at the end.
-const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariable)>() + 1) + 16 + 16;
+const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariableUsage)>() + 1) + 16 + 16;
 
 /// A variable that is used before a step defines it.
 #[derive(Debug)]
-pub(super) struct UndefinedVariable {
+pub(super) struct UndefinedVariableUsage {
     pub(super) holds: TraceSlotValueKind,
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
@@ -33,7 +35,7 @@ pub(super) struct UndefinedVariable {
 #[derive(Debug)]
 pub(super) struct IdentityVariableAssigner {
     pub(super) variables: TraceVariableNumbering,
-    pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
+    pub(super) undefined: FxHashMap<u32, UndefinedVariableUsage>,
     /// Number of undefined variables that are not recorded because of the limit.
     pub(super) unrecorded_variables: u64,
     /// Memory that is left for undefined variables, in bytes.
@@ -47,14 +49,14 @@ pub(super) struct IdentityVariableAssigner {
 }
 
 /// A message with the visitor of its fields.
-pub(super) struct SubstitutableMessageFields<'m, 'a> {
+pub(super) struct MessageWithSubstitutableFieldVisitor<'m, 'a> {
     pub(super) visitor: &'m SubstitutableFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
     pub(super) bytes: &'m [u8],
     pub(super) base_position: usize,
 }
 
-impl SubstitutableMessageFields<'_, '_> {
+impl MessageWithSubstitutableFieldVisitor<'_, '_> {
     fn value(&self, field: &SubstitutableField) -> Option<&[u8]> {
         let (start, end) = (
             field.range.start.checked_sub(self.base_position)?,
@@ -66,7 +68,7 @@ impl SubstitutableMessageFields<'_, '_> {
 
 /// State of a Transaction while its variables are resolved.
 #[derive(Debug, Default)]
-pub(super) struct TraceVariableAssignmentState {
+pub(super) struct OperationFileAndOwnerVariables {
     /// The current filehandle of each operation, as a variable.
     files_by_operation: Vec<u32>,
     /// `true` for operations that change the current filehandle.
@@ -75,7 +77,7 @@ pub(super) struct TraceVariableAssignmentState {
     owners: Vec<(u32, u32)>,
 }
 
-impl TraceVariableAssignmentState {
+impl OperationFileAndOwnerVariables {
     /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
@@ -123,11 +125,11 @@ impl IdentityVariableAssigner {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn resolve_call(
         &mut self,
-        visited: &SubstitutableMessageFields<'_, '_>,
+        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
         procedure: Option<Procedure>,
         id: u64,
-        caller: &mut TraceCaller,
-        files: &mut TraceVariableAssignmentState,
+        caller: &mut TraceCallConnectionAndSession,
+        files: &mut OperationFileAndOwnerVariables,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         files.clear();
@@ -182,7 +184,7 @@ impl IdentityVariableAssigner {
 
     fn resolve_call_field(
         &mut self,
-        visited: &SubstitutableMessageFields<'_, '_>,
+        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
         field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
@@ -222,8 +224,14 @@ impl IdentityVariableAssigner {
                 self.unrecorded_variables += u64::from(self.variables.mark_counted(holds, scope, name));
             }
             None => {
-                let missing =
-                    UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
+                let missing = UndefinedVariableUsage {
+                    holds,
+                    value: name.into(),
+                    step: id,
+                    uses: 1,
+                    file: NONE,
+                    access: 0,
+                };
                 self.undefined_free_bytes -= bytes;
                 self.undefined.insert(variable, missing);
             }
@@ -329,11 +337,11 @@ impl IdentityVariableAssigner {
         &mut self,
         operation: VisitedNfs4Opcode,
         at: u32,
-        visited: &SubstitutableMessageFields<'_, '_>,
+        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
         own: &[(usize, SubstitutableMessageSlot)],
         slot_fields: &[SubstitutableField],
-        caller: &mut TraceCaller,
-        files: &mut TraceVariableAssignmentState,
+        caller: &mut TraceCallConnectionAndSession,
+        files: &mut OperationFileAndOwnerVariables,
     ) {
         let number = |holds| {
             let field = slot_fields.iter().find(|field| field.holds == holds)?;
@@ -368,7 +376,7 @@ impl IdentityVariableAssigner {
 
     /// Returns the step whose Call this one repeats: same slot and same sequence ID (RFC 8881 section 2.10.6.2). 0 if
     /// none.
-    pub(super) fn find_repeated_step(&mut self, id: u64, caller: &TraceCaller) -> u64 {
+    pub(super) fn find_repeated_step(&mut self, id: u64, caller: &TraceCallConnectionAndSession) -> u64 {
         if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
             return 0;
         }
@@ -381,10 +389,10 @@ impl IdentityVariableAssigner {
     /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
-        visited: &SubstitutableMessageFields<'_, '_>,
+        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
         id: u64,
-        caller: &TraceCaller,
-        files: &mut TraceVariableAssignmentState,
+        caller: &TraceCallConnectionAndSession,
+        files: &mut OperationFileAndOwnerVariables,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let mut slot_fields = visited.visitor.slot_fields.as_slice();
@@ -409,7 +417,7 @@ impl IdentityVariableAssigner {
 
     fn resolve_reply_field(
         &mut self,
-        visited: &SubstitutableMessageFields<'_, '_>,
+        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
         field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
@@ -441,8 +449,8 @@ impl IdentityVariableAssigner {
         operation: &VisitedOperation,
         at: u32,
         own: &[(usize, SubstitutableMessageSlot)],
-        caller: &TraceCaller,
-        files: &TraceVariableAssignmentState,
+        caller: &TraceCallConnectionAndSession,
+        files: &OperationFileAndOwnerVariables,
     ) {
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
         match operation.number.fore() {
@@ -467,7 +475,7 @@ impl IdentityVariableAssigner {
 /// Returns the value of a field if that is an identity. A count has no variable of its own; its slot is added
 /// immediately.
 fn identity_value<'h>(
-    visited: &'h SubstitutableMessageFields<'_, '_>,
+    visited: &'h MessageWithSubstitutableFieldVisitor<'_, '_>,
     field: &SubstitutableField,
     is_of_file: bool,
     part: VariableUseKind,
@@ -491,7 +499,7 @@ fn split_operation_fields(
 }
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
-fn set_current_file(files: &mut TraceVariableAssignmentState, at: usize, file: u32) {
+fn set_current_file(files: &mut OperationFileAndOwnerVariables, at: usize, file: u32) {
     let since =
         files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let until = files

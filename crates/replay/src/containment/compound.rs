@@ -3,22 +3,22 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Attributes, Bitmap4, Clientid4, CopyRes, Createhow4, Createtype4, Fattr4,
-    FfReturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByType, Layoutupdate4,
-    LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4, OpenDelegation4, Openflag4, Results,
-    SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
+    FlexFilesLayoutreturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4,
+    LayoutreturnByLayoutType, Layoutupdate4, LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4,
+    OpenDelegation4, Openflag4, Results, SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 
 use super::issued_identifiers::{FilehandleContainmentZone, IssuedIdentifierKind};
-use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
+use super::{Containment, ContainmentViolation, ReplyIdentifierKinds, check_plain_name};
 use crate::trace::TraceSlotValueKind;
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 
 /// The object of the current or saved filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CompoundFilehandle {
+enum CompoundFilehandleContainment {
     /// A directory above the export, after lookup of this number of components of its path.
     ExportPath(usize),
     /// An object in a known zone.
@@ -27,27 +27,27 @@ enum CompoundFilehandle {
 
 /// State of the check of a COMPOUND.
 #[derive(Clone, Copy, Debug, Default)]
-struct CompoundContainmentCheck {
-    current: Option<CompoundFilehandle>,
-    saved: Option<CompoundFilehandle>,
-    reply_identifiers: ReplyIdentifiers,
+struct CompoundContainmentCheckState {
+    current: Option<CompoundFilehandleContainment>,
+    saved: Option<CompoundFilehandleContainment>,
+    reply_identifiers: ReplyIdentifierKinds,
 }
 
-impl CompoundContainmentCheck {
+impl CompoundContainmentCheckState {
     /// Checks that the current filehandle is not outside the run's directory. Without one the server refuses the
     /// operation.
     fn check_current(&self) -> Result<(), ContainmentViolation> {
         match self.current {
             None
-            | Some(CompoundFilehandle::Zone(
+            | Some(CompoundFilehandleContainment::Zone(
                 FilehandleContainmentZone::RunDirectory
                 | FilehandleContainmentZone::TreeRoot
                 | FilehandleContainmentZone::InTree
                 | FilehandleContainmentZone::BelowTreeRoot,
             )) => Ok(()),
             Some(
-                CompoundFilehandle::ExportPath(_)
-                | CompoundFilehandle::Zone(FilehandleContainmentZone::Export),
+                CompoundFilehandleContainment::ExportPath(_)
+                | CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export),
             ) => Err(ContainmentViolation::Upward),
         }
     }
@@ -58,7 +58,7 @@ impl CompoundContainmentCheck {
         Self { current: self.saved, ..*self }.check_current()
     }
 
-    fn add_reply_identifiers(&mut self, gives: ReplyIdentifiers) {
+    fn add_reply_identifiers(&mut self, gives: ReplyIdentifierKinds) {
         self.reply_identifiers = self.reply_identifiers.max(gives);
     }
 }
@@ -68,10 +68,10 @@ impl Containment {
     pub(super) fn compound<'a>(
         &self,
         mut cursor: Cursor<'a>,
-    ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
+    ) -> Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation> {
         let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map_err(|_| ContainmentViolation::Unreadable)?;
-        let mut walk = CompoundContainmentCheck::default();
+        let mut walk = CompoundContainmentCheckState::default();
         let mut operations = call.operations();
         for operation in operations.by_ref() {
             self.operation(&mut walk, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
@@ -82,28 +82,29 @@ impl Containment {
     /// Checks an operation, and updates the current and the saved filehandle.
     fn operation(
         &self,
-        walk: &mut CompoundContainmentCheck,
+        walk: &mut CompoundContainmentCheckState,
         operation: &Args<'_>,
     ) -> Result<(), ContainmentViolation> {
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
                 let standing = self.zone_of_handle(args.object.0)?;
-                walk.current = Some(CompoundFilehandle::Zone(standing));
+                walk.current = Some(CompoundFilehandleContainment::Zone(standing));
             }
             Args::PUTROOTFH(_) if self.export_path.is_some() => {
-                walk.current = Some(CompoundFilehandle::ExportPath(0))
+                walk.current = Some(CompoundFilehandleContainment::ExportPath(0))
             }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
-            Args::GETFH(_) => walk.add_reply_identifiers(ReplyIdentifiers::Filehandles),
+            Args::GETFH(_) => walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles),
             Args::SAVEFH(_) => walk.saved = walk.current,
             Args::RESTOREFH(_) => walk.current = walk.saved,
             Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
                 walk.check_current()?;
-                walk.current =
-                    walk.current.map(|_| CompoundFilehandle::Zone(FilehandleContainmentZone::InTree));
+                walk.current = walk
+                    .current
+                    .map(|_| CompoundFilehandleContainment::Zone(FilehandleContainmentZone::InTree));
             }
             Args::SECINFO(args) => {
                 walk.check_current()?;
@@ -119,17 +120,21 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleContainmentZone::Export)) if !is_directory => {
+                    Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export))
+                        if !is_directory =>
+                    {
                         return Err(ContainmentViolation::Upward);
                     }
-                    Some(CompoundFilehandle::ExportPath(_)) => return Err(ContainmentViolation::Upward),
+                    Some(CompoundFilehandleContainment::ExportPath(_)) => {
+                        return Err(ContainmentViolation::Upward);
+                    }
                     _ => walk.current = self.resolve_child(walk.current, args.objname.0)?,
                 }
             }
             Args::REMOVE(args) => {
                 check_plain_name(args.target.0)?;
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(place))
+                    Some(CompoundFilehandleContainment::Zone(place))
                         if self.is_removable_run_directory(place, args.target.0) => {}
                     _ => walk.check_current()?,
                 }
@@ -164,7 +169,7 @@ impl Containment {
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
                 }
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
 
             // Operations with only the current filehandle.
@@ -177,17 +182,17 @@ impl Containment {
             | Args::REMOVEXATTR(_) => walk.check_current()?,
             Args::GETATTR(args) => {
                 if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
+                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
                 }
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleContainmentZone::Export)) => {}
+                    Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
                     _ => walk.check_current()?,
                 }
             }
             Args::READDIR(args) => {
                 walk.check_current()?;
                 if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
+                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
                 }
             }
             Args::NVERIFY(args) | Args::VERIFY(args) => {
@@ -210,23 +215,23 @@ impl Containment {
             Args::IO_ADVISE(args) => self.check_stateid_use(walk, &args.iaa_stateid)?,
             Args::WRITE_SAME(args) => {
                 self.check_stateid_use(walk, &args.wsa_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::CLOSE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
             Args::OPEN_CONFIRM(args) => {
                 self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::OPEN_DOWNGRADE(args) => {
                 self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::DELEGRETURN(args) => self.check_stateid_use(walk, &args.deleg_stateid)?,
             // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is
             // recorded, so that its use in the run reveals the fault.
             Args::LOCKU(args) => {
                 self.check_stateid_use(walk, &args.lock_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::LOCK(args) => {
                 walk.check_current()?;
@@ -237,7 +242,7 @@ impl Containment {
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::LOCKT(args) => {
                 walk.check_current()?;
@@ -252,7 +257,7 @@ impl Containment {
             }
             Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
                 walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(walk, &args.oca_stateid)?,
             Args::OFFLOAD_STATUS(args) => self.check_stateid_use(walk, &args.osa_stateid)?,
@@ -268,7 +273,7 @@ impl Containment {
                 walk.check_current_and_saved()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             // It allows another server to read a file.
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
@@ -283,17 +288,17 @@ impl Containment {
             }
             Args::EXCHANGE_ID(args) => {
                 self.check_client_name(args.eia_clientowner.co_ownerid.0)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::SETCLIENTID(args) => {
                 self.check_client_name(args.client.id.0)?;
                 self.callback(&args.callback.cb_location)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
             Args::CREATE_SESSION(args) => {
                 self.clientid(args.csa_clientid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
@@ -304,11 +309,11 @@ impl Containment {
             // Layouts.
             Args::LAYOUTGET(args) => {
                 self.check_stateid_use(walk, &args.loga_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::GETDEVICELIST(_) => {
                 walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifiers::State);
+                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::GETDEVICEINFO(args) => {
                 self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
@@ -340,9 +345,9 @@ impl Containment {
     /// Returns the object of a name that is looked up, including ".." and the components of the export path.
     fn lookup(
         &self,
-        from: Option<CompoundFilehandle>,
+        from: Option<CompoundFilehandleContainment>,
         name: &[u8],
-    ) -> Result<Option<CompoundFilehandle>, ContainmentViolation> {
+    ) -> Result<Option<CompoundFilehandleContainment>, ContainmentViolation> {
         Ok(match from {
             None => {
                 if name != b".." {
@@ -350,15 +355,18 @@ impl Containment {
                 }
                 None
             }
-            Some(CompoundFilehandle::Zone(standing)) => {
-                Some(CompoundFilehandle::Zone(self.zone_of_lookup(standing, name)?))
+            Some(CompoundFilehandleContainment::Zone(standing)) => {
+                Some(CompoundFilehandleContainment::Zone(self.zone_of_lookup(standing, name)?))
             }
-            Some(CompoundFilehandle::ExportPath(at)) => {
+            Some(CompoundFilehandleContainment::ExportPath(at)) => {
                 let way = self.export_path.as_ref().and_then(|way| way.get(at));
                 match way.is_some_and(|next| **next == *name) {
-                    true => check_plain_name(name).map(|()| Some(CompoundFilehandle::ExportPath(at + 1)))?,
+                    true => check_plain_name(name)
+                        .map(|()| Some(CompoundFilehandleContainment::ExportPath(at + 1)))?,
                     // The export path is complete: the name is looked up in the export.
-                    false => Some(CompoundFilehandle::Zone(self.child(self.zone_at_path_end(at)?, name)?)),
+                    false => Some(CompoundFilehandleContainment::Zone(
+                        self.child(self.zone_at_path_end(at)?, name)?,
+                    )),
                 }
             }
         })
@@ -375,14 +383,14 @@ impl Containment {
     /// Returns the object of a plain name in the current directory.
     fn resolve_child(
         &self,
-        from: Option<CompoundFilehandle>,
+        from: Option<CompoundFilehandleContainment>,
         name: &[u8],
-    ) -> Result<Option<CompoundFilehandle>, ContainmentViolation> {
+    ) -> Result<Option<CompoundFilehandleContainment>, ContainmentViolation> {
         match from {
-            Some(CompoundFilehandle::Zone(standing)) => {
-                Ok(Some(CompoundFilehandle::Zone(self.child(standing, name)?)))
+            Some(CompoundFilehandleContainment::Zone(standing)) => {
+                Ok(Some(CompoundFilehandleContainment::Zone(self.child(standing, name)?)))
             }
-            Some(CompoundFilehandle::ExportPath(_)) => Err(ContainmentViolation::Upward),
+            Some(CompoundFilehandleContainment::ExportPath(_)) => Err(ContainmentViolation::Upward),
             None => check_plain_name(name).map(|()| None),
         }
     }
@@ -390,7 +398,7 @@ impl Containment {
     /// Checks a stateid that is used with the current filehandle.
     fn check_stateid_use(
         &self,
-        walk: &CompoundContainmentCheck,
+        walk: &CompoundContainmentCheckState,
         stateid: &Stateid4,
     ) -> Result<(), ContainmentViolation> {
         walk.check_current()?;
@@ -451,15 +459,15 @@ impl Containment {
         }
     }
 
-    fn layout_return(&self, by_type: &LayoutreturnByType<'_>) -> Result<(), ContainmentViolation> {
+    fn layout_return(&self, by_type: &LayoutreturnByLayoutType<'_>) -> Result<(), ContainmentViolation> {
         match by_type {
-            LayoutreturnByType::Other(_, rest) => match &rest.lora_layoutreturn {
+            LayoutreturnByLayoutType::Other(_, rest) => match &rest.lora_layoutreturn {
                 Layoutreturn4::File(file) if file.lrf_body.0.is_empty() => self.stateid(&file.lrf_stateid),
                 Layoutreturn4::File(_) => Err(ContainmentViolation::Layout),
                 Layoutreturn4::Other(_) => Ok(()),
             },
-            LayoutreturnByType::FlexFiles(rest) => match &rest.lora_layoutreturn {
-                FfReturn4::File(file) => {
+            LayoutreturnByLayoutType::FlexFiles(rest) => match &rest.lora_layoutreturn {
+                FlexFilesLayoutreturn4::File(file) => {
                     let is_empty = match &file.lrf_body {
                         StructuredOpaque::Known(body) => {
                             body.fflr_ioerr_report.is_empty() && body.fflr_iostats_report.is_empty()
@@ -469,9 +477,9 @@ impl Containment {
                     self.stateid(&file.lrf_stateid)?;
                     if is_empty { Ok(()) } else { Err(ContainmentViolation::Layout) }
                 }
-                FfReturn4::Other(_) => Ok(()),
+                FlexFilesLayoutreturn4::Other(_) => Ok(()),
             },
-            LayoutreturnByType::Objects(_) => Err(ContainmentViolation::Layout),
+            LayoutreturnByLayoutType::Objects(_) => Err(ContainmentViolation::Layout),
         }
     }
 
@@ -480,7 +488,7 @@ impl Containment {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
         let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
-        let mut walk = CompoundContainmentCheck::default();
+        let mut walk = CompoundContainmentCheckState::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (asked, got) in pairs {
             let is_done = got.status() == Nfsstat4::NFS4_OK;
@@ -494,10 +502,10 @@ impl Containment {
         }
     }
 
-    fn record_results(&mut self, walk: &CompoundContainmentCheck, got: &Results<'_>) {
+    fn record_results(&mut self, walk: &CompoundContainmentCheckState, got: &Results<'_>) {
         let current = match walk.current {
-            Some(CompoundFilehandle::Zone(standing)) => Some(standing),
-            Some(CompoundFilehandle::ExportPath(at)) => self.zone_at_path_end(at).ok(),
+            Some(CompoundFilehandleContainment::Zone(standing)) => Some(standing),
+            Some(CompoundFilehandleContainment::ExportPath(at)) => self.zone_at_path_end(at).ok(),
             None => None,
         };
         let given = &mut self.issued_identifiers;

@@ -8,7 +8,7 @@ use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient
 use super::{Containment, ContainmentViolation};
 
 /// An RPC client whose Calls all pass the containment check of a run.
-pub struct ContainedRpcClient<'t>(RpcClient<'t, ReplayContainmentCallCheck<'t>>);
+pub struct ContainmentCheckedRpcClient<'t>(RpcClient<'t, ReplayContainmentCallCheck<'t>>);
 
 /// The containment of a run as a filter.
 struct ReplayContainmentCallCheck<'t>(&'t mut Containment);
@@ -25,7 +25,7 @@ impl OutgoingCallCheck for ReplayContainmentCallCheck<'_> {
     }
 }
 
-impl<'t> ContainedRpcClient<'t> {
+impl<'t> ContainmentCheckedRpcClient<'t> {
     /// Makes a client check each Call against a containment, and record the identifiers in each Reply.
     pub fn new(client: RpcClient<'t>, containment: &'t mut Containment) -> Self {
         Self(client.with_filter(ReplayContainmentCallCheck(containment)))

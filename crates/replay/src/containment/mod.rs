@@ -1,9 +1,9 @@
 //! The containment of a run: the only check that every Call passes before it is sent.
 //!
 //! A trace is hostile input, and so is a Reply. [`Containment::check_call`] decodes the finished Call, after
-//! substitution and as the server will, and is the only constructor of [`ContainedCall`] that takes a message.
-//! [`ContainedTransport`] and [`ContainedRpcClient`] send nothing else. The other constructor,
-//! [`ContainedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
+//! substitution and as the server will, and is the only constructor of [`ContainmentCheckedCall`] that takes a message.
+//! [`ContainmentCheckedTransport`] and [`ContainmentCheckedRpcClient`] send nothing else. The other constructor,
+//! [`ContainmentCheckedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
 //! passes if it can be decoded to its end, and
 //!
 //! - the server has issued each filehandle, stateid, clientid, session and device in it to this run;
@@ -36,14 +36,14 @@ use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport, RpcTransportError,
-    RpcTransportEvent, SubmitError, SubmittedCallSizes, TransportConnectionId, TransportCredits,
+    RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
 };
 
 use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 
-pub use contained_rpc_client::ContainedRpcClient;
+pub use contained_rpc_client::ContainmentCheckedRpcClient;
 pub use issued_identifiers::FilehandleContainmentZone;
 
 /// The reason that a Call is not sent.
@@ -126,7 +126,7 @@ impl std::error::Error for ContainmentViolation {}
 
 /// The kinds of identifiers in the Reply of a Call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ReplyIdentifiers {
+pub enum ReplyIdentifierKinds {
     /// None: the Reply need not be decoded.
     #[default]
     Nothing,
@@ -138,16 +138,16 @@ pub enum ReplyIdentifiers {
 
 /// A Call that passed the check.
 #[derive(Clone, Copy, Debug)]
-pub struct ContainedCall<'c> {
+pub struct ContainmentCheckedCall<'c> {
     call: OutgoingRpcCall<'c>,
-    reply_identifiers: ReplyIdentifiers,
+    reply_identifiers: ReplyIdentifierKinds,
 }
 
-impl<'c> ContainedCall<'c> {
+impl<'c> ContainmentCheckedCall<'c> {
     /// Wraps a Call that sets up or destroys an RPCSEC_GSS context. It needs no check: a context of the run creates a
     /// [`GssControlCall`], which contains no bytes of a trace.
     pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
-        Self { call: control.transport_call(tag), reply_identifiers: ReplyIdentifiers::Nothing }
+        Self { call: control.transport_call(tag), reply_identifiers: ReplyIdentifierKinds::Nothing }
     }
 
     /// Returns the Call.
@@ -156,7 +156,7 @@ impl<'c> ContainedCall<'c> {
     }
 
     /// Returns the kinds of identifiers that its Reply may contain.
-    pub fn reply_identifiers(&self) -> ReplyIdentifiers {
+    pub fn reply_identifiers(&self) -> ReplyIdentifierKinds {
         self.reply_identifiers
     }
 }
@@ -253,7 +253,7 @@ impl Containment {
     pub fn check_call<'c>(
         &self,
         call: OutgoingRpcCall<'c>,
-    ) -> Result<ContainedCall<'c>, ContainmentViolation> {
+    ) -> Result<ContainmentCheckedCall<'c>, ContainmentViolation> {
         let mut items = [ChunkedDataItem::default(); OutgoingRpcCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload whose length differs from that in the message would shift the bytes after it.
@@ -270,11 +270,11 @@ impl Containment {
             *item = ChunkedDataItem { position: Some(payload.position), length, bytes: None };
         }
         let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
-        Ok(ContainedCall { call, reply_identifiers: gives })
+        Ok(ContainmentCheckedCall { call, reply_identifiers: gives })
     }
 
     /// Checks an RPC message.
-    fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+    fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         let unreadable = |_| ContainmentViolation::Unreadable;
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
         let call = message
@@ -309,10 +309,10 @@ impl Containment {
         &self,
         (program, version, procedure): (Program, u32, u32),
         cursor: Cursor<'a>,
-    ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
+    ) -> Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation> {
         match (program, version, procedure) {
             (Program::NFS | Program::NFSACL | Program::NLM | Program::MOUNT | Program::PORTMAP, _, 0) => {
-                Ok((ReplyIdentifiers::Nothing, cursor))
+                Ok((ReplyIdentifierKinds::Nothing, cursor))
             }
             (Program::NFS, 4, 1) => self.compound(cursor),
             (Program::NFS, 3, _) => self.nfs3(procedure, cursor),
@@ -435,17 +435,17 @@ fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
 }
 
 /// A transport that sends only Calls that passed the check.
-pub struct ContainedTransport<'t> {
+pub struct ContainmentCheckedTransport<'t> {
     transport: &'t mut dyn RpcTransport,
 }
 
-impl fmt::Debug for ContainedTransport<'_> {
+impl fmt::Debug for ContainmentCheckedTransport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContainedTransport").finish_non_exhaustive()
+        f.debug_struct("ContainmentCheckedTransport").finish_non_exhaustive()
     }
 }
 
-impl<'t> ContainedTransport<'t> {
+impl<'t> ContainmentCheckedTransport<'t> {
     /// Creates a contained transport on top of `transport`.
     pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
         Self { transport }
@@ -458,8 +458,8 @@ impl<'t> ContainedTransport<'t> {
     pub fn submit(
         &mut self,
         connection: TransportConnectionId,
-        call: &ContainedCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+        call: &ContainmentCheckedCall<'_>,
+    ) -> Result<SubmittedCallForm, SubmitError> {
         self.transport.submit(connection, &call.call)
     }
 
@@ -540,9 +540,9 @@ impl<'t> ContainedTransport<'t> {
         containment: &'l mut Containment,
         target: &ConnectTarget,
         deadline: Instant,
-    ) -> ContainedRpcClient<'l> {
+    ) -> ContainmentCheckedRpcClient<'l> {
         let timeout = target.options.timeout;
         let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
-        ContainedRpcClient::new(client.with_reconnect(target).with_deadline(deadline), containment)
+        ContainmentCheckedRpcClient::new(client.with_reconnect(target).with_deadline(deadline), containment)
     }
 }

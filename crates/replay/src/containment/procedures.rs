@@ -7,10 +7,10 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::issued_identifiers::FilehandleContainmentZone;
-use super::{Containment, ContainmentViolation, ReplyIdentifiers};
+use super::{Containment, ContainmentViolation, ReplyIdentifierKinds};
 use crate::auxiliary_programs::is_limited_to_files;
 
-type CallContainmentCheckResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
+type CallContainmentCheckResult<'a> = Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation>;
 
 /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
 pub(super) fn portmap(
@@ -22,7 +22,7 @@ pub(super) fn portmap(
         .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
         .ok_or(ContainmentViolation::Program)?;
     described.arguments(&mut cursor, &mut NullFieldObserver).map_err(|_| ContainmentViolation::Unreadable)?;
-    Ok((ReplyIdentifiers::Nothing, cursor))
+    Ok((ReplyIdentifierKinds::Nothing, cursor))
 }
 
 impl Containment {
@@ -32,17 +32,17 @@ impl Containment {
     }
 
     /// Checks the name of a new object that is no directory; it must not be in the export.
-    fn check_non_directory(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+    fn check_non_directory(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         self.check_object(at.dir.0)?;
-        self.check_creation(at, ReplyIdentifiers::Filehandles)
+        self.check_creation(at, ReplyIdentifierKinds::Filehandles)
     }
 
     /// Checks a name that is created or changed; in the export it must be that of the run's directory.
     fn check_creation(
         &self,
         at: &Diropargs3<'_>,
-        gives: ReplyIdentifiers,
-    ) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        gives: ReplyIdentifierKinds,
+    ) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         self.entry(at).map(|_| gives)
     }
 
@@ -54,19 +54,19 @@ impl Containment {
         }
         let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let gives = match &arguments.map_err(|_| ContainmentViolation::Unreadable)? {
-            Args::NULL(_) => ReplyIdentifiers::Nothing,
+            Args::NULL(_) => ReplyIdentifierKinds::Nothing,
             Args::GETATTR(args) => self.check_handle(args.object.0)?,
             Args::SETATTR(args) => self.check_handle(args.object.0)?,
             Args::LOOKUP(args) => {
                 self.zone_of_lookup(self.zone_of_handle(args.what.dir.0)?, args.what.name.0)?;
-                ReplyIdentifiers::Filehandles
+                ReplyIdentifierKinds::Filehandles
             }
             Args::ACCESS(args) => self.check_handle(args.object.0)?,
             Args::READLINK(args) => self.check_handle(args.symlink.0)?,
             Args::READ(args) => self.check_handle(args.file.0)?,
             Args::WRITE(args) => self.check_handle(args.file.0)?,
             Args::CREATE(args) => self.check_non_directory(&args.r#where)?,
-            Args::MKDIR(args) => self.check_creation(&args.r#where, ReplyIdentifiers::Filehandles)?,
+            Args::MKDIR(args) => self.check_creation(&args.r#where, ReplyIdentifierKinds::Filehandles)?,
             // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
             Args::SYMLINK(args) => self.check_non_directory(&args.r#where)?,
             Args::MKNOD(args) => self.check_non_directory(&args.r#where)?,
@@ -77,7 +77,7 @@ impl Containment {
                     args.object.name.0,
                 ) =>
             {
-                self.check_creation(&args.object, ReplyIdentifiers::Nothing)?
+                self.check_creation(&args.object, ReplyIdentifierKinds::Nothing)?
             }
             Args::RMDIR(args) => self.check_name_change(&args.object)?,
             Args::RENAME(args) => {
@@ -91,7 +91,7 @@ impl Containment {
             Args::READDIR(args) => self.check_handle(args.dir.0)?,
             Args::READDIRPLUS(args) => {
                 self.check_handle(args.dir.0)?;
-                ReplyIdentifiers::Filehandles
+                ReplyIdentifierKinds::Filehandles
             }
             Args::FSSTAT(args) => self.check_handle(args.fsroot.0)?,
             Args::FSINFO(args) => self.check_handle(args.fsroot.0)?,
@@ -101,14 +101,14 @@ impl Containment {
         Ok((gives, cursor))
     }
 
-    fn check_handle(&self, handle: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
-        self.check_object(handle).map(|_| ReplyIdentifiers::Nothing)
+    fn check_handle(&self, handle: &[u8]) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
+        self.check_object(handle).map(|_| ReplyIdentifierKinds::Nothing)
     }
 
     /// Checks a name that is removed, or added to an existing object; neither is allowed in the export.
-    fn check_name_change(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+    fn check_name_change(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         self.check_object(at.dir.0)?;
-        self.check_creation(at, ReplyIdentifiers::Nothing)
+        self.check_creation(at, ReplyIdentifierKinds::Nothing)
     }
 
     /// Checks the arguments of an NFSACL procedure.
@@ -120,7 +120,7 @@ impl Containment {
         use nfsacl::v3::Args;
         let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
-            Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
+            Args::NULL(_) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             Args::GETACL(args) => args.fh,
             Args::SETACL(args) => args.fh,
             Args::GETXATTRDIR(args) => args.fh,
@@ -136,7 +136,7 @@ impl Containment {
         }
         let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
-            Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
+            Args::NULL(_) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             Args::TEST(args) => args.alock.fh,
             Args::LOCK(args) | Args::NM_LOCK(args) => args.alock.fh,
             Args::CANCEL(args) => args.alock.fh,
@@ -158,14 +158,14 @@ impl Containment {
         use mount::v3::Args;
         match (version, procedure) {
             // DUMP and EXPORT are the same in all versions.
-            (1..=3, 2 | 5) => return Ok((ReplyIdentifiers::Nothing, cursor)),
+            (1..=3, 2 | 5) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             (3, 1 | 3) => {}
             _ => return Err(ContainmentViolation::Program),
         }
         let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let (path, gives) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
-            Args::MNT(args) => (args.dirpath.0, ReplyIdentifiers::Filehandles),
-            Args::UMNT(args) => (args.dirpath.0, ReplyIdentifiers::Nothing),
+            Args::MNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Filehandles),
+            Args::UMNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Nothing),
             Args::NULL(_) | Args::DUMP(_) | Args::UMNTALL(_) | Args::EXPORT(_) => {
                 return Err(ContainmentViolation::Program);
             }

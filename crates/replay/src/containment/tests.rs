@@ -8,11 +8,11 @@ use nfsrdma_dissectors::nfs::v4::{
     Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
     Deviceid4, ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args,
     Getdevicelist4Resok, Layoutcommit4Args, Layoutiomode4, Layoutreturn4, Layoutreturn4Args,
-    LayoutreturnByType, LayoutreturnFile4, LayoutreturnFromIomode, Layouttype4, Layoutupdate4, Link4Args,
-    Lookup4Args, Netaddr4, Netloc4, Newoffset4, Newtime4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4,
-    Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args, Rename4Args, Results,
-    Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4, StateProtect4A,
-    Stateid4, Write4Args, mask_and_values,
+    LayoutreturnByLayoutType, LayoutreturnFile4, LayoutreturnFromIomode, Layouttype4, Layoutupdate4,
+    Link4Args, Lookup4Args, Netaddr4, Netloc4, Newoffset4, Newtime4, NfsClientId4, NfsFtype4, Nfsstat4,
+    ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args, Rename4Args,
+    Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4,
+    StateProtect4A, Stateid4, Write4Args, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
@@ -49,7 +49,7 @@ fn header(program: Program, version: u32, procedure: u32) -> Encoder {
     encoder
 }
 
-fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
+fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
     containment
         .check_call(OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), message, 0))
         .map(|call| call.reply_identifiers())
@@ -62,12 +62,12 @@ fn message(operations: &[Args<'_>]) -> Vec<u8> {
     encoder.finish().0
 }
 
-fn compound(operations: &[Args<'_>]) -> Result<ReplyIdentifiers, ContainmentViolation> {
+fn compound(operations: &[Args<'_>]) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
     check(&run(), &message(operations))
 }
 
 /// Checks a COMPOUND with one operation on an object below the root.
-fn below(operation: Args<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+fn below(operation: Args<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
     compound(&[put(BELOW), Args::SAVEFH(Void), operation])
 }
 
@@ -79,7 +79,7 @@ fn lookup(name: &[u8]) -> Args<'_> {
     Args::LOOKUP(Lookup4Args { objname: Text(name) })
 }
 
-fn nfs3(procedure: u32, arguments: &v3::Args<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+fn nfs3(procedure: u32, arguments: &v3::Args<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
     let mut encoder = header(Program::NFS, 3, procedure);
     arguments.encode(&mut encoder);
     check(&run(), &encoder.finish().0)
@@ -108,7 +108,7 @@ const UNSAFE: [&[u8]; 9] =
 fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
     assert_eq!(compound(&[put(b"captured"), Args::GETFH(Void)]), Err(ContainmentViolation::Filehandle));
     assert_eq!(compound(&[put(b""), Args::GETFH(Void)]), Err(ContainmentViolation::Filehandle));
-    assert_eq!(compound(&[put(BELOW), Args::GETFH(Void)]), Ok(ReplyIdentifiers::Filehandles));
+    assert_eq!(compound(&[put(BELOW), Args::GETFH(Void)]), Ok(ReplyIdentifierKinds::Filehandles));
     let (words, values) = mask_and_values(&[Attribute::FILEHANDLE(Opaque(b"captured"))]);
     let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
     assert_eq!(below(Args::VERIFY(Getattr4Resok { obj_attributes })), Err(ContainmentViolation::Filehandle));
@@ -118,7 +118,10 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
             encoder.append_opaque(handle);
             check(&run(), &encoder.finish().0)
         });
-        assert_eq!((known, other), (Ok(ReplyIdentifiers::Nothing), Err(ContainmentViolation::Filehandle)));
+        assert_eq!(
+            (known, other),
+            (Ok(ReplyIdentifierKinds::Nothing), Err(ContainmentViolation::Filehandle))
+        );
     }
     let from = Rename3Args { from: at(BELOW, b"a"), to: at(b"captured", b"b") };
     assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(ContainmentViolation::Filehandle));
@@ -152,7 +155,7 @@ fn contents_of_layouts_and_referrals_are_not_sent() {
             lora_iomode: Layoutiomode4::LAYOUTIOMODE4_RW,
             lora_layoutreturn: Layoutreturn4::File(file),
         };
-        let lora_by_type = LayoutreturnByType::Other(Layouttype4::LAYOUT4_NFSV4_1_FILES, rest);
+        let lora_by_type = LayoutreturnByLayoutType::Other(Layouttype4::LAYOUT4_NFSV4_1_FILES, rest);
         below(Args::LAYOUTRETURN(Box::new(Layoutreturn4Args { lora_reclaim: false, lora_by_type })))
     };
     assert!(give_back(b"").is_ok());
@@ -237,15 +240,15 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
 fn no_step_leads_above_the_root_of_the_tree() {
     let up = || Args::LOOKUPP(Void);
     for (climbing, outcome) in [
-        (vec![put(BELOW), up()], Ok(ReplyIdentifiers::Nothing)),
+        (vec![put(BELOW), up()], Ok(ReplyIdentifierKinds::Nothing)),
         (vec![put(BELOW), up(), up()], Err(ContainmentViolation::Upward)),
-        (vec![put(BELOW), up(), lookup(b"child"), up()], Ok(ReplyIdentifiers::Nothing)),
+        (vec![put(BELOW), up(), lookup(b"child"), up()], Ok(ReplyIdentifierKinds::Nothing)),
         (vec![put(BELOW), lookup(b".."), lookup(b"..")], Err(ContainmentViolation::Upward)),
         (vec![put(ROOT), up()], Err(ContainmentViolation::Upward)),
         (vec![put(INSIDE), up()], Err(ContainmentViolation::Upward)),
         (
             vec![put(BELOW), Args::SAVEFH(Void), put(ROOT), Args::RESTOREFH(Void), up()],
-            Ok(ReplyIdentifiers::Nothing),
+            Ok(ReplyIdentifierKinds::Nothing),
         ),
         (
             vec![put(ROOT), Args::SAVEFH(Void), put(BELOW), Args::RESTOREFH(Void), up()],
@@ -257,7 +260,7 @@ fn no_step_leads_above_the_root_of_the_tree() {
         assert_eq!(compound(&climbing), outcome, "{climbing:?}");
     }
     for (dir, outcome) in [
-        (BELOW, Ok(ReplyIdentifiers::Filehandles)),
+        (BELOW, Ok(ReplyIdentifierKinds::Filehandles)),
         (ROOT, Err(ContainmentViolation::Upward)),
         (INSIDE, Err(ContainmentViolation::Upward)),
     ] {
@@ -283,7 +286,7 @@ fn state_of_others_is_not_named() {
         assert_eq!(below(operation.clone()), Err(ContainmentViolation::State), "{operation:?}");
     }
     let anonymous = Args::READ(Read4Args { stateid: ANONYMOUS, offset: 0, count: 1 });
-    assert_eq!(below(anonymous), Ok(ReplyIdentifiers::Nothing));
+    assert_eq!(below(anonymous), Ok(ReplyIdentifierKinds::Nothing));
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
             eia_client_impl_id: List::default(),
         })))
     };
-    assert_eq!(exchange(b"client tag"), Ok(ReplyIdentifiers::State));
+    assert_eq!(exchange(b"client tag"), Ok(ReplyIdentifierKinds::State));
     assert_eq!(exchange(b"client"), Err(ContainmentViolation::Client));
     let set = |containment: &Containment, name, address: &[u8]| {
         let set = Args::SETCLIENTID(Setclientid4Args {
@@ -315,8 +318,8 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
     let mut containment = run();
     containment.add_callback_address("192.0.2.1:20049".parse().unwrap());
     for (address, outcome) in [
-        (&b"0.0.0.0.0.0"[..], Ok(ReplyIdentifiers::State)),
-        (b"192.0.2.1.78.81", Ok(ReplyIdentifiers::State)),
+        (&b"0.0.0.0.0.0"[..], Ok(ReplyIdentifierKinds::State)),
+        (b"192.0.2.1.78.81", Ok(ReplyIdentifierKinds::State)),
         (b"192.0.2.1.78.82", Err(ContainmentViolation::Server)),
         (b"0.0.0.0.8.1", Err(ContainmentViolation::Server)),
         (b"victim.example", Err(ContainmentViolation::Server)),
@@ -341,7 +344,7 @@ fn rfc7862_section_15_2_no_other_server_is_named() {
             ca_source_server: List::from(servers),
         }))
     };
-    assert_eq!(copy(&[]), Ok(ReplyIdentifiers::State));
+    assert_eq!(copy(&[]), Ok(ReplyIdentifierKinds::State));
     assert_eq!(copy(&others), Err(ContainmentViolation::Server));
     let [cna_destination_server] = others;
     let notify = CopyNotify4Args { cna_src_stateid: ANONYMOUS, cna_destination_server };
@@ -355,8 +358,8 @@ fn only_paths_that_were_made_are_mounted() {
         mount::v3::Args::MNT(DirpathArgs { dirpath: Text(path) }).encode(&mut encoder);
         check(&run(), &encoder.finish().0)
     };
-    assert_eq!(mount(3, 1, b"/export/run/tree"), Ok(ReplyIdentifiers::Filehandles));
-    assert_eq!(mount(3, 3, b"/export/run/tree"), Ok(ReplyIdentifiers::Nothing));
+    assert_eq!(mount(3, 1, b"/export/run/tree"), Ok(ReplyIdentifierKinds::Filehandles));
+    assert_eq!(mount(3, 3, b"/export/run/tree"), Ok(ReplyIdentifierKinds::Nothing));
     for path in [&b"/export"[..], b"/export/run/tree/../../..", b"/export/run/tree/link", b"", b"tree"] {
         assert_eq!(mount(3, 1, path), Err(ContainmentViolation::Upward));
         assert_eq!(mount(3, 3, path), Err(ContainmentViolation::Upward));
@@ -421,7 +424,7 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
         };
         run().check_call(call).map(|call| call.reply_identifiers())
     };
-    assert_eq!(check(position, &[0; 8]), Ok(ReplyIdentifiers::Filehandles));
+    assert_eq!(check(position, &[0; 8]), Ok(ReplyIdentifierKinds::Filehandles));
     // TCP would send the following operations at other positions, and a longer payload could contain operations of its
     // own.
     for (position, length) in [(position, 4), (position, 64), (position - 4, 8), (position + 4, 8), (0, 8)] {

@@ -22,7 +22,7 @@ use nfsrdma_rpc::{
 use crate::root_credential;
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
-pub use v3::Nfs3ProbeReport;
+pub use v3::ProbedNfs3FsinfoLimits;
 pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
 
 /// Number of NULL Calls to time.
@@ -53,7 +53,7 @@ pub struct ServerProbeReport {
     /// A message if the requested version is not available: the version, and those that the server has.
     pub missing_version_message: Option<String>,
     /// The results of NFSv3, if available and requested; or the reason that there are none.
-    pub v3: Option<Result<Nfs3ProbeReport, String>>,
+    pub v3: Option<Result<ProbedNfs3FsinfoLimits, String>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
     pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
     /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.

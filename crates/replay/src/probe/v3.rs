@@ -11,7 +11,7 @@ const FSINFO: u32 = 4 + 4 + 84 + 48;
 
 /// The limits of a file system: the fields of FSINFO3resok, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nfs3ProbeReport {
+pub struct ProbedNfs3FsinfoLimits {
     /// Maximum length of a READ.
     pub rtmax: u32,
     /// Preferred length of a READ.
@@ -30,7 +30,7 @@ pub struct Nfs3ProbeReport {
     pub maxfilesize: u64,
 }
 
-pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3ProbeReport, String> {
+pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<ProbedNfs3FsinfoLimits, String> {
     let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(root) });
     let found = line.call(
         &SynchronousProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
@@ -40,7 +40,7 @@ pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3Prob
                 Results::FSINFO(outcome) => outcome.ok().map_or_else(
                     || Err(format!("FSINFO: {}", outcome.status())),
                     |info| {
-                        Ok(Nfs3ProbeReport {
+                        Ok(ProbedNfs3FsinfoLimits {
                             rtmax: info.rtmax,
                             rtpref: info.rtpref,
                             rtmult: info.rtmult,

@@ -22,7 +22,7 @@ use nfsrdma_rpc::{NegotiatedTransportParams, TransportKind};
 
 use super::callback_responder;
 use super::report::ReplayReport;
-use super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange, ReplayMessageRecorder};
+use super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream, ReplayMessageRecorder};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -152,7 +152,7 @@ impl CallbackServer {
             state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
         for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
             let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
-            tape.record_exchange(&NonNfsCallExchange {
+            tape.record_exchange(&CallbackOrAuxiliaryExchange {
                 stream: CallbackOrAuxiliaryStream::Callback(answered_call.stream),
                 caller: answered_call.peer,
                 callee: answered_call.local,

@@ -42,9 +42,9 @@ struct CapturedOpen {
 
 /// Successful OPENs of a captured step.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StepOpenGrants(Vec<CapturedOpen>);
+pub(super) struct CapturedStepOpenGrants(Vec<CapturedOpen>);
 
-impl StepOpenGrants {
+impl CapturedStepOpenGrants {
     /// Reads the recorded Reply of a step. Empty for NFSv4.0, which has no such options.
     pub(super) fn wants_of_step(step: &TraceStep<'_>) -> Self {
         if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
@@ -124,8 +124,13 @@ mod tests {
     const ANY: u32 = 0x300;
     const OFFERS: u32 = 0x30_0000;
 
-    fn of(got: CapturedOpenGrant) -> StepOpenGrants {
-        StepOpenGrants(vec![CapturedOpen { operation: 2, grant: got, access: 0, must_confirm: false }])
+    fn of(got: CapturedOpenGrant) -> CapturedStepOpenGrants {
+        CapturedStepOpenGrants(vec![CapturedOpen {
+            operation: 2,
+            grant: got,
+            access: 0,
+            must_confirm: false,
+        }])
     }
 
     fn asks(got: CapturedOpenGrant, access: u32) -> u32 {

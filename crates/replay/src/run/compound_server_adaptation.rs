@@ -19,8 +19,8 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::captured_open_grants::StepOpenGrants;
-use super::engine::OperationWithOpenForDelegation;
+use super::captured_open_grants::CapturedStepOpenGrants;
+use super::engine::OperationWithSubstituteOpenStateid;
 use crate::trace::TraceMessage;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
@@ -32,18 +32,18 @@ pub(super) struct CompoundRewriteContext<'a> {
     /// Mask words of the server's attributes; `None` if unknown.
     pub(super) supported: Option<&'a [u32]>,
     /// State that the OPENs of the COMPOUND were granted in the capture.
-    pub(super) opens: &'a StepOpenGrants,
+    pub(super) opens: &'a CapturedStepOpenGrants,
     /// `true` if the captured Call used RPCSEC_GSS and this one uses AUTH_SYS.
     pub(super) is_unsigned: bool,
     /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
     /// Operations that use the stateid of an open in place of a delegation's.
-    pub(super) substituted_stateids: &'a [OperationWithOpenForDelegation],
+    pub(super) substituted_stateids: &'a [OperationWithSubstituteOpenStateid],
 }
 
 /// Changes made to a COMPOUND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CompoundRewrites {
+pub(super) struct AppliedCompoundChangeFlags {
     /// `true` if PUTROOTFH was replaced.
     pub(super) has_replaced_root: bool,
     /// `true` if attributes were left out or changed.
@@ -57,7 +57,7 @@ const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 
 /// Replacement for an operation or its arguments.
 enum OperationReplacement {
-    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, ClaimsReplacedDelegation),
+    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, ClaimsDelegationReplacedByOpen),
     /// CLOSE instead of DELEGRETURN, with the next seqid of the open-owner.
     Close(u32),
     Root,
@@ -71,10 +71,10 @@ enum OperationReplacement {
 }
 
 /// `true` if OPEN claims a delegation that was replaced by an open; it then opens by name or filehandle.
-type ClaimsReplacedDelegation = bool;
+type ClaimsDelegationReplacedByOpen = bool;
 
 impl CompoundRewriteContext<'_> {
-    fn borrowed(&self, at: usize) -> Option<&OperationWithOpenForDelegation> {
+    fn borrowed(&self, at: usize) -> Option<&OperationWithSubstituteOpenStateid> {
         self.substituted_stateids.iter().find(|one| one.operation == at)
     }
 
@@ -271,8 +271,8 @@ pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
     placed: &mut [TracePayloadInMessage],
     live: CompoundRewriteContext<'_>,
-) -> Option<CompoundRewrites> {
-    let mut adapted = CompoundRewrites::default();
+) -> Option<AppliedCompoundChangeFlags> {
+    let mut adapted = AppliedCompoundChangeFlags::default();
     let written = {
         let items = TracePayloadInMessage::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
@@ -349,7 +349,7 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"root!",
             supported: None,
-            opens: &StepOpenGrants::default(),
+            opens: &CapturedStepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -375,7 +375,7 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"",
             supported: Some(&supported),
-            opens: &StepOpenGrants::default(),
+            opens: &CapturedStepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -401,7 +401,7 @@ mod tests {
         let mut live = CompoundRewriteContext {
             root: b"",
             supported: None,
-            opens: &StepOpenGrants::default(),
+            opens: &CapturedStepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -431,7 +431,7 @@ mod tests {
         let mut live = CompoundRewriteContext {
             root: b"",
             supported: None,
-            opens: &StepOpenGrants::default(),
+            opens: &CapturedStepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -459,12 +459,12 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"",
             supported: Some(&mask),
-            opens: &StepOpenGrants::default(),
+            opens: &CapturedStepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
         };
-        assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(CompoundRewrites::default()));
+        assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(AppliedCompoundChangeFlags::default()));
         assert_eq!(bytes, before);
     }
 }

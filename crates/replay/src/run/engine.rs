@@ -4,7 +4,7 @@
 //!
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
-//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live
+//! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the live
 //!   server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
@@ -18,18 +18,18 @@
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
 //! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
-//! - [`held_delegations`]: delegations that the capture does not return.
+//! - [`final_delegation_return`]: delegations that the capture does not return.
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;
 mod connections;
 mod delegation_substitutes;
 mod event_loop;
+mod final_delegation_return;
 mod gss_context_renewal;
-mod held_delegations;
 mod io_split;
-mod issuer;
 mod issuing;
+mod live_call_builder;
 mod lock_stateid_change_detection;
 mod non_nfs_steps;
 mod overlapping_changes;
@@ -52,7 +52,7 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::gss::{self, GssError};
+use nfsrdma_rpc::gss::{self, GssContextSetupError};
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, SubmitError,
     TransportConnectionId,
@@ -64,24 +64,24 @@ use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
-use super::final_tree_check::{FinalTreeCheckReport, TreeCheckLimits, TreeCheckLiveIdentifiers};
+use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport, TreeCheckLimits};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{CreatedClientState, PreexistingStateSetupError, create_missing_state};
-use super::report::{ReplayReport, StepId};
+use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
+use super::report::{ReplayReport, StepIdWithFrames};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
-use crate::containment::{ContainedTransport, Containment};
+use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::run_plan;
 use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{ReplayTraceReader, TraceError, TraceStep};
 use connections::ReplayConnectionPool;
 use delegation_substitutes::DelegationSubstitutes;
-pub(super) use delegation_substitutes::OperationWithOpenForDelegation;
+pub(super) use delegation_substitutes::OperationWithSubstituteOpenStateid;
 use io_split::UnboundVariableReason;
-use issuer::CallIssuer;
+use live_call_builder::LiveCallBuilder;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, GssUnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
@@ -107,7 +107,7 @@ pub enum ReplayRunError {
     /// Error in the trace.
     Trace(TraceError),
     /// Error of a security context.
-    Security(GssError),
+    Security(GssContextSetupError),
 }
 
 impl fmt::Display for ReplayRunError {
@@ -194,7 +194,7 @@ impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
 }
 
 /// Result of submitting a Call that is no step.
-enum ReplayerCallSubmitResult {
+enum NonStepCallSubmitResult {
     Sent,
     /// The connection has no capacity.
     Busy,
@@ -256,7 +256,7 @@ pub fn run_all<R: Read + Seek>(
         callbacks.record();
     }
     // From here on, every Call passes the containment check before it is sent.
-    let transport = &mut ContainedTransport::new(transport);
+    let transport = &mut ContainmentCheckedTransport::new(transport);
     event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
     callbacks.end_recording();
     // The Calls of the tree check are not part of the recording.
@@ -334,7 +334,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 options.pace,
             ),
             verification,
-            issuer: CallIssuer {
+            call_builder: LiveCallBuilder {
                 values,
                 containment,
                 signing,
@@ -345,18 +345,18 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 substitutes,
                 refused_opens: made.refused.into_iter().collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
-                ..CallIssuer::default()
+                ..LiveCallBuilder::default()
             },
             connections: ReplayConnectionPool::default(),
             report,
-            context: ReplayClientContext { number, tag, target, seeded, options, callbacks },
+            context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks },
             contents,
         })
     }
 }
 
 /// Settings that all parts of a run read.
-struct ReplayClientContext<'r> {
+struct ReplayClientCopyContext<'r> {
     /// Number of this client copy, from 0.
     number: u32,
     /// Suffix that makes client owner strings unique per run and per copy.
@@ -369,11 +369,11 @@ struct ReplayClientContext<'r> {
 
 /// The run of one client copy.
 struct ReplayEngine<'r, R> {
-    context: ReplayClientContext<'r>,
+    context: ReplayClientCopyContext<'r>,
     /// Contents of payloads, which Calls and the verification of Replies need.
     contents: &'r mut ReplayTraceReader<R>,
     scheduler: StepScheduler<'r, R>,
-    issuer: CallIssuer,
+    call_builder: LiveCallBuilder,
     connections: ReplayConnectionPool,
     verification: LiveReplyVerificationState<'r>,
     report: ReplayReport,
@@ -381,7 +381,10 @@ struct ReplayEngine<'r, R> {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
-    fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
+    fn conclude(
+        mut self,
+        transport: &mut ContainmentCheckedTransport<'_>,
+    ) -> Result<ReplayReport, ReplayRunError> {
         let ended = || StepOutcome::Skipped("interrupted: the run ended before it".into());
         for held in self.scheduler.window.steps_in_order() {
             self.report.steps.count(held.id, held.description.title(), ended());
@@ -409,9 +412,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
-            let left = TreeCheckLiveIdentifiers {
+            let left = FinalTreeCheckLiveIdentifiers {
                 seeded: self.context.seeded,
-                values: &self.issuer.values,
+                values: &self.call_builder.values,
                 checker: &self.verification.checker,
                 signs_calls: self.context.options.gss == GssCallReplayPolicy::Krb5,
             };
@@ -421,7 +424,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 shown_mismatches: options.max_shown_mismatches,
             };
             self.report.tree_check = Some(walk.check(
-                (transport, &mut self.issuer.containment),
+                (transport, &mut self.call_builder.containment),
                 self.context.target,
                 &self.context.tag,
                 &left,
@@ -430,7 +433,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ));
         }
         self.report.dropped_values +=
-            self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
+            self.call_builder.dropped_values + self.call_builder.containment.take_dropped_count();
         self.report.compared = self.verification.checker.compared;
         Ok(self.report)
     }
@@ -441,21 +444,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: TransportConnectionId,
         (xid, tag): (Xid, CallTag),
         (message, client): (&[u8], Option<u32>),
-        transport: &mut ContainedTransport<'_>,
-    ) -> ReplayerCallSubmitResult {
-        let signing = self.issuer.signing.as_mut().zip(client);
+        transport: &mut ContainmentCheckedTransport<'_>,
+    ) -> NonStepCallSubmitResult {
+        let signing = self.call_builder.signing.as_mut().zip(client);
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(GssUnsignedCallReason::NotYet) => return ReplayerCallSubmitResult::Unready,
-            Err(GssUnsignedCallReason::Never(why)) => return ReplayerCallSubmitResult::Unsigned(why),
+            Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::Unready,
+            Err(GssUnsignedCallReason::Never(why)) => return NonStepCallSubmitResult::Unsigned(why),
         };
         let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
-        match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
-            Ok(Ok(_)) => ReplayerCallSubmitResult::Sent,
-            Ok(Err(SubmitError::Busy(_))) => ReplayerCallSubmitResult::Busy,
-            Ok(Err(SubmitError::Refused(_))) => ReplayerCallSubmitResult::Lost,
-            Err(escape) => ReplayerCallSubmitResult::Escapes(escape.to_string()),
+        match self.call_builder.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
+            Ok(Ok(_)) => NonStepCallSubmitResult::Sent,
+            Ok(Err(SubmitError::Busy(_))) => NonStepCallSubmitResult::Busy,
+            Ok(Err(SubmitError::Refused(_))) => NonStepCallSubmitResult::Lost,
+            Err(escape) => NonStepCallSubmitResult::Escapes(escape.to_string()),
         }
     }
 
@@ -489,6 +492,6 @@ fn record_divergence(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, 
     }
 }
 
-fn step_id(step: &TraceStep<'_>) -> StepId {
-    StepId { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
+fn step_id(step: &TraceStep<'_>) -> StepIdWithFrames {
+    StepIdWithFrames { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
 }

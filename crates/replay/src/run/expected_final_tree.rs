@@ -19,7 +19,7 @@ use crate::trace::{
     NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMessage, TracePayload, TraceSlotValueKind,
     TraceStep,
 };
-use crate::tree::{CurrentNameBinding, InferredTree, TreeInferenceInput};
+use crate::tree::{CurrentNameBinding, InferredTree, TreeInferenceStepInput};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of bytes of content from before the first step that are checked.
@@ -31,7 +31,7 @@ pub(super) const MAX_PATH_NAMES: usize = 64;
 
 /// Conformance of a step to the recording, as far as it affects the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepExecutionFidelity {
+pub(super) enum ExecutedStepFidelity {
     /// Executed as recorded.
     AsRecorded,
     /// Each operation was executed as recorded, but the attributes in the Reply differ.
@@ -56,7 +56,7 @@ impl ExpectedFinalTree {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
-        (state, went): (&StepOutcome, StepExecutionFidelity),
+        (state, went): (&StepOutcome, ExecutedStepFidelity),
         (is_racing, executed_count): (bool, usize),
         contents: &mut ReplayTraceReader<R>,
     ) {
@@ -73,11 +73,11 @@ impl ExpectedFinalTree {
                 return;
             }
             StepOutcome::Tolerated(tolerance_rules::AFTER) => {
-                went == StepExecutionFidelity::WithOtherAttributes && step.reply.is_complete()
+                went == ExecutedStepFidelity::WithOtherAttributes && step.reply.is_complete()
             }
             // The last answer is the recorded one, unless the recorded one was a delay.
             StepOutcome::Tolerated(tolerance_rules::DELAYED) => {
-                went != StepExecutionFidelity::Differently && step.reply.is_complete()
+                went != ExecutedStepFidelity::Differently && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
@@ -108,7 +108,7 @@ impl ExpectedFinalTree {
             return;
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
-        let is_racing = is_racing || went == StepExecutionFidelity::WithOtherAttributes;
+        let is_racing = is_racing || went == ExecutedStepFidelity::WithOtherAttributes;
         // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
         let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
         let is_racing = is_racing || copies && *state != StepOutcome::Matched;
@@ -318,8 +318,8 @@ fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
 fn step_input<'s>(
     step: &'s TraceStep<'s>,
     contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
-) -> TreeInferenceInput<'s> {
-    TreeInferenceInput {
+) -> TreeInferenceStepInput<'s> {
+    TreeInferenceStepInput {
         id: step.origin.id,
         server: step.caller.server,
         is_reverse: step.caller.is_reverse,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
@@ -17,18 +17,18 @@ use super::call_operations_and_files::ROOT;
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
 use super::live_values::LiveVariableValues;
 use super::reply_check::{
-    FinalAttributeDifference, FinalAttributeDifferences, FinalObjectAttributes, ReplyChecker,
+    FinalAttributeDifference, FinalAttributeDifferences, LiveFinalObjectAttributes, ReplyChecker,
 };
-use super::report::{StepId, StepMismatch};
-use crate::containment::{ContainedTransport, Containment};
+use super::report::{StepIdWithFrames, StepMismatch};
+use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
-    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
+    FileServerClient, FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
     ObjectVersionAttributes,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
-use crate::trace::file_format::{FileType, TraceObjectOrigin};
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::{PayloadContentState, ReplayTraceReader, TracePayload, generated_file_data};
 use crate::tree::{
     CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
@@ -86,10 +86,10 @@ impl ExpectedFinalTree {
     /// Checks the tree on the server.
     pub(super) fn check<R: Read + Seek>(
         &self,
-        (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
+        (transport, containment): (&mut ContainmentCheckedTransport<'_>, &mut Containment),
         target: &ConnectTarget,
         tag: &str,
-        live: &TreeCheckLiveIdentifiers<'_>,
+        live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
         limits: &TreeCheckLimits,
     ) -> FinalTreeCheckReport {
@@ -122,7 +122,7 @@ impl ExpectedFinalTree {
         };
         if let Err(problem) = checker.check_names() {
             walked.failed = Some(match &problem {
-                FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => {
+                FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => {
                     format!("{error} (--max-time)")
                 }
                 problem => problem.to_string(),
@@ -163,7 +163,7 @@ pub(super) struct TreeCheckLimits {
 }
 
 /// Identifiers of the live server.
-pub(super) struct TreeCheckLiveIdentifiers<'a> {
+pub(super) struct FinalTreeCheckLiveIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
@@ -175,7 +175,7 @@ pub(super) struct TreeCheckLiveIdentifiers<'a> {
 
 struct TreeChecker<'a, R> {
     tree: &'a InferredTree,
-    live: &'a TreeCheckLiveIdentifiers<'a>,
+    live: &'a FinalTreeCheckLiveIdentifiers<'a>,
     files: &'a mut dyn FileServerClient,
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
@@ -229,7 +229,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
         let mut directories: BTreeMap<LiveFilehandle, Vec<InferredObjectId>> = BTreeMap::new();
         for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
-            if node.file_type != FileType::DIRECTORY && !names.contains_key(&id) {
+            if node.file_type != TraceFileType::DIRECTORY && !names.contains_key(&id) {
                 continue;
             }
             let name_count = names.get(&id).map_or(0, Vec::len) as u64;
@@ -260,7 +260,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Lists the directories and checks their entries.
-    fn check_names(&mut self) -> Result<(), FileServerError> {
+    fn check_names(&mut self) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         self.report.left_out += tree.uncertain_name_count() + tree.dropped_name_count();
         let nameless = &self.live.seeded.nameless_handles;
@@ -288,7 +288,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         for id in tree.nameless_objects(&|variable| nameless.contains(&variable)) {
             let node = tree.nodes().get(id.0 as usize);
-            if node.is_some_and(|node| node.file_type != FileType::DIRECTORY)
+            if node.is_some_and(|node| node.file_type != TraceFileType::DIRECTORY)
                 && let Some(handle) = self.directory_handle(id)
             {
                 let found = self.files.status(&handle).map(|status| (handle, status));
@@ -307,7 +307,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         objects: &[InferredObjectId],
         names: Vec<CurrentNameBinding<'_>>,
         above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         let node = |id: &InferredObjectId| tree.nodes().get(id.0 as usize);
         if let Some(root) =
@@ -321,11 +321,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         });
         match listed {
             Ok(()) => {}
-            Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.leave_out(names.len() as u64, self.path(directory, b"", above));
                 return Ok(());
             }
-            Err(FileServerError::Refused(what, status)) => {
+            Err(FileServerClientError::Refused(what, status)) => {
                 let (path, found) = (self.path(directory, b"", above), format!("{what}: {status}"));
                 self.report_difference(directory, DifferenceKind::Status, &path, "names", "there", &found);
                 return Ok(());
@@ -411,10 +411,15 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Checks a root, which has no name: its last values in Replies must still hold.
-    fn check_root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
+    fn check_root(
+        &mut self,
+        id: InferredObjectId,
+        handle: &[u8],
+        path: &str,
+    ) -> Result<(), FileServerClientError> {
         let status = match self.files.status(handle) {
             Ok(status) => status,
-            Err(FileServerError::Refused(_, reason)) => {
+            Err(FileServerClientError::Refused(_, reason)) => {
                 let (kind, reason) = (DifferenceKind::Status, reason.to_string());
                 self.report_difference(id, kind, path, "attributes", "readable", &reason);
                 return Ok(());
@@ -434,7 +439,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         (status, was_listed): (&LiveObjectAttributes, bool),
         path: &str,
     ) {
-        let state = FinalObjectAttributes {
+        let state = LiveFinalObjectAttributes {
             version: &status.version,
             owner: status.owner.as_ref().filter(|_| !self.live.signs_calls),
             was_listed,
@@ -459,10 +464,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         &mut self,
         parent: &[u8],
         name: &[u8],
-    ) -> Result<(LiveFilehandle, LiveObjectAttributes), FileServerError> {
+    ) -> Result<(LiveFilehandle, LiveObjectAttributes), FileServerClientError> {
         match self.files.lookup(parent, name)? {
             Some(handle) => self.files.status(&handle).map(|status| (handle, status)),
-            None => Err(FileServerError::Refused(
+            None => Err(FileServerClientError::Refused(
                 Operation::LOOKUP.to_string(),
                 NfsOperationFailure::UnusableResults("no such name".into()),
             )),
@@ -477,7 +482,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         parent: &[u8],
         name: &[u8],
         path: &str,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         match self.find_object(parent, name).map(|(_, status)| status.version.fileid) {
             Ok(found) => {
                 if let (Some(expected), Some(found)) = (fileid, found)
@@ -494,10 +499,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     );
                 }
             }
-            Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.leave_out(1, path.to_owned());
             }
-            Err(FileServerError::Refused(what, status)) => {
+            Err(FileServerClientError::Refused(what, status)) => {
                 let found = format!("{what}: {status}");
                 self.report_difference(id, DifferenceKind::Status, path, "object", "there", &found);
             }
@@ -510,9 +515,9 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn check_object(
         &mut self,
         id: InferredObjectId,
-        found: Result<(LiveFilehandle, LiveObjectAttributes), FileServerError>,
+        found: Result<(LiveFilehandle, LiveObjectAttributes), FileServerClientError>,
         path: &str,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
         if tree.is_uncertain(id) {
@@ -523,12 +528,12 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         self.fileids.insert(id, None);
         let (handle, status) = match found {
             Ok(found) => found,
-            Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.report.objects -= 1;
                 self.leave_out(1, path.to_owned());
                 return Ok(());
             }
-            Err(FileServerError::Refused(what, status)) => {
+            Err(FileServerClientError::Refused(what, status)) => {
                 self.report_difference(
                     id,
                     DifferenceKind::Status,
@@ -549,12 +554,17 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             ..
         } = status;
         self.fileids.insert(id, fileid);
-        if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
+        if node.file_type != TraceFileType::UNKNOWN && node.file_type != file_type {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        self.check_attribute_relations(id, &node.handles, (&status, file_type == FileType::DIRECTORY), path);
+        self.check_attribute_relations(
+            id,
+            &node.handles,
+            (&status, file_type == TraceFileType::DIRECTORY),
+            path,
+        );
         let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
@@ -568,7 +578,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             );
         }
         match file_type {
-            FileType::FILE => {
+            TraceFileType::FILE => {
                 if let Some(expected) = now.size.filter(|expected| *expected != size) {
                     self.report_difference(
                         id,
@@ -582,7 +592,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 }
                 self.check_content(id, now, &handle, path)
             }
-            FileType::LINK if !node.target.is_empty() => {
+            TraceFileType::LINK if !node.target.is_empty() => {
                 let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
                 match self.files.read_link(&handle) {
                     Ok(text) if *text == *node.target => {}
@@ -594,10 +604,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         &shown(&node.target),
                         &shown(&text),
                     ),
-                    Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+                    Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                         self.leave_out(1, path.to_owned());
                     }
-                    Err(FileServerError::Refused(what, status)) => {
+                    Err(FileServerClientError::Refused(what, status)) => {
                         let found = format!("{what}: {status}");
                         self.report_difference(
                             id,
@@ -623,7 +633,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         now: &LatestInferredFileState,
         handle: &[u8],
         path: &str,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let zeros = vec![0; READ_BYTES as usize];
         // Extents of a payload that was overwritten in part alternate with those of others.
         let mut payloads: VecDeque<(_, Vec<u8>)> = VecDeque::new();
@@ -657,10 +667,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 let got = match self.files.read(handle, at, count as u32) {
                     Ok(got) => got,
                     // The bytes count as written, but not as read.
-                    Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+                    Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                         return Ok(());
                     }
-                    Err(FileServerError::Refused(what, status)) => {
+                    Err(FileServerClientError::Refused(what, status)) => {
                         let field = format!("content at byte {at}");
                         let found = format!("{what}: {status}");
                         self.report_difference(id, DifferenceKind::Status, path, &field, "there", &found);
@@ -742,7 +752,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             a: half(expected),
             b: half(found),
         };
-        let step = StepId { step: 0, frames };
+        let step = StepIdWithFrames { step: 0, frames };
         self.report.mismatches.push(StepMismatch {
             step,
             operation: path.to_owned(),

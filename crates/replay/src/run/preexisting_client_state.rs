@@ -12,11 +12,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::live_values::{LiveServerSession, LiveVariableValues};
 use super::report::SynthesizedStateCounts;
-use crate::containment::{ContainedRpcClient, Containment};
+use crate::containment::{Containment, ContainmentCheckedRpcClient};
 use crate::root_credential;
-use crate::seed::file_server_client::FileServerError;
-use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use crate::trace::file_format::FileType;
+use crate::seed::file_server_client::FileServerClientError;
+use crate::seed::v4::{HandedOverNfs4ClientState, Nfs4Client};
+use crate::trace::file_format::TraceFileType;
 use crate::trace::step::stateid_use;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
 use nfsrdma_dissectors::rpc::Xid;
@@ -50,7 +50,7 @@ struct MissingStateid {
 
 /// State from before the capture that was created.
 #[derive(Debug, Default)]
-pub(super) struct CreatedClientState {
+pub(super) struct PreexistingStateSetupResult {
     pub(super) counts: SynthesizedStateCounts,
     /// Variables of delegations in whose place the file was opened.
     pub(super) delegations: Vec<u32>,
@@ -82,9 +82,9 @@ pub(super) fn create_missing_state(
     tag: &str,
     values: &mut LiveVariableValues,
     containment: &mut Containment,
-) -> Result<CreatedClientState, PreexistingStateSetupError> {
+) -> Result<PreexistingStateSetupResult, PreexistingStateSetupError> {
     let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
-    let mut made = CreatedClientState::default();
+    let mut made = PreexistingStateSetupResult::default();
     for (ClientOfMinorVersion { client, minor_version }, missing) in clients {
         let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
         let xid = nfsrdma_analysis::comparison::record::hash(
@@ -93,7 +93,7 @@ pub(super) fn create_missing_state(
         let line =
             RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
                 .with_reconnect(target);
-        let line = ContainedRpcClient::new(line, containment);
+        let line = ContainmentCheckedRpcClient::new(line, containment);
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
         let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
             Ok(files) => files,
@@ -102,8 +102,8 @@ pub(super) fn create_missing_state(
             Err(problem) => {
                 made.refused_clients.push(problem.to_string());
                 match problem {
-                    FileServerError::Refused(..) => continue,
-                    FileServerError::Busy(..) | FileServerError::Call(_) => break,
+                    FileServerClientError::Refused(..) => continue,
+                    FileServerClientError::Busy(..) | FileServerClientError::Call(_) => break,
                 }
             }
         };
@@ -133,7 +133,7 @@ pub(super) fn create_missing_state(
             files.destroy_session();
         }
         match files.hand_over() {
-            Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+            HandedOverNfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
                     let session =
@@ -145,7 +145,7 @@ pub(super) fn create_missing_state(
                     values.set_create_sequence(*variable, create_sequence);
                 }
             }
-            Nfs4ClientHandover::Client { clientid } => missing.clientids.iter().for_each(|variable| {
+            HandedOverNfs4ClientState::Client { clientid } => missing.clientids.iter().for_each(|variable| {
                 values.set_value(*variable, &clientid.to_be_bytes());
             }),
         }
@@ -177,7 +177,7 @@ fn missing_state(
     let mut handles: FxHashMap<u32, u32> = FxHashMap::default();
     trace.for_each_object(|object| {
         if objects.contains(&object.number)
-            && object.file_type != FileType::DIRECTORY
+            && object.file_type != TraceFileType::DIRECTORY
             && let Some(handle) = object.handles.iter().next()
         {
             handles.insert(object.number, handle);

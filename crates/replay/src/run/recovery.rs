@@ -20,7 +20,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
-use super::reply_statuses_and_grants::ReplyStatusesAndGrants;
+use super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::step_outcome::StepOutcome;
 
 /// Maximum number of times a Call is sent again.
@@ -39,7 +39,7 @@ pub(super) const MAX_BINDINGS: usize = 64;
 
 /// Reason code of a step affected by recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepRecoveryReason {
+pub struct StepRecoveryReasonCode {
     /// Stable name in output.
     pub code: &'static str,
     /// Description.
@@ -47,55 +47,55 @@ pub struct StepRecoveryReason {
 }
 
 /// The Reply came after the Call was sent again.
-pub const SENT_AGAIN: StepRecoveryReason = StepRecoveryReason {
+pub const SENT_AGAIN: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "sent-again",
     text: "its connection was lost; it was sent again on another, and the Reply matched",
 };
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
-pub const REPLY_UNKNOWN: StepRecoveryReason = StepRecoveryReason {
+pub const REPLY_UNKNOWN: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "reply-unknown",
     text: "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared",
 };
 /// The server executed the Call, the Reply was lost, and it executed the Call again.
-pub const DONE_TWICE: StepRecoveryReason = StepRecoveryReason {
+pub const DONE_TWICE: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "done-twice",
     text: "its connection was lost after it was executed; sent again, it found its own result",
 };
 
 /// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
-pub const RESTARTED: StepRecoveryReason = StepRecoveryReason {
+pub const RESTARTED: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "server-restarted",
     text: "the server had forgotten its client or session; that was re-established, and it was sent again",
 };
 /// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
-pub const CONTEXT_RENEWED: StepRecoveryReason = StepRecoveryReason {
+pub const CONTEXT_RENEWED: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "context-renewed",
     text: "the server no longer knew its security context; it was sent again with a new one",
 };
 /// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
-pub const CONNECTION_BOUND: StepRecoveryReason = StepRecoveryReason {
+pub const CONNECTION_BOUND: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "connection-bound",
     text: "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the Call again",
 };
 /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
-pub const NOT_RECLAIMED: StepRecoveryReason = StepRecoveryReason {
+pub const NOT_RECLAIMED: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "not-reclaimed",
     text: "uses a client, session, open or lock that the server lost and that was not reclaimed",
 };
 /// Repeatedly lost connections: the step is unreplayable.
-pub const NO_CONNECTION: StepRecoveryReason = StepRecoveryReason {
+pub const NO_CONNECTION: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "no-connection",
     text: "connections to the server were lost, and no Reply came",
 };
 
 /// The server accepts less in one READ or WRITE than the captured one.
-pub const SPLIT: StepRecoveryReason = StepRecoveryReason {
+pub const SPLIT: StepRecoveryReasonCode = StepRecoveryReasonCode {
     code: "split",
     text: "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole",
 };
 
 /// All reasons.
-pub const ALL_REASONS: &[StepRecoveryReason] = &[
+pub const ALL_REASONS: &[StepRecoveryReasonCode] = &[
     SENT_AGAIN,
     REPLY_UNKNOWN,
     DONE_TWICE,
@@ -150,7 +150,7 @@ pub(super) fn failed_by_first_execution(
     procedure: Option<Procedure>,
     operations: &[Operation],
     is_new: bool,
-    outcome: &ReplyStatusesAndGrants,
+    outcome: &ReplyStatusesAndSessionGrants,
 ) -> bool {
     const NOENT: u32 = 2;
     const EXIST: u32 = 17;
@@ -278,8 +278,11 @@ pub(super) fn xid(message: &[u8]) -> Option<Xid> {
 mod tests {
     use super::*;
 
-    fn answered(statuses: &[u32]) -> ReplyStatusesAndGrants {
-        ReplyStatusesAndGrants { statuses: statuses.to_vec(), ..ReplyStatusesAndGrants::default() }
+    fn answered(statuses: &[u32]) -> ReplyStatusesAndSessionGrants {
+        ReplyStatusesAndSessionGrants {
+            statuses: statuses.to_vec(),
+            ..ReplyStatusesAndSessionGrants::default()
+        }
     }
 
     #[test]
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn the_document_has_every_reason() {
         let document = include_str!("../../../../docs/replay.md");
-        for StepRecoveryReason { code, text } in ALL_REASONS {
+        for StepRecoveryReasonCode { code, text } in ALL_REASONS {
             assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
         }
     }

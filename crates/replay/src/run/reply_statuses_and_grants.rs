@@ -46,7 +46,7 @@ impl GrantedForeChannel {
 
 /// Outcome of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ReplyStatusesAndGrants {
+pub(super) struct ReplyStatusesAndSessionGrants {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
     /// Fore channel granted by CREATE_SESSION.
@@ -61,7 +61,7 @@ pub(super) struct ReplyStatusesAndGrants {
     pub(super) lock_stateid_other: Option<[u8; 12]>,
 }
 
-impl ReplyStatusesAndGrants {
+impl ReplyStatusesAndSessionGrants {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. The outcome is empty if it cannot be decoded or
     /// RPC reports an error.
     pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
@@ -186,12 +186,12 @@ mod tests {
         // Header of an accepted Reply, a cookie of four bytes, and the status.
         let reply = |status| [9, 1, 0, 0, 0, 0, 4, 7, status].map(u32::to_be_bytes).concat();
         let lock = Some(Procedure::Nlm4(nlm::v4::Procedure::LOCK));
-        assert!(ReplyStatusesAndGrants::of(lock, Cursor::new(&reply(4))).is_delayed());
-        assert!(!ReplyStatusesAndGrants::of(lock, Cursor::new(&reply(1))).is_delayed());
+        assert!(ReplyStatusesAndSessionGrants::of(lock, Cursor::new(&reply(4))).is_delayed());
+        assert!(!ReplyStatusesAndSessionGrants::of(lock, Cursor::new(&reply(1))).is_delayed());
         // The same number is another status in NFSv3.
         let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
         let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
-        assert!(!ReplyStatusesAndGrants::of(getattr, Cursor::new(&results)).is_delayed());
+        assert!(!ReplyStatusesAndSessionGrants::of(getattr, Cursor::new(&results)).is_delayed());
     }
 
     #[test]
@@ -204,7 +204,8 @@ mod tests {
             [&header[..], &results].concat().into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
         };
         let is_confirmed = |flags| {
-            let outcome = ReplyStatusesAndGrants::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
+            let outcome =
+                ReplyStatusesAndSessionGrants::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
             assert_eq!(outcome.statuses, [0]);
             outcome.has_confirmed_client
         };

@@ -16,7 +16,8 @@ use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_rpc::ReceivedMessageDiscardReason;
 pub use steps::{
-    CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepOutcomeSummary,
+    CopyStepId, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType,
+    StepResultsOfRun,
 };
 pub(super) use steps::{MAX_EXAMPLES, number_first_copy};
 
@@ -175,7 +176,7 @@ pub struct EarlyRunEnd {
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
     /// Results of the steps.
-    pub steps: StepOutcomeSummary,
+    pub steps: StepResultsOfRun,
     /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
     pub calls: u64,
     /// Number of retries because the server asked for them.

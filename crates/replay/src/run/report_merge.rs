@@ -4,11 +4,11 @@ use std::ops::AddAssign;
 
 use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
 use super::report::{
-    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepOutcomeSummary,
+    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepResultsOfRun,
     number_first_copy,
 };
 
-impl StepOutcomeSummary {
+impl StepResultsOfRun {
     /// Adds the results of another copy with this number.
     fn join(&mut self, other: Self, copy: u32) {
         self.join_mismatches(other.mismatches, copy);

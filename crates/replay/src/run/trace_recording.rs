@@ -14,18 +14,18 @@ use nfsrdma_dissectors::flow::transaction::{
 };
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
-use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OutgoingCallChunks};
+use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks};
 use nfsrdma_rpc::{
     CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall,
     RdmaFabric, TransportConnectionId, TransportKind, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
-use crate::compile::{SentCallStepInfo, TraceCompiler};
+use crate::compile::{RecordedReplayCallContext, TraceCompiler};
 use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::transaction_reconstruction::{
-    ChunkedFilePayload, ReconstructedRpcMessage, WireTransaction,
+    ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction,
 };
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
@@ -67,7 +67,7 @@ pub enum CallbackOrAuxiliaryStream {
 
 /// A Call on such a stream and its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct NonNfsCallExchange<'a> {
+pub struct CallbackOrAuxiliaryExchange<'a> {
     /// The stream.
     pub stream: CallbackOrAuxiliaryStream,
     /// Address and port of the caller.
@@ -110,7 +110,7 @@ pub trait ReplayMessageRecorder {
     fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
-    fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>);
+    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryExchange<'_>);
 
     /// Completes the recording.
     ///
@@ -122,7 +122,7 @@ pub trait ReplayMessageRecorder {
 /// A Call that waits for its Reply.
 #[derive(Debug)]
 struct RecorderPendingCall {
-    wire_transaction: WireTransaction,
+    wire_transaction: ReconstructedWireTransaction,
     /// Client copy and captured client.
     client: (u32, u32),
     roots: Vec<u32>,
@@ -190,7 +190,7 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         form: TraceMessageWireForm,
         credits: u32,
         message: Vec<u8>,
-    ) -> ReconstructedRpcMessage {
+    ) -> ReconstructedWireMessage {
         self.next_message_at(Instant::now(), form, credits, message)
     }
 
@@ -200,9 +200,9 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         form: TraceMessageWireForm,
         credits: u32,
         message: Vec<u8>,
-    ) -> ReconstructedRpcMessage {
+    ) -> ReconstructedWireMessage {
         self.frames += 1;
-        ReconstructedRpcMessage {
+        ReconstructedWireMessage {
             form,
             credits,
             frame: self.frames,
@@ -217,9 +217,9 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         &mut self,
         (connection, direction): (TransactionConnection, CallDirection),
         (client, step): ((u32, u32), u64),
-        [call, reply]: [Option<ReconstructedRpcMessage>; 2],
+        [call, reply]: [Option<ReconstructedWireMessage>; 2],
     ) {
-        let travelled = WireTransaction {
+        let travelled = ReconstructedWireTransaction {
             index: 0,
             repeats: 0,
             connection,
@@ -249,9 +249,12 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         }
         self.steps += 1;
         let transaction =
-            WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
-        let of_run =
-            SentCallStepInfo { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
+            ReconstructedWireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
+        let of_run = RecordedReplayCallContext {
+            client: waiting.client,
+            root_operations: &waiting.roots,
+            step: waiting.step,
+        };
         self.error = self.compiler.add_recorded(&transaction, of_run).err();
     }
 
@@ -292,9 +295,9 @@ fn offered_chunk_lengths(
     bytes: &mut Vec<u8>,
 ) -> Option<SentCallChunkLengths> {
     let plan = CallChunkPlan::for_call(call, terms).ok()?;
-    let region = |length: usize| ChunkRegion {
+    let region = |length: usize| ContiguousChunkMemory {
         length: u32::try_from(length).unwrap_or(u32::MAX),
-        ..ChunkRegion::default()
+        ..ContiguousChunkMemory::default()
     };
     let is_read: Vec<_> = (0..call.payloads.len()).map(|index| plan.is_read(index)).collect();
     let payloads = || call.payloads.iter().zip(&is_read);
@@ -414,7 +417,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
             .writes
             .into_iter()
             .map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
-        let travelled = WireTransaction {
+        let travelled = ReconstructedWireTransaction {
             index: 0,
             repeats: 0,
             connection: name,
@@ -485,7 +488,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
-    fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>) {
+    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryExchange<'_>) {
         let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
             CallbackOrAuxiliaryStream::Callback(number) => callbacks.saturating_add(number),

@@ -5,7 +5,7 @@
 //! - [`selected_steps`]: the steps that a filter selects, and the steps that these need;
 //! - [`step_replayability`]: the decision about each step, which the run uses, too.
 
-mod delayed_name_changes;
+mod name_changes_resent_after_delay;
 pub mod reason;
 pub mod selected_steps;
 pub mod step_replayability;
@@ -19,9 +19,9 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
+use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
 use super::trace::{
-    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceSlotValueKind, TraceStep, TraceSummary,
+    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMetadata, TraceSlotValueKind, TraceStep,
 };
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
@@ -67,7 +67,7 @@ pub struct PlannedObject {
     /// Path as far as it is known; empty if no name was captured.
     pub path: Vec<u8>,
     /// Type of the object.
-    pub file_type: FileType,
+    pub file_type: TraceFileType,
     /// Size in bytes.
     pub size: u64,
     /// Text of a symbolic link.
@@ -82,7 +82,7 @@ pub struct PlannedObject {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileTreePlan {
     /// Number of objects that seeding creates, by type.
-    pub objects: BTreeMap<FileType, u64>,
+    pub objects: BTreeMap<TraceFileType, u64>,
     /// Number of objects that steps create.
     pub created: u64,
     /// The roots of paths, which exist on the server.
@@ -103,7 +103,7 @@ pub struct FileTreePlan {
 #[derive(Clone, Debug)]
 pub struct ReplayPlanSummary {
     /// The tables that describe the trace as a whole.
-    pub summary: TraceSummary,
+    pub summary: TraceMetadata,
     /// Numbers of steps by state.
     pub steps: PlanStepCounts,
     /// Numbers of steps by operation and state.
@@ -240,18 +240,18 @@ struct PlanPathComponent {
 }
 
 /// The path components of directories, by object number.
-type PlanDirectoryPathComponents = BTreeMap<u32, PlanPathComponent>;
+type PlanDirectoriesByObjectNumber = BTreeMap<u32, PlanPathComponent>;
 
 impl FileTreePlan {
     fn read_objects(&mut self, trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<(), TraceError> {
-        let mut directories = PlanDirectoryPathComponents::new();
+        let mut directories = PlanDirectoriesByObjectNumber::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
             let name = object.names.iter().next();
             let component =
                 name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == TraceObjectOrigin::ROOT;
-            if (is_root || object.file_type == FileType::DIRECTORY)
+            if (is_root || object.file_type == TraceFileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
                 && let Some(component) = &component
             {
@@ -285,7 +285,7 @@ impl FileTreePlan {
     fn count(&mut self, object: &TraceFileSystemObject<'_>) {
         *self.objects.entry(object.file_type).or_default() += 1;
         self.nameless += u64::from(object.names.is_empty());
-        if object.file_type == FileType::FILE {
+        if object.file_type == TraceFileType::FILE {
             self.bytes = self.bytes.saturating_add(object.size);
         }
     }
@@ -303,7 +303,7 @@ fn item(object: &TraceFileSystemObject<'_>) -> PlannedObject {
 }
 
 /// Returns the path of a name, as far up as directories are known.
-fn path(directories: &PlanDirectoryPathComponents, component: &PlanPathComponent) -> Vec<u8> {
+fn path(directories: &PlanDirectoriesByObjectNumber, component: &PlanPathComponent) -> Vec<u8> {
     let mut names = vec![&*component.name];
     let mut parent = component.parent;
     let mut has_root = false;

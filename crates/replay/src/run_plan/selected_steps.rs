@@ -14,7 +14,7 @@ use crate::trace::{
     ReplayTraceReader, SubstitutableMessageSlot, TraceError, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 /// Number of step IDs per page.
 const PAGE: u64 = 4_096;
@@ -77,7 +77,7 @@ impl SelectedSteps {
         contents: &mut ReplayTraceReader<R>,
         filter: Filter,
     ) -> Result<Self, TraceError> {
-        let mut selection = FilterRunner::new(filter, &MemoryBudget::default());
+        let mut selection = FilterRunner::new(filter, &CommandMemoryBudget::default());
         let mut retelling = StepToTransactionConverter::for_trace(steps.summary());
         let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
         steps.rewind();

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::delayed_name_changes::is_delayed_change;
+use super::name_changes_resent_after_delay::is_delayed_change;
 use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
-use crate::trace::file_format::{FileType, TraceObjectOrigin};
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::stateid_use;
 use crate::trace::{
     GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
@@ -95,8 +95,8 @@ impl StepPlanner {
         trace.for_each_object(|object| {
             if let Some(known) = wanted.get_mut(&object.number) {
                 known.is_named = object.existence == TraceObjectOrigin::ROOT || !object.names.is_empty();
-                known.has_type = object.file_type != FileType::UNKNOWN;
-                known.is_directory = object.file_type == FileType::DIRECTORY;
+                known.has_type = object.file_type != TraceFileType::UNKNOWN;
+                known.is_directory = object.file_type == TraceFileType::DIRECTORY;
             }
         })?;
         let mut judge = Self::default();

@@ -6,14 +6,14 @@ use nfsrdma_dissectors::nfs::v3::Nfsstat3;
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
 pub type LiveFilehandle = Vec<u8>;
 
 /// The reason that a file operation failed.
 #[derive(Debug)]
-pub enum FileServerError {
+pub enum FileServerClientError {
     /// The server refused the operation, or its results are of no use.
     Refused(String, NfsOperationFailure),
     /// The server kept asking for a delay: operation and total seconds waited.
@@ -22,7 +22,7 @@ pub enum FileServerError {
     Call(RpcCallError),
 }
 
-impl fmt::Display for FileServerError {
+impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(operation, reason) => match reason.status().and_then(advice_for_status) {
@@ -40,9 +40,9 @@ impl fmt::Display for FileServerError {
     }
 }
 
-impl std::error::Error for FileServerError {}
+impl std::error::Error for FileServerClientError {}
 
-impl From<RpcCallError> for FileServerError {
+impl From<RpcCallError> for FileServerClientError {
     fn from(error: RpcCallError) -> Self {
         Self::Call(error)
     }
@@ -171,7 +171,7 @@ pub fn is_root_name(name: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObjectAttributes {
     /// File type.
-    pub file_type: FileType,
+    pub file_type: TraceFileType,
     /// Size in bytes.
     pub size: u64,
     /// Mode.
@@ -298,13 +298,17 @@ pub trait FileServerClient {
     ///
     /// # Errors
     /// Returns an error if the directory does not exist, or the server does not answer.
-    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError>;
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerClientError>;
 
     /// Returns the object with a name, or `None` if there is none.
     ///
     /// # Errors
     /// Returns an error if the server refuses or does not answer.
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError>;
+    fn lookup(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+    ) -> Result<Option<LiveFilehandle>, FileServerClientError>;
 
     /// Creates an object, which must not exist.
     ///
@@ -316,19 +320,24 @@ pub trait FileServerClient {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerError>;
+    ) -> Result<LiveFilehandle, FileServerClientError>;
 
     /// Adds a hard link to an object.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError>;
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerClientError>;
 
     /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError>;
+    fn remove(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<(), FileServerClientError>;
 
     /// Sets mode and size, if given.
     ///
@@ -339,7 +348,7 @@ pub trait FileServerClient {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> Result<(), FileServerError>;
+    ) -> Result<(), FileServerClientError>;
 
     /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
     ///
@@ -350,25 +359,25 @@ pub trait FileServerClient {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerError>;
+    ) -> Result<(), FileServerClientError>;
 
     /// Writes to stable storage of a file.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError>;
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerClientError>;
 
     /// Returns `true` if a directory has no entries.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError>;
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerClientError>;
 
     /// Returns the capabilities of the file system of an object.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError>;
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError>;
 
     /// Sets the limits of later reads and writes.
     fn limit_io(&mut self, limits: IoLimits);
@@ -377,25 +386,29 @@ pub trait FileServerClient {
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError>;
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError>;
 
     /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError>;
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerClientError>;
 
     /// Returns the text of a symbolic link.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerClientError>;
 
     /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
     ///
     /// # Errors
     /// As [`lookup`](Self::lookup).
-    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
+    fn list_names(
+        &mut self,
+        directory: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), FileServerClientError>;
 
     /// Releases the server state of this client where possible, and closes its connection.
     fn close(&mut self);

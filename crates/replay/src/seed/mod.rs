@@ -19,12 +19,12 @@ use std::io::{Read, Seek};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
+use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use super::tree::name_hash;
 use file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure,
+    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure,
 };
 use owners::set_owners;
 
@@ -55,7 +55,7 @@ pub enum SeedError {
     /// The directory does not exist, but should.
     Missing(String),
     /// The server refused an operation, or did not answer: object and error.
-    Server(String, FileServerError),
+    Server(String, FileServerClientError),
     /// The trace cannot be read.
     Trace(TraceError),
 }
@@ -164,7 +164,10 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> Result<(), FileServerError> {
+    pub fn record_initial_names(
+        &mut self,
+        files: &mut dyn FileServerClient,
+    ) -> Result<(), FileServerClientError> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -180,7 +183,7 @@ fn list_directories<'d>(
     files: &mut dyn FileServerClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
-) -> Result<NamesByDirectory, FileServerError> {
+) -> Result<NamesByDirectory, FileServerClientError> {
     let (mut listed, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
         if listed.contains_key(directory) {
@@ -196,7 +199,7 @@ fn list_directories<'d>(
         match files.list_names(directory, &mut add) {
             Ok(()) if count <= max_names => drop(listed.insert(directory.clone(), names)),
             Ok(()) => break,
-            Err(FileServerError::Refused(..)) => {}
+            Err(FileServerClientError::Refused(..)) => {}
             Err(problem) => return Err(problem),
         }
     }
@@ -220,7 +223,7 @@ pub struct SeedCounts {
 
 /// An object of the trace.
 struct SeedObject {
-    kind: FileType,
+    kind: TraceFileType,
     is_root: bool,
     names: Vec<(u32, Box<[u8]>)>,
     handles: Vec<u32>,
@@ -270,7 +273,7 @@ pub fn seed_after(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     how: SeedMode,
-    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerError>,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerClientError>,
 ) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
@@ -286,10 +289,10 @@ pub fn seed_after(
         (None, _) => {
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
-                Err(FileServerError::Refused(what, reason)) if reason.is_existing_name() => {
+                Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-                    let run =
-                        found.ok_or_else(|| said(name.to_owned())(FileServerError::Refused(what, reason)))?;
+                    let run = found
+                        .ok_or_else(|| said(name.to_owned())(FileServerClientError::Refused(what, reason)))?;
                     if !files.is_empty(&run).map_err(said(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
@@ -339,7 +342,7 @@ pub fn seed_after(
             else {
                 continue;
             };
-            if *kind != FileType::LINK {
+            if *kind != TraceFileType::LINK {
                 maker.files.set_attributes(live, Some(*mode), None).map_err(said("mode".into()))?;
             }
         }
@@ -395,7 +398,7 @@ fn load_objects(
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
     let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
     trace.for_each_object(|object| {
-        if object.file_type == FileType::DIRECTORY || object.existence == TraceObjectOrigin::ROOT {
+        if object.file_type == TraceFileType::DIRECTORY || object.existence == TraceObjectOrigin::ROOT {
             directories.extend(object.handles.iter());
         }
         if object.existence == TraceObjectOrigin::CREATED {
@@ -435,7 +438,7 @@ fn load_objects(
 /// Returns the text of a symbolic link; if it was not captured, a text of the captured size. Empty for other objects.
 fn link_text(object: &TraceFileSystemObject<'_>) -> Box<[u8]> {
     match object.target.0 {
-        [] if object.file_type == FileType::LINK => {
+        [] if object.file_type == TraceFileType::LINK => {
             let length = object.size.clamp(1, MAX_LINK_TEXT_BYTES);
             vec![b'x'; length as usize].into()
         }
@@ -463,9 +466,9 @@ impl TreeSeeder<'_> {
         let found = self.find_or_make(parent, name, NewObjectKind::Directory, mode)?;
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
-        if self.files.status(&found).map_err(said)?.file_type != FileType::DIRECTORY {
+        if self.files.status(&found).map_err(said)?.file_type != TraceFileType::DIRECTORY {
             let reason = NfsOperationFailure::UnusableResults("not a directory".into());
-            return Err(said(FileServerError::Refused("LOOKUP".to_owned(), reason)));
+            return Err(said(FileServerClientError::Refused("LOOKUP".to_owned(), reason)));
         }
         Ok(found)
     }
@@ -490,9 +493,9 @@ impl TreeSeeder<'_> {
         self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
-            Err(FileServerError::Refused(what, reason)) if reason.is_existing_name() => {
+            Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
                 let found = self.files.lookup(parent, name).map_err(said)?;
-                found.ok_or_else(|| said(FileServerError::Refused(what, reason)))
+                found.ok_or_else(|| said(FileServerClientError::Refused(what, reason)))
             }
             made => made.map_err(said),
         }
@@ -507,14 +510,14 @@ impl TreeSeeder<'_> {
         mode: u32,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         match self.find_or_make(parent, name, kind, mode) {
-            Err(SeedError::Server(what, FileServerError::Refused(operation, reason)))
+            Err(SeedError::Server(what, FileServerClientError::Refused(operation, reason)))
                 if reason.rejects_object() =>
             {
                 self.refuse(format!("{}: {operation}: {reason}", shorten(&what)));
                 Ok(None)
             }
             // The containment check accepts no such name.
-            Err(SeedError::Server(what, FileServerError::Call(RpcCallError::Filtered(reason)))) => {
+            Err(SeedError::Server(what, FileServerClientError::Call(RpcCallError::Filtered(reason)))) => {
                 self.refuse(format!("{}: {reason}", shorten(&what)));
                 Ok(None)
             }
@@ -562,11 +565,11 @@ impl TreeSeeder<'_> {
             return Ok(self.record_live_handle(wanted, number, live));
         }
         let kind = match kind {
-            FileType::DIRECTORY => NewObjectKind::Directory,
-            FileType::LINK => NewObjectKind::Link(&target),
-            FileType::FIFO => NewObjectKind::Fifo,
-            FileType::SOCKET => NewObjectKind::Socket,
-            FileType::BLOCK | FileType::CHARACTER => {
+            TraceFileType::DIRECTORY => NewObjectKind::Directory,
+            TraceFileType::LINK => NewObjectKind::Link(&target),
+            TraceFileType::FIFO => NewObjectKind::Fifo,
+            TraceFileType::SOCKET => NewObjectKind::Socket,
+            TraceFileType::BLOCK | TraceFileType::CHARACTER => {
                 self.counts.left_out += 1;
                 return Ok(None);
             }
@@ -597,7 +600,7 @@ impl TreeSeeder<'_> {
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     let found = match self.files.lookup(&parent, name) {
                         // The containment check accepts no such name.
-                        Err(FileServerError::Call(RpcCallError::Filtered(reason))) => {
+                        Err(FileServerClientError::Call(RpcCallError::Filtered(reason))) => {
                             self.refuse(format!("{}: {reason}", shorten(&String::from_utf8_lossy(name))));
                             continue;
                         }
@@ -605,11 +608,11 @@ impl TreeSeeder<'_> {
                     };
                     if found.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(FileServerError::Refused(what, reason)) if reason.rejects_object() => {
+                            Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
                                 let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {what}: {reason}"));
                             }
-                            Err(FileServerError::Refused(_, reason)) if reason.is_existing_name() => {}
+                            Err(FileServerClientError::Refused(_, reason)) if reason.is_existing_name() => {}
                             linked => {
                                 linked.map_err(said)?;
                                 self.counts.links += 1;
@@ -694,10 +697,11 @@ fn write_contents(
     let said = |problem| SeedError::Server("content".into(), problem);
     let mut too_large = Vec::new();
     for object in wanted.values_mut() {
-        let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
+        let is_file =
+            matches!(object.kind, TraceFileType::FILE | TraceFileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match maker.files.set_attributes(live, None, Some(object.size)) {
-                Err(FileServerError::Refused(what, reason)) if reason.rejects_object() => {
+                Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
                     let name =
                         object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
                     let name = shorten(&name.unwrap_or_default());

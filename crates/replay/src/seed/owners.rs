@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{FileServerClient, FileServerError, FileUserAndGroup, is_root_name};
+use super::file_server_client::{FileServerClient, FileServerClientError, FileUserAndGroup, is_root_name};
 use super::{SeedError, SeedObject, TreeSeeder, shorten};
 
 /// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
@@ -53,7 +53,7 @@ impl<'o> UnsetOwners<'o> {
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,
-    ) -> Result<bool, FileServerError> {
+    ) -> Result<bool, FileServerClientError> {
         let [users, groups] = &self.refused;
         let accepted_owner = owner.filter(|name| !users.contains(name));
         let accepted_group = group.filter(|name| !groups.contains(name));
@@ -61,14 +61,14 @@ impl<'o> UnsetOwners<'o> {
         match (accepted_owner, accepted_group) {
             (None, None) => Ok(false),
             (Some(_), Some(_)) => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerError::Refused(..)) => {
+                Err(FileServerClientError::Refused(..)) => {
                     let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
                     Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
                 }
                 done => done.map(|()| is_whole),
             },
             _ => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerError::Refused(what, reason)) => {
+                Err(FileServerClientError::Refused(what, reason)) => {
                     let name = accepted_owner.or(accepted_group).unwrap_or_default();
                     self.reason.get_or_insert_with(|| {
                         let name = String::from_utf8_lossy(name);

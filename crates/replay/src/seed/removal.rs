@@ -9,10 +9,10 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
-use super::file_server_client::{FileServerClient, FileServerError};
+use super::file_server_client::{FileServerClient, FileServerClientError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::TraceFileType;
 
 /// Name of the directory of the markers in a run's directory. Each marker is a directory.
 pub const SEED_MARKER_DIRECTORY: &str = "seeded";
@@ -36,7 +36,7 @@ pub enum RunDirectoryRemovalError {
     /// Directories are nested too deeply, or a directory does not become empty.
     NotEmptied,
     /// The server refused an operation, or did not answer: object and error.
-    Server(String, FileServerError),
+    Server(String, FileServerClientError),
 }
 
 impl fmt::Display for RunDirectoryRemovalError {
@@ -147,7 +147,7 @@ fn check_names(
         }
         let said = |problem| RunDirectoryRemovalError::Server(below.clone(), problem);
         let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
-        if files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY {
+        if files.status(&object).map_err(said)?.file_type == TraceFileType::DIRECTORY {
             check_names(files, &object, &below, depth + 1, is_known)?;
         }
     }
@@ -155,10 +155,13 @@ fn check_names(
 }
 
 /// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
-fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> Result<Vec<Vec<u8>>, FileServerError> {
+fn list_names(
+    files: &mut dyn FileServerClient,
+    directory: &[u8],
+) -> Result<Vec<Vec<u8>>, FileServerClientError> {
     let mut names = Vec::new();
     let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
-    if matches!(listed, Err(FileServerError::Refused(..))) {
+    if matches!(listed, Err(FileServerClientError::Refused(..))) {
         files.set_attributes(directory, Some(0o700), None)?;
         names.clear();
         files.list_names(directory, &mut |name| names.push(name.to_vec()))?;
@@ -173,9 +176,9 @@ fn remove_name(
     directory: &[u8],
     name: &[u8],
     is_directory: bool,
-) -> Result<(), FileServerError> {
+) -> Result<(), FileServerClientError> {
     match files.remove(directory, name, is_directory) {
-        Err(FileServerError::Refused(_, reason))
+        Err(FileServerClientError::Refused(_, reason))
             if matches!(reason.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)) =>
         {
             // If that is refused, so is the second attempt, with its own status.
@@ -214,7 +217,7 @@ fn clear(
                 RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem)
             };
             let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
-            let is_directory = files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY;
+            let is_directory = files.status(&object).map_err(said)?.file_type == TraceFileType::DIRECTORY;
             if is_directory {
                 clear(files, &object, &below(&name), depth + 1, is_known, removed)?;
             }

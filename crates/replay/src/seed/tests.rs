@@ -16,11 +16,11 @@ struct TestServer {
 }
 
 impl FileServerClient for TestServer {
-    fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerError> {
+    fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerClientError> {
         unreachable!()
     }
 
-    fn lookup(&mut self, _: &[u8], _: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
+    fn lookup(&mut self, _: &[u8], _: &[u8]) -> Result<Option<LiveFilehandle>, FileServerClientError> {
         unreachable!()
     }
 
@@ -30,19 +30,24 @@ impl FileServerClient for TestServer {
         _: &[u8],
         _: NewObjectKind<'_>,
         _: u32,
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         unreachable!()
     }
 
-    fn link(&mut self, _: &[u8], _: &[u8], _: &[u8]) -> Result<(), FileServerError> {
+    fn link(&mut self, _: &[u8], _: &[u8], _: &[u8]) -> Result<(), FileServerClientError> {
         unreachable!()
     }
 
-    fn remove(&mut self, _: &[u8], _: &[u8], _: bool) -> Result<(), FileServerError> {
+    fn remove(&mut self, _: &[u8], _: &[u8], _: bool) -> Result<(), FileServerClientError> {
         unreachable!()
     }
 
-    fn set_attributes(&mut self, _: &[u8], _: Option<u32>, _: Option<u64>) -> Result<(), FileServerError> {
+    fn set_attributes(
+        &mut self,
+        _: &[u8],
+        _: Option<u32>,
+        _: Option<u64>,
+    ) -> Result<(), FileServerClientError> {
         unreachable!()
     }
 
@@ -51,45 +56,49 @@ impl FileServerClient for TestServer {
         _: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let given = [owner, group];
         let is_known = |(given, known): (&Option<&[u8]>, &&[u8])| given.is_none_or(|given| given == *known);
         if !given.iter().zip(&self.known_owners).all(is_known) {
             self.refusals += 1;
             let reason = NfsOperationFailure::V4(Nfsstat4::NFS4ERR_BADOWNER);
-            return Err(FileServerError::Refused("SETATTR".into(), reason));
+            return Err(FileServerClientError::Refused("SETATTR".into(), reason));
         }
         self.set.push(given.map(|name| name.map(<[u8]>::to_vec)));
         Ok(())
     }
 
-    fn write(&mut self, _: &[u8], _: u64, _: &[u8]) -> Result<(), FileServerError> {
+    fn write(&mut self, _: &[u8], _: u64, _: &[u8]) -> Result<(), FileServerClientError> {
         unreachable!()
     }
 
-    fn is_empty(&mut self, _: &[u8]) -> Result<bool, FileServerError> {
+    fn is_empty(&mut self, _: &[u8]) -> Result<bool, FileServerClientError> {
         unreachable!()
     }
 
-    fn capabilities(&mut self, _: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
+    fn capabilities(&mut self, _: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError> {
         unreachable!()
     }
 
     fn limit_io(&mut self, _: IoLimits) {}
 
-    fn status(&mut self, _: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
+    fn status(&mut self, _: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError> {
         unreachable!()
     }
 
-    fn read(&mut self, _: &[u8], _: u64, _: u32) -> Result<Vec<u8>, FileServerError> {
+    fn read(&mut self, _: &[u8], _: u64, _: u32) -> Result<Vec<u8>, FileServerClientError> {
         unreachable!()
     }
 
-    fn read_link(&mut self, _: &[u8]) -> Result<Vec<u8>, FileServerError> {
+    fn read_link(&mut self, _: &[u8]) -> Result<Vec<u8>, FileServerClientError> {
         unreachable!()
     }
 
-    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+    fn list_names(
+        &mut self,
+        directory: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), FileServerClientError> {
         self.listings[usize::from(directory[0])].iter().for_each(|name| each(name));
         Ok(())
     }

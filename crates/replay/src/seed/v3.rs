@@ -13,10 +13,11 @@ use nfsrdma_rpc::OutgoingPayloadMemory;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
+    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
+    ReaddirPosition,
 };
-use crate::containment::ContainedRpcClient;
+use crate::containment::ContainmentCheckedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
 
 /// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
@@ -25,14 +26,14 @@ const JUKEBOX_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_se
 
 /// An NFSv3 client. Needs only the first filehandle from the server.
 pub struct Nfs3Client<'t> {
-    rpc: ContainedRpcClient<'t>,
+    rpc: ContainmentCheckedRpcClient<'t>,
     root: LiveFilehandle,
     io: IoLimits,
 }
 
 impl<'t> Nfs3Client<'t> {
     /// Creates a client with the filehandle that MOUNT returned for the export.
-    pub fn new(line: ContainedRpcClient<'t>, root: LiveFilehandle) -> Self {
+    pub fn new(line: ContainmentCheckedRpcClient<'t>, root: LiveFilehandle) -> Self {
         Self { rpc: line, root, io: IoLimits::default() }
     }
 
@@ -42,7 +43,7 @@ impl<'t> Nfs3Client<'t> {
         arguments: &Args<'_>,
         data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
-    ) -> Result<T, FileServerError> {
+    ) -> Result<T, FileServerClientError> {
         let size = ReplySizeUpperBound::for_v3(arguments);
         let procedure = size.apply_to(&SynchronousProcedureCall {
             data,
@@ -59,14 +60,17 @@ impl<'t> Nfs3Client<'t> {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
                 Err(status) => {
-                    return Err(FileServerError::Refused(what(), NfsOperationFailure::V3(status)));
+                    return Err(FileServerClientError::Refused(what(), NfsOperationFailure::V3(status)));
                 }
             }
         }
-        Err(FileServerError::Busy(what(), u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs()))
+        Err(FileServerClientError::Busy(
+            what(),
+            u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs(),
+        ))
     }
 
-    fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> Result<(), FileServerError> {
+    fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> Result<(), FileServerClientError> {
         let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
         self.call(Nfs::SETATTR, &arguments, &[], |results| match results {
             Results::SETATTR(outcome) => outcome.ok().map(|_| ()).ok_or(outcome.status()),
@@ -81,7 +85,7 @@ impl<'t> Nfs3Client<'t> {
         arguments: &Args<'_>,
         at: Diropargs3<'_>,
         data: &[OutgoingPayloadMemory<'_>],
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         let of = |created: &Create3Resok<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
         let handle = self.call(number, arguments, data, |results| match results {
             Results::CREATE(outcome)
@@ -94,7 +98,7 @@ impl<'t> Nfs3Client<'t> {
             Some(handle) => Ok(handle),
             None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
                 let reason = NfsOperationFailure::UnusableResults("the new object does not exist".into());
-                FileServerError::Refused(Nfs::LOOKUP.to_string(), reason)
+                FileServerClientError::Refused(Nfs::LOOKUP.to_string(), reason)
             }),
         }
     }
@@ -118,11 +122,15 @@ fn object_version(attributes: &Fattr3) -> ObjectVersionAttributes {
 }
 
 impl FileServerClient for Nfs3Client<'_> {
-    fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerError> {
+    fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerClientError> {
         Ok(self.root.clone())
     }
 
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
+    fn lookup(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+    ) -> Result<Option<LiveFilehandle>, FileServerClientError> {
         let what = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         self.call(Nfs::LOOKUP, &Args::LOOKUP(Lookup3Args { what }), &[], |results| match results {
             Results::LOOKUP(outcome) => match outcome.status() {
@@ -139,7 +147,7 @@ impl FileServerClient for Nfs3Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         let at = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let given = attributes(Some(mode), None);
         match kind {
@@ -179,7 +187,7 @@ impl FileServerClient for Nfs3Client<'_> {
         }
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerClientError> {
         let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let arguments = Args::LINK(Link3Args { file: Opaque(object), link });
         self.call(Nfs::LINK, &arguments, &[], |results| match results {
@@ -188,7 +196,12 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError> {
+    fn remove(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<(), FileServerClientError> {
         let object = || Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let (procedure, arguments) = match is_directory {
             true => (Nfs::RMDIR, Args::RMDIR(Remove3Args { object: object() })),
@@ -207,7 +220,7 @@ impl FileServerClient for Nfs3Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         self.setattr(object, attributes(mode, size))
     }
 
@@ -216,17 +229,17 @@ impl FileServerClient for Nfs3Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
         let [uid, gid] = [owner, group].map(|text| text.map(number));
         if uid == Some(None) || gid == Some(None) {
             let reason = NfsOperationFailure::UnusableResults("the owner is not a number".into());
-            return Err(FileServerError::Refused(Nfs::SETATTR.to_string(), reason));
+            return Err(FileServerClientError::Refused(Nfs::SETATTR.to_string(), reason));
         }
         self.setattr(object, Sattr3 { uid: uid.flatten(), gid: gid.flatten(), ..attributes(None, None) })
     }
 
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerClientError> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
@@ -249,14 +262,14 @@ impl FileServerClient for Nfs3Client<'_> {
                 })?;
             if count == 0 || count > rest.len() {
                 let reason = NfsOperationFailure::UnusableResults(format!("{count} bytes of {}", rest.len()));
-                return Err(FileServerError::Refused(Nfs::WRITE.to_string(), reason));
+                return Err(FileServerClientError::Refused(Nfs::WRITE.to_string(), reason));
             }
             done += count;
         }
         Ok(())
     }
 
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError> {
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerClientError> {
         let arguments = Args::READDIR(Readdir3Args {
             dir: Opaque(directory),
             cookie: 0,
@@ -272,7 +285,7 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError> {
         let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(object) });
         let io = self.call(Nfs::FSINFO, &arguments, &[], |results| match results {
             Results::FSINFO(outcome) => outcome
@@ -288,7 +301,7 @@ impl FileServerClient for Nfs3Client<'_> {
         self.io = limits;
     }
 
-    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError> {
         let arguments = Args::GETATTR(Getattr3Args { object: Opaque(object) });
         self.call(Nfs::GETATTR, &arguments, &[], |results| match results {
             Results::GETATTR(outcome) => {
@@ -307,7 +320,7 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerClientError> {
         let count = count.min(self.io.read_bytes);
         let arguments = Args::READ(Read3Args { file: Opaque(file), offset, count });
         self.call(Nfs::READ, &arguments, &[], |results| match results {
@@ -318,7 +331,7 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerClientError> {
         let arguments = Args::READLINK(Readlink3Args { symlink: Opaque(link) });
         self.call(Nfs::READLINK, &arguments, &[], |results| match results {
             Results::READLINK(outcome) => {
@@ -328,7 +341,11 @@ impl FileServerClient for Nfs3Client<'_> {
         })
     }
 
-    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+    fn list_names(
+        &mut self,
+        directory: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), FileServerClientError> {
         let mut listing = ReaddirPosition::default();
         loop {
             let arguments = Args::READDIR(Readdir3Args {

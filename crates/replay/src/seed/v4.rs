@@ -18,11 +18,11 @@ use nfsrdma_rpc::OutgoingPayloadMemory;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerError, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
-    SessionLimits,
+    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
+    ReaddirPosition, SessionLimits,
 };
-use crate::containment::ContainedRpcClient;
+use crate::containment::ContainmentCheckedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
 use client_registration::{create_session, set_clientid};
 
@@ -53,7 +53,7 @@ enum Nfs4ClientState {
 
 /// The client state at the server, for another component to continue with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nfs4ClientHandover {
+pub enum HandedOverNfs4ClientState {
     /// NFSv4.0.
     Client {
         /// The clientid.
@@ -78,7 +78,7 @@ pub enum Nfs4ClientHandover {
 
 /// An NFSv4 client.
 pub struct Nfs4Client<'t> {
-    rpc: ContainedRpcClient<'t>,
+    rpc: ContainmentCheckedRpcClient<'t>,
     /// Name of the client, as sent to the server.
     name: String,
     minor: u32,
@@ -96,10 +96,10 @@ impl<'t> Nfs4Client<'t> {
     /// # Errors
     /// Returns an error if the server refuses all minor versions, or does not answer.
     pub fn new(
-        mut line: ContainedRpcClient<'t>,
+        mut line: ContainmentCheckedRpcClient<'t>,
         name: &str,
         minors: &[u32],
-    ) -> Result<Self, FileServerError> {
+    ) -> Result<Self, FileServerClientError> {
         line.add_client_identity(name);
         let mut last = None;
         for minor in minors {
@@ -122,8 +122,8 @@ impl<'t> Nfs4Client<'t> {
                     client.reclaim_complete()?;
                     return Ok(client);
                 }
-                Err(FileServerError::Call(error)) if error.is_final() => {
-                    return Err(FileServerError::Call(error));
+                Err(FileServerClientError::Call(error)) if error.is_final() => {
+                    return Err(FileServerClientError::Call(error));
                 }
                 Err(error) => last = Some(error),
             }
@@ -142,11 +142,11 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Returns the client state, for another component to continue with.
-    pub fn hand_over(self) -> Nfs4ClientHandover {
+    pub fn hand_over(self) -> HandedOverNfs4ClientState {
         match self.state {
-            Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
+            Nfs4ClientState::Client { clientid, .. } => HandedOverNfs4ClientState::Client { clientid },
             Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
-                Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits }
+                HandedOverNfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits }
             }
         }
     }
@@ -156,7 +156,7 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerClientError> {
         let Nfs4ClientState::Session { .. } = self.state else {
             return Err(unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
         };
@@ -180,44 +180,44 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, FileServerError> {
+    ) -> Result<T, FileServerClientError> {
         let mut waits = 0;
         while waits < MAX_DELAY_RETRIES {
             match self.run_once(name, operations, data, &mut read) {
-                Err(FileServerError::Refused(name, reason)) if is_delay(&reason) => {
+                Err(FileServerClientError::Refused(name, reason)) if is_delay(&reason) => {
                     waits += 1;
                     std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
                     if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
-                        return Err(FileServerError::Refused(name, reason));
+                        return Err(FileServerClientError::Refused(name, reason));
                     }
                 }
-                Err(FileServerError::Refused(name, reason))
+                Err(FileServerClientError::Refused(name, reason))
                     if is_client_unknown(&reason) && self.renewals < MAX_RENEWALS =>
                 {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves contain the clientid.
                     if self.minor == 0 {
-                        return Err(FileServerError::Refused(name, reason));
+                        return Err(FileServerClientError::Refused(name, reason));
                     }
                 }
                 // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
                 // 15.1.10.3).
-                Err(FileServerError::Refused(
+                Err(FileServerClientError::Refused(
                     _,
                     NfsOperationFailure::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
                 )) => waits += 1,
                 done => return done,
             }
         }
-        Err(FileServerError::Busy(
+        Err(FileServerClientError::Busy(
             name.to_string(),
             u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs(),
         ))
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> Result<(), FileServerError> {
+    fn renew(&mut self) -> Result<(), FileServerClientError> {
         self.renewals += 1;
         let known = match self.state {
             Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
@@ -229,15 +229,16 @@ impl<'t> Nfs4Client<'t> {
         };
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(FileServerError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY))) => {
-                Ok(())
-            }
+            Err(FileServerClientError::Refused(
+                _,
+                NfsOperationFailure::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY),
+            )) => Ok(()),
             done => done,
         }
     }
 
     /// Tells the server that there is nothing to reclaim.
-    fn reclaim_complete(&mut self) -> Result<(), FileServerError> {
+    fn reclaim_complete(&mut self) -> Result<(), FileServerClientError> {
         if self.minor == 0 {
             return Ok(());
         }
@@ -251,7 +252,7 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[OutgoingPayloadMemory<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, FileServerError> {
+    ) -> Result<T, FileServerClientError> {
         let mut all = Vec::with_capacity(operations.len() + 1);
         if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.state {
             *sequence += 1;
@@ -272,7 +273,7 @@ impl<'t> Nfs4Client<'t> {
         run(&mut self.rpc, self.minor, name, &all, data, read)
     }
 
-    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> Result<(), FileServerError> {
+    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> Result<(), FileServerClientError> {
         let (words, values) = mask_and_values(attributes);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
@@ -295,18 +296,18 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         let (mut waits, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(FileServerError::Refused(_, reason))
+                Err(FileServerClientError::Refused(_, reason))
                     if is_delay(&reason) && waits < MAX_DELAY_RETRIES =>
                 {
                     waits += 1
                 }
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
-                Err(FileServerError::Refused(_, reason))
+                Err(FileServerClientError::Refused(_, reason))
                     if is_state_lost(&reason) && losses < MAX_RENEWALS =>
                 {
                     losses += 1;
@@ -327,7 +328,7 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         let clientid = match self.state {
             Nfs4ClientState::Client { clientid, .. } => clientid,
             Nfs4ClientState::Session { .. } => 0,
@@ -406,8 +407,8 @@ fn is_delay(reason: &NfsOperationFailure) -> bool {
 }
 
 /// Returns the error of results that are of no use.
-fn unusable(name: impl fmt::Display, words: &str) -> FileServerError {
-    FileServerError::Refused(name.to_string(), NfsOperationFailure::UnusableResults(words.into()))
+fn unusable(name: impl fmt::Display, words: &str) -> FileServerClientError {
+    FileServerClientError::Refused(name.to_string(), NfsOperationFailure::UnusableResults(words.into()))
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -422,7 +423,7 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
 }
 
 impl FileServerClient for Nfs4Client<'_> {
-    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError> {
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerClientError> {
         let mut way = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
         way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
@@ -430,12 +431,18 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&path, &way, &[], getfh_result)
     }
 
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
+    fn lookup(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+    ) -> Result<Option<LiveFilehandle>, FileServerClientError> {
         let operations =
             [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
         match self.run(&Operation::LOOKUP, &operations, &[], getfh_result) {
             Ok(handle) => Ok(Some(handle)),
-            Err(FileServerError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
+            Err(FileServerClientError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_NOENT))) => {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -446,7 +453,7 @@ impl FileServerClient for Nfs4Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerError> {
+    ) -> Result<LiveFilehandle, FileServerClientError> {
         let objtype = match kind {
             NewObjectKind::File => return self.create_file(directory, name, mode),
             NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
@@ -463,13 +470,13 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerClientError> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         self.run(&Operation::LINK, &operations, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerError> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerClientError> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
@@ -479,7 +486,7 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
@@ -491,14 +498,14 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerError> {
+    ) -> Result<(), FileServerClientError> {
         let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
         let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
         let items: Vec<_> = owner.into_iter().chain(group).collect();
         self.setattr(object, &items)
     }
 
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerClientError> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
@@ -522,7 +529,7 @@ impl FileServerClient for Nfs4Client<'_> {
         Ok(())
     }
 
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError> {
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerClientError> {
         let readdir = Args::READDIR(Readdir4Args {
             cookie: 0,
             cookieverf: [0; 8],
@@ -536,7 +543,7 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError> {
         let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
@@ -571,7 +578,7 @@ impl FileServerClient for Nfs4Client<'_> {
         };
     }
 
-    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError> {
         let words = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
@@ -621,7 +628,7 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerClientError> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
         self.run(&Operation::READ, &[putfh(file), read], &[], |results| match results {
@@ -630,14 +637,18 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerClientError> {
         self.run(&Operation::READLINK, &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+    fn list_names(
+        &mut self,
+        directory: &[u8],
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), FileServerClientError> {
         let mut listing = ReaddirPosition::default();
         loop {
             let readdir = Args::READDIR(Readdir4Args {
@@ -673,13 +684,13 @@ impl FileServerClient for Nfs4Client<'_> {
 
 /// Runs operations. The first failure is the error; otherwise returns the last value that `read` extracted.
 fn run<T>(
-    line: &mut ContainedRpcClient<'_>,
+    line: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,
     name: &dyn fmt::Display,
     operations: &[Args<'_>],
     data: &[OutgoingPayloadMemory<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> Result<T, FileServerError> {
+) -> Result<T, FileServerClientError> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
     let found =
@@ -700,7 +711,7 @@ fn run<T>(
     match found {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(unusable(name, "results without the requested item")),
-        Err(status) => Err(FileServerError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
+        Err(status) => Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
     }
 }
 

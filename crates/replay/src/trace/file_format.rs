@@ -4,7 +4,7 @@
 //! because they depend on all steps. The preamble holds their offset, which is written at the very end: a file without
 //! it was not finished.
 
-use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::field::FieldDefinition;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
@@ -46,11 +46,11 @@ xdr! { "trace";
         HOSTS = 17,
         /// [`TraceConnection`].
         CONNECTIONS = 18,
-        /// [`TraceUndefinedVariable`].
+        /// [`TraceVariableWithoutDefiningStep`].
         UNDEFINED = 19,
         /// [`TraceFileSystemObject`].
         OBJECTS = 20,
-        /// The [`End`].
+        /// The [`TraceFileTotals`].
         END = 32
     }
 
@@ -119,7 +119,7 @@ xdr! { "trace";
     }
 
     /// A variable that no step defines before its first use.
-    struct TraceUndefinedVariable<'a> {
+    struct TraceVariableWithoutDefiningStep<'a> {
         /// Number of the variable.
         variable: u32,
         /// The kind of value.
@@ -138,7 +138,7 @@ xdr! { "trace";
     }
 
     /// The type of a file system object.
-    enum FileType { UNKNOWN = 0, FILE = 1, DIRECTORY = 2, BLOCK = 3, CHARACTER = 4, LINK = 5, SOCKET = 6, FIFO = 7 }
+    enum TraceFileType { UNKNOWN = 0, FILE = 1, DIRECTORY = 2, BLOCK = 3, CHARACTER = 4, LINK = 5, SOCKET = 6, FIFO = 7 }
 
     /// The way in which an object comes into existence.
     enum TraceObjectOrigin {
@@ -151,7 +151,7 @@ xdr! { "trace";
     }
 
     /// A name of an object.
-    struct TraceDirectoryEntry<'a> {
+    struct TraceFileSystemObjectName<'a> {
         /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown.
         parent: u32,
         /// Name in the directory; for a root its path on the server.
@@ -169,9 +169,9 @@ xdr! { "trace";
         /// Step that creates the object; 0 if none does.
         step: u64,
         /// Type of the object.
-        file_type: FileType,
+        file_type: TraceFileType,
         /// Names before the first step, or the name that the object was created with; empty if no name was seen.
-        names: List<'a, TraceDirectoryEntry<'a>, MAX_LIST_LENGTH>,
+        names: List<'a, TraceFileSystemObjectName<'a>, MAX_LIST_LENGTH>,
         /// Variables of the filehandles of the object.
         handles: List<'a, u32, MAX_LIST_LENGTH>,
         /// Number of the server.
@@ -214,7 +214,7 @@ xdr! { "trace";
     }
 
     /// The last block: the totals.
-    struct End {
+    struct TraceFileTotals {
         /// Number of steps.
         steps: u64,
         /// Number of steps that are stored after steps with a later time, because the reorder memory is limited.
@@ -240,7 +240,7 @@ xdr! { "trace";
 }
 
 /// The parent field for decoding the structures of a file.
-pub(super) static FILE: Field = Field::group("trace", "trace", "");
+pub(super) static FILE: FieldDefinition = FieldDefinition::group("trace", "trace", "");
 
 /// Length of the preamble in bytes.
 pub(super) const PREAMBLE: usize = 28;

@@ -29,12 +29,12 @@ pub mod transaction_reconstruction;
 pub mod value_substitution;
 
 pub use error::TraceError;
-pub use reader::{ReplayTraceReader, TraceSummary};
+pub use reader::{ReplayTraceReader, TraceMetadata};
 pub use step::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
-    TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
-    VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
+    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 pub use step_writer::ReplayTraceWriter;
 

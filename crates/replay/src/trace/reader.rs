@@ -11,9 +11,9 @@ use twox_hash::XxHash3_128;
 use super::TraceStep;
 use super::error::TraceError;
 use super::file_format::{
-    End, FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
-    TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceHost, TracePreamble,
-    TraceProvenance, TraceUndefinedVariable, VERSION,
+    FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
+    TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost,
+    TracePreamble, TraceProvenance, TraceVariableWithoutDefiningStep, VERSION,
 };
 use super::step::{PayloadContentState, TracePayload};
 
@@ -33,7 +33,7 @@ pub struct CapturedHost {
 
 /// The contents of the tables that describe the trace as a whole.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TraceSummary {
+pub struct TraceMetadata {
     /// File names of the captures.
     pub captures: Vec<String>,
     /// The form in which file data was retained.
@@ -45,14 +45,14 @@ pub struct TraceSummary {
     /// The connections.
     pub connections: Vec<TraceConnection>,
     /// The totals of the trace.
-    pub end: End,
+    pub end: TraceFileTotals,
 }
 
 /// A reader of trace files.
 #[derive(Debug)]
 pub struct ReplayTraceReader<R> {
     from: R,
-    summary: TraceSummary,
+    summary: TraceMetadata,
     tables_offset: u64,
     /// Offsets of the next block to read, and of the block that was read last.
     next_block_offset: u64,
@@ -65,7 +65,7 @@ pub struct ReplayTraceReader<R> {
 }
 
 /// The header of a block, and the offset of the next block.
-struct ReplayTraceBlockPosition {
+struct BlockHeaderAndNextOffset {
     header: TraceBlockHeader,
     next: u64,
 }
@@ -96,7 +96,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         if tables == 0 {
             return Err(TraceError::Unfinished);
         }
-        let end = End {
+        let end = TraceFileTotals {
             steps: 0,
             late: 0,
             data: 0,
@@ -108,7 +108,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             first: 0,
             last: 0,
         };
-        let summary = TraceSummary {
+        let summary = TraceMetadata {
             captures: Vec::new(),
             keeping: TraceFileDataRetention::KEPT,
             key: 0,
@@ -163,14 +163,16 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                         summary.connections.push(connection);
                     }
                 })?,
-                TraceBlockKind::END => return for_each_entry(block, at, |end: End| summary.end = end),
+                TraceBlockKind::END => {
+                    return for_each_entry(block, at, |end: TraceFileTotals| summary.end = end);
+                }
                 _ => {}
             }
         }
     }
 
     /// Returns the contents of the tables that describe the trace as a whole.
-    pub fn summary(&self) -> &TraceSummary {
+    pub fn summary(&self) -> &TraceMetadata {
         &self.summary
     }
 
@@ -291,10 +293,10 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_undefined(
         &mut self,
-        mut take: impl FnMut(&TraceUndefinedVariable<'_>),
+        mut take: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
     ) -> Result<(), TraceError> {
         self.table(TraceBlockKind::UNDEFINED, |block, at| {
-            for_each_entry(block, at, |line: TraceUndefinedVariable<'_>| take(&line))
+            for_each_entry(block, at, |line: TraceVariableWithoutDefiningStep<'_>| take(&line))
         })
     }
 
@@ -360,7 +362,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Reads the header of the next block.
-    fn read_block_header(&mut self) -> Result<ReplayTraceBlockPosition, TraceError> {
+    fn read_block_header(&mut self) -> Result<BlockHeaderAndNextOffset, TraceError> {
         let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
@@ -369,11 +371,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged { at })?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
-        Ok(ReplayTraceBlockPosition { header, next: at + HEADER as u64 + length })
+        Ok(BlockHeaderAndNextOffset { header, next: at + HEADER as u64 + length })
     }
 
     /// Reads the block of a header.
-    fn load(&mut self, found: &ReplayTraceBlockPosition) -> Result<(), TraceError> {
+    fn load(&mut self, found: &BlockHeaderAndNextOffset) -> Result<(), TraceError> {
         let length = u64::from(found.header.length);
         (self.block_offset, self.next_block_offset) = (self.next_block_offset, found.next);
         (self.consumed_bytes, self.block) = (0, std::mem::take(&mut self.block));

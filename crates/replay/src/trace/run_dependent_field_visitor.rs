@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
@@ -237,7 +237,7 @@ impl SubstitutableFieldVisitor<'_> {
 }
 
 impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         let is_rpc = field.name.starts_with("rpc");
         if self.paths.is_empty() && !is_rpc {
             self.body.get_or_insert(at..at);
@@ -284,7 +284,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         if field.name.starts_with("rpc") {
             // Fields after the body protect it.
             self.is_in_body = false;

@@ -207,7 +207,7 @@ xdr! { "trace";
     }
 
     /// The wire forms of the messages, and the lengths returned.
-    struct TraceWireForms<'a> {
+    struct CallAndReplyWireForms<'a> {
         /// Wire form of the Call.
         call: TraceMessageWireForm,
         /// Wire form of the Reply; RECORD if there was none.
@@ -259,7 +259,7 @@ xdr! { "trace";
     }
 
     /// The caller. Absent variables are [`NONE`].
-    struct TraceCaller {
+    struct TraceCallConnectionAndSession {
         /// Number of the client in the trace: one for each address that sends Calls.
         client: u32,
         /// Number of the server in the trace.
@@ -303,7 +303,7 @@ xdr! { "trace";
         /// The origin in the capture.
         origin: TraceStepOrigin,
         /// The caller.
-        caller: TraceCaller,
+        caller: TraceCallConnectionAndSession,
         /// The procedure.
         asked: TraceProcedure,
         /// The Call.
@@ -313,7 +313,7 @@ xdr! { "trace";
         /// The chunks of the Call.
         shape: TraceCallChunks<'a>,
         /// The wire forms of both messages.
-        carried: TraceWireForms<'a>,
+        carried: CallAndReplyWireForms<'a>,
         /// The maximum sizes of the parts of the Reply.
         needs: TraceReplySizeLimits<'a>,
     }

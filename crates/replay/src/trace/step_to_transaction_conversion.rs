@@ -15,14 +15,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
 use super::transaction_reconstruction::{
-    ChunkedFilePayload, ReconstructedRpcMessage, WireTransaction, padded,
+    ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
 use super::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
-    TraceError, TraceMessage, TraceMessageWireForm, TracePayload, TraceStep, TraceSummary, VariableUseKind,
+    TraceError, TraceMessage, TraceMessageWireForm, TraceMetadata, TracePayload, TraceStep, VariableUseKind,
 };
 use nfsrdma_analysis::comparison::trace_record_amendments::{
-    TracePayloadAvailability, TraceRecordAmendments,
+    TracePayloadAvailability, TraceTransactionSideInformation,
 };
 
 /// Converts steps of a trace to Transactions.
@@ -39,7 +39,7 @@ const CONNECTIONS: usize = 1 << 16;
 
 impl StepToTransactionConverter {
     /// Creates a builder from the tables of a trace.
-    pub fn for_trace(summary: &TraceSummary) -> Self {
+    pub fn for_trace(summary: &TraceMetadata) -> Self {
         let mut hosts = FxHashMap::default();
         let mut twins: FxHashMap<(bool, &str), u32> = FxHashMap::default();
         for host in &summary.hosts {
@@ -93,7 +93,7 @@ impl StepToTransactionConverter {
         &mut self,
         step: &TraceStep<'_>,
         contents: &mut ReplayTraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, TraceRecordAmendments), TraceError> {
+    ) -> Result<(Transaction, TraceTransactionSideInformation), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -117,9 +117,9 @@ impl StepToTransactionConverter {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = LoadedTraceMessage::load(&step.call, contents)?;
         let reply = LoadedTraceMessage::load(&step.reply, contents)?;
-        let mut amended = TraceRecordAmendments {
+        let mut amended = TraceTransactionSideInformation {
             data: [call.known_data(), reply.known_data()],
-            ..TraceRecordAmendments::default()
+            ..TraceTransactionSideInformation::default()
         };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
@@ -138,7 +138,7 @@ impl StepToTransactionConverter {
                     seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
                 let credits = step.carried.credits.get(at).copied().unwrap_or(0);
                 let is_whole = seen != MessageCaptureCompleteness::PART;
-                is_there.then_some(ReconstructedRpcMessage {
+                is_there.then_some(ReconstructedWireMessage {
                     form,
                     credits,
                     frame,
@@ -147,7 +147,7 @@ impl StepToTransactionConverter {
                     is_complete: is_whole,
                 })
             };
-        let travelled = WireTransaction {
+        let travelled = ReconstructedWireTransaction {
             index: origin.id,
             repeats: origin.repeats,
             connection,

@@ -11,7 +11,8 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
 use super::TraceStep;
 use super::file_format::{
-    End, HEADER, InitialFileExtent, LONGEST, TraceBlockHeader, TraceBlockKind, TracePreamble, TraceProvenance,
+    HEADER, InitialFileExtent, LONGEST, TraceBlockHeader, TraceBlockKind, TraceFileTotals, TracePreamble,
+    TraceProvenance,
 };
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
@@ -37,7 +38,7 @@ pub struct ReplayTraceWriter<W> {
     max_pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
     last_written_time_ns: u64,
-    end: End,
+    end: TraceFileTotals,
     /// Offset of data by its hash, to store equal data once.
     contents: SecondChanceMap<u128, u64>,
 }
@@ -61,7 +62,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
             pending_bytes: 0,
             max_pending_bytes,
             last_written_time_ns: 0,
-            end: End {
+            end: TraceFileTotals {
                 steps: 0,
                 late: 0,
                 data: 0,
@@ -239,7 +240,7 @@ impl<W: Write + Seek> TraceFileTableEncoder<W> {
     }
 
     /// Returns the totals of the last block, to be completed.
-    pub fn totals_mut(&mut self) -> &mut End {
+    pub fn totals_mut(&mut self) -> &mut TraceFileTotals {
         &mut self.writer.end
     }
 
@@ -247,7 +248,7 @@ impl<W: Write + Seek> TraceFileTableEncoder<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn finish(mut self) -> io::Result<(W, End)> {
+    pub fn finish(mut self) -> io::Result<(W, TraceFileTotals)> {
         self.flush()?;
         let mut writer = self.writer;
         if writer.end.steps == 0 {

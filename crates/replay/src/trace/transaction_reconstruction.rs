@@ -4,18 +4,18 @@
 //! A trace and a run know both messages and the lengths of the chunks. Facts that only packets have (memory offsets of
 //! segments, time of each part) become zeros and the times of the whole message.
 
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnections,
+    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnections,
     TransactionConnection,
 };
-use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma_operation::{CapturedPacketPayload, Handle};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, VERSION,
-    Versions, WriteChunk,
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers,
+    VERSION, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
@@ -36,7 +36,7 @@ pub struct ChunkedFilePayload {
 
 /// A Call or a Reply on the wire.
 #[derive(Clone, Debug)]
-pub struct ReconstructedRpcMessage {
+pub struct ReconstructedWireMessage {
     /// The wire form of the message.
     pub form: TraceMessageWireForm,
     /// Credits requested or granted; 0 without RDMA.
@@ -53,7 +53,7 @@ pub struct ReconstructedRpcMessage {
 
 /// A Call and its Reply.
 #[derive(Clone, Debug)]
-pub struct WireTransaction {
+pub struct ReconstructedWireTransaction {
     /// Index of the Transaction.
     pub index: u64,
     /// Index of the Transaction that this one repeats; 0 if none.
@@ -63,9 +63,9 @@ pub struct WireTransaction {
     /// The direction of the Call.
     pub direction: CallDirection,
     /// The Call.
-    pub call: Option<ReconstructedRpcMessage>,
+    pub call: Option<ReconstructedWireMessage>,
     /// The Reply.
-    pub reply: Option<ReconstructedRpcMessage>,
+    pub reply: Option<ReconstructedWireMessage>,
     /// Segment lengths of the Position-Zero Read chunk of a Long Call.
     pub call_chunk: Vec<u32>,
     /// The Read chunks.
@@ -86,15 +86,15 @@ const ASSUMED_MISSING_BYTES: usize = 64 << 20;
 /// ERR_VERS. RFC 8166 section 4.5.1.
 const ERR_VERS: u32 = 1;
 
-impl WireTransaction {
+impl ReconstructedWireTransaction {
     /// Converts to the Transaction that the packets would have given.
     pub fn into_transaction(self) -> Transaction {
-        let xid = |sent: &Option<ReconstructedRpcMessage>| {
+        let xid = |sent: &Option<ReconstructedWireMessage>| {
             sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))
         };
         let xid = Xid(xid(&self.call).or(xid(&self.reply)).unwrap_or(0));
         let has_reply = self.reply.is_some();
-        let is_long = |sent: &Option<ReconstructedRpcMessage>| {
+        let is_long = |sent: &Option<ReconstructedWireMessage>| {
             sent.as_ref().is_some_and(|sent| sent.form == TraceMessageWireForm::NOMSG)
         };
         let (is_long_call, is_long_reply) = (is_long(&self.call), is_long(&self.reply));
@@ -154,7 +154,7 @@ impl WireTransaction {
             set_up: None,
             quiet_ns: None,
             retry_of: (self.repeats != 0).then_some(self.repeats),
-            credit_use: CreditUse::default(),
+            credit_use: CallCreditUse::default(),
             has_suspected_access: false,
         }
     }
@@ -222,7 +222,7 @@ impl WireChunkLists {
     }
 
     /// Encodes the RPC-over-RDMA header of a message.
-    fn header(&self, sent: &ReconstructedRpcMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
+    fn header(&self, sent: &ReconstructedWireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
         let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
         let lists = ChunkLists {
             rdma_reads: Chain::from(&self.reads[..]),
@@ -230,7 +230,7 @@ impl WireChunkLists {
             rdma_reply: self.reply.as_deref().map(chunk),
         };
         let rdma_body = match (sent.form, rdma_error) {
-            (TraceMessageWireForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(Versions {
+            (TraceMessageWireForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(RpcRdmaErrvers {
                 rdma_vers_low: VERSION,
                 rdma_vers_high: VERSION,
             })),
@@ -251,7 +251,7 @@ fn chunk(targets: &[RdmaSegment]) -> WriteChunk<'_> {
 }
 
 fn build_message_record(
-    sent: ReconstructedRpcMessage,
+    sent: ReconstructedWireMessage,
     xid: Xid,
     rdma_error: u32,
     lists: &WireChunkLists,

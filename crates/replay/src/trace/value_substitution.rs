@@ -13,9 +13,9 @@ pub trait MessageSlotValueSource {
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct UnchangedSlotValues;
+pub struct NoSlotValueSubstitution;
 
-impl MessageSlotValueSource for UnchangedSlotValues {
+impl MessageSlotValueSource for NoSlotValueSubstitution {
     fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }

@@ -9,10 +9,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
 use super::{
-    InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT, TreeInferenceInput,
+    InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT, TreeInferenceStepInput,
     name_hash,
 };
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::TraceFileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
 
 /// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
@@ -22,7 +22,7 @@ const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRa
 
 /// The tracked current state.
 #[derive(Debug, Default)]
-pub(super) struct InferredFileTreeState {
+pub(super) struct FileTreeAfterExecutedSteps {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
     /// Number of names of each object that has had one.
     name_counts: FxHashMap<InferredObjectId, u32>,
@@ -154,11 +154,11 @@ pub struct CurrentNameBinding<'t> {
 impl InferredTree {
     /// Creates a tree that tracks the current state.
     pub fn with_current_state() -> Self {
-        Self { current: Some(InferredFileTreeState::default()), ..Self::default() }
+        Self { current: Some(FileTreeAfterExecutedSteps::default()), ..Self::default() }
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
-    pub fn update(&mut self, facts: &TreeInferenceInput<'_>, is_racing: bool, frames: [u64; 2]) {
+    pub fn update(&mut self, facts: &TreeInferenceStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
         if let Some(present) = &mut self.current {
             (present.is_concurrent, present.frames) = (is_racing, frames);
         }
@@ -167,7 +167,7 @@ impl InferredTree {
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
-    pub fn mark_uncertain(&mut self, facts: &TreeInferenceInput<'_>) {
+    pub fn mark_uncertain(&mut self, facts: &TreeInferenceStepInput<'_>) {
         for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
             if slot.holds != TraceSlotValueKind::FILEHANDLE {
                 continue;
@@ -439,7 +439,7 @@ impl InferredTree {
         id: InferredObjectId,
         attributes: &CapturedObjectAttributes<'_>,
     ) {
-        let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
+        let is_file = attributes.file_type.is_none_or(|of| of == TraceFileType::FILE);
         let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) else { return };
         let file = present.files.entry(id).or_default();
         if let Some(size) = attributes.size.filter(|_| is_file) {
@@ -598,7 +598,7 @@ impl InferredTree {
     }
 }
 
-impl InferredFileTreeState {
+impl FileTreeAfterExecutedSteps {
     fn is_uncertain(&self, id: InferredObjectId) -> bool {
         self.files.get(&id).is_some_and(|file| file.is_uncertain)
     }
@@ -748,7 +748,7 @@ mod tests {
     fn written_bytes_above_the_memory_limit_are_counted() {
         let limit = 100 * EXTENT_BYTES;
         let mut tree =
-            InferredTree { current: Some(InferredFileTreeState::default()), ..InferredTree::new(limit) };
+            InferredTree { current: Some(FileTreeAfterExecutedSteps::default()), ..InferredTree::new(limit) };
         let directory = tree.find_or_add_by_handle(1, SERVER, 1).unwrap();
         let id = tree.find_or_add_by_handle(2, SERVER, 1).unwrap();
         tree.bind_current_name(directory, b"f", InferredNameBinding::Bound(id));

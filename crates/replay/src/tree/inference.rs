@@ -7,7 +7,7 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, nfs3_tree_inference as of_v3, nfs4_tree_inference as of_v4};
-use crate::trace::file_format::{FileType, TraceObjectOrigin};
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{NONE, TraceMessage, TracePayload, TraceProcedure, TraceSlotValueKind};
 
@@ -15,7 +15,7 @@ use crate::trace::{NONE, TraceMessage, TracePayload, TraceProcedure, TraceSlotVa
 const OWNERS_OVERHEAD_BYTES: usize = 64;
 
 /// The parts of a step that are relevant to files.
-pub struct TreeInferenceInput<'s> {
+pub struct TreeInferenceStepInput<'s> {
     /// ID of the step.
     pub id: u64,
     /// Number of the server in the trace.
@@ -49,14 +49,14 @@ pub struct InitialFileContent {
 
 /// A user or group in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CapturedOwner<'a> {
+pub(super) enum CapturedUserOrGroup<'a> {
     /// A string of NFSv4. RFC 8881 section 5.9.
     Text(&'a [u8]),
     /// A number of NFSv3. RFC 1813 section 2.6.
     Number(u32),
 }
 
-impl CapturedOwner<'_> {
+impl CapturedUserOrGroup<'_> {
     /// Returns the string; a number in decimal.
     fn text(self) -> Box<[u8]> {
         match self {
@@ -69,32 +69,36 @@ impl CapturedOwner<'_> {
 /// The attributes of an object that are present in a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CapturedObjectAttributes<'a> {
-    pub(super) file_type: Option<FileType>,
+    pub(super) file_type: Option<TraceFileType>,
     pub(super) size: Option<u64>,
     pub(super) mode: Option<u32>,
-    pub(super) owner: Option<CapturedOwner<'a>>,
-    pub(super) group: Option<CapturedOwner<'a>>,
+    pub(super) owner: Option<CapturedUserOrGroup<'a>>,
+    pub(super) group: Option<CapturedUserOrGroup<'a>>,
 }
 
 /// The attributes that a step changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ChangedObjectAttributes {
+pub(super) struct ChangedAttributeFlags {
     pub(super) mode: bool,
     pub(super) owner: bool,
     pub(super) group: bool,
 }
 
 /// A step during inference.
-pub(super) struct TreeStepInference<'w, 's> {
+pub(super) struct TreeInferenceStepContext<'w, 's> {
     pub(super) tree: &'w mut InferredTree,
-    pub(super) facts: &'w TreeInferenceInput<'s>,
+    pub(super) facts: &'w TreeInferenceStepInput<'s>,
     handles: FxHashMap<&'s [u8], u32>,
     contents: &'w mut Vec<InitialFileContent>,
 }
 
 impl InferredTree {
     /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
-    pub fn infer_from_step(&mut self, facts: &TreeInferenceInput<'_>, found: &mut Vec<InitialFileContent>) {
+    pub fn infer_from_step(
+        &mut self,
+        facts: &TreeInferenceStepInput<'_>,
+        found: &mut Vec<InitialFileContent>,
+    ) {
         found.clear();
         let mut handles = FxHashMap::default();
         for message in [facts.call, facts.reply] {
@@ -116,7 +120,7 @@ impl InferredTree {
         let (calls, replies) =
             (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
         let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
-        let mut walk = TreeStepInference { tree: self, facts, handles, contents: found };
+        let mut walk = TreeInferenceStepContext { tree: self, facts, handles, contents: found };
         match facts.asked.find_description() {
             Some(Procedure::Compound) => of_v4::infer_from_compound(&mut walk, call, reply),
             Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
@@ -152,7 +156,7 @@ fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkedDataItem<'b>]) -> 
     Cursor::new(bytes).with_chunks(items)
 }
 
-impl<'s> TreeStepInference<'_, 's> {
+impl<'s> TreeInferenceStepContext<'_, 's> {
     /// Returns the variable of a filehandle of the step, or [`NONE`].
     pub(super) fn variable(&self, handle: &[u8]) -> u32 {
         self.handles.get(handle).copied().unwrap_or(NONE)
@@ -170,7 +174,7 @@ impl<'s> TreeStepInference<'_, 's> {
         name: Text<'_>,
         handle: u32,
     ) -> Option<InferredObjectId> {
-        self.tree.set_type(parent, FileType::DIRECTORY);
+        self.tree.set_type(parent, TraceFileType::DIRECTORY);
         self.tree.resolve_name(parent, name.0, handle, self.facts.id)
     }
 
@@ -193,7 +197,8 @@ impl<'s> TreeStepInference<'_, 's> {
             .map_or([false; 2], |[owner, group]| [owner, group].map(|name| !name.is_empty()));
         let owner = attributes.owner.filter(|_| !has_owner && !node.changed.owner);
         let group = attributes.group.filter(|_| !has_group && !node.changed.group);
-        let [owner, group] = [owner, group].map(|name| name.map(CapturedOwner::text).unwrap_or_default());
+        let [owner, group] =
+            [owner, group].map(|name| name.map(CapturedUserOrGroup::text).unwrap_or_default());
         let length = owner.len() + group.len();
         if length == 0 || !self.tree.reserve_memory(length + OWNERS_OVERHEAD_BYTES) {
             return;
@@ -214,13 +219,13 @@ impl<'s> TreeStepInference<'_, 's> {
         id: InferredObjectId,
         size: Option<u64>,
         mode: Option<u32>,
-        changed: ChangedObjectAttributes,
+        changed: ChangedAttributeFlags,
     ) {
         let now = self.facts.id;
         if let Some(size) = size {
             self.tree.record_resize(id, size, now);
         }
-        if changed != ChangedObjectAttributes::default() {
+        if changed != ChangedAttributeFlags::default() {
             self.tree.set_current_mode(id, mode);
         }
         self.record_changer(id);
@@ -250,7 +255,7 @@ impl<'s> TreeStepInference<'_, 's> {
     /// Records that an operation wrote to a file.
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.record_changer(id);
-        self.tree.set_type(id, FileType::FILE);
+        self.tree.set_type(id, TraceFileType::FILE);
         let end = offset.saturating_add(count.into());
         self.tree.record_write(id, offset, end, self.facts.id);
         let mut payloads = self.facts.call.payloads.iter();
@@ -260,7 +265,7 @@ impl<'s> TreeStepInference<'_, 's> {
 
     /// Records that an operation read from a file.
     pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
-        self.tree.set_type(id, FileType::FILE);
+        self.tree.set_type(id, TraceFileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
         let payload = payloads.find(|(_, payload)| payload.operation == operation);
         let Some((at, payload)) = payload else { return };
@@ -285,7 +290,7 @@ impl<'s> TreeStepInference<'_, 's> {
 
     /// Records the text of a symbolic link.
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
-        self.tree.set_type(id, FileType::LINK);
+        self.tree.set_type(id, TraceFileType::LINK);
         let Some(text) = text else { return };
         if self.tree.reserve_memory(text.len())
             && let Some(node) = self.tree.node(id)
@@ -296,7 +301,7 @@ impl<'s> TreeStepInference<'_, 's> {
     }
 }
 
-impl From<v4::NfsFtype4> for FileType {
+impl From<v4::NfsFtype4> for TraceFileType {
     fn from(of: v4::NfsFtype4) -> Self {
         match of {
             v4::NfsFtype4::NF4REG => Self::FILE,
@@ -311,7 +316,7 @@ impl From<v4::NfsFtype4> for FileType {
     }
 }
 
-impl From<v3::Ftype3> for FileType {
+impl From<v3::Ftype3> for TraceFileType {
     fn from(of: v3::Ftype3) -> Self {
         match of {
             v3::Ftype3::NF3REG => Self::FILE,
@@ -326,7 +331,7 @@ impl From<v3::Ftype3> for FileType {
     }
 }
 
-impl TreeStepInference<'_, '_> {
+impl TreeInferenceStepContext<'_, '_> {
     /// Records the root that MOUNT returned for a path.
     pub(super) fn record_mount(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
         let variable = self.variable(handle);

@@ -22,12 +22,12 @@ use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
 use super::trace::NONE;
-use super::trace::file_format::{FileType, TraceObjectOrigin};
+use super::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
 pub use current_state::{CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState};
-use inference::ChangedObjectAttributes;
-pub use inference::{InitialFileContent, TreeInferenceInput};
+use inference::ChangedAttributeFlags;
+pub use inference::{InitialFileContent, TreeInferenceStepInput};
 
 /// Default maximum of the memory of a tree in bytes.
 const DEFAULT_MEMORY_BYTES: usize = 128 << 20;
@@ -66,7 +66,7 @@ pub struct InferredObject {
     /// Step that creates the object; 0 if none does.
     pub step: u64,
     /// The type of the object.
-    pub file_type: FileType,
+    pub file_type: TraceFileType,
     /// The names of the object.
     pub names: Vec<InferredObjectName>,
     /// The variables of the filehandles of the object.
@@ -93,7 +93,7 @@ pub struct InferredObject {
     /// `true` if a step changed the size: later attributes do not show the initial one.
     is_resized: bool,
     /// Likewise, mode, owner and group.
-    changed: ChangedObjectAttributes,
+    changed: ChangedAttributeFlags,
     /// Ranges of the content that were read or written.
     content: ReplayByteRangeSet,
 }
@@ -125,7 +125,7 @@ pub struct InferredTree {
     /// `true` if objects or names were left out because of it.
     has_dropped_names: bool,
     /// The current state of the tree, if it is tracked.
-    current: Option<current_state::InferredFileTreeState>,
+    current: Option<current_state::FileTreeAfterExecutedSteps>,
 }
 
 fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
@@ -219,7 +219,7 @@ impl InferredTree {
         self.nodes.push(InferredObject {
             existence,
             step,
-            file_type: FileType::UNKNOWN,
+            file_type: TraceFileType::UNKNOWN,
             names: Vec::new(),
             handles: Vec::new(),
             server,
@@ -232,7 +232,7 @@ impl InferredTree {
             first: now,
             uses: 0,
             is_resized: false,
-            changed: ChangedObjectAttributes::default(),
+            changed: ChangedAttributeFlags::default(),
             content: ReplayByteRangeSet::default(),
         });
         Some(id)
@@ -250,7 +250,7 @@ impl InferredTree {
             return Some(*known);
         }
         let id = self.add(TraceObjectOrigin::ROOT, 0, now, server)?;
-        self.set_type(id, FileType::DIRECTORY);
+        self.set_type(id, TraceFileType::DIRECTORY);
         if let Some(node) = self.node(id) {
             node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
         }
@@ -287,9 +287,9 @@ impl InferredTree {
         self.by_handle.insert(variable, id);
     }
 
-    fn set_type(&mut self, id: InferredObjectId, file_type: FileType) {
+    fn set_type(&mut self, id: InferredObjectId, file_type: TraceFileType) {
         if let Some(node) = self.node(id)
-            && node.file_type == FileType::UNKNOWN
+            && node.file_type == TraceFileType::UNKNOWN
         {
             node.file_type = file_type;
         }
@@ -413,12 +413,12 @@ impl InferredTree {
         parent: InferredObjectId,
         name: &[u8],
         handle: u32,
-        file_type: FileType,
+        file_type: TraceFileType,
         was_there: bool,
         now: u64,
     ) -> Option<InferredObjectId> {
         let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::Bound(_)));
-        if was_there || is_there && file_type == FileType::FILE {
+        if was_there || is_there && file_type == TraceFileType::FILE {
             let id = self.resolve_name(parent, name, handle, now)?;
             self.set_type(id, file_type);
             return Some(id);
@@ -441,7 +441,7 @@ impl InferredTree {
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
-        file_type: FileType,
+        file_type: TraceFileType,
         now: u64,
     ) -> Option<InferredObjectId> {
         let id = match self.binding(parent, name) {
@@ -463,7 +463,7 @@ impl InferredTree {
         {
             return;
         }
-        if let Some(id) = self.remove_name(from.0, from.1, FileType::UNKNOWN, now) {
+        if let Some(id) = self.remove_name(from.0, from.1, TraceFileType::UNKNOWN, now) {
             self.bind(to.0, to.1, InferredNameBinding::Bound(id));
         }
     }

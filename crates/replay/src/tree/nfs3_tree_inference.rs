@@ -7,22 +7,24 @@ use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Pr
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
 use super::InferredObjectId;
-use super::inference::{CapturedObjectAttributes, CapturedOwner, ChangedObjectAttributes, TreeStepInference};
+use super::inference::{
+    CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
+};
 use crate::trace::NONE;
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::TraceFileType;
 
 fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
     CapturedObjectAttributes {
         file_type: Some(attributes.r#type.into()),
         size: Some(attributes.size),
         mode: Some(attributes.mode.0),
-        owner: Some(CapturedOwner::Number(attributes.uid)),
-        group: Some(CapturedOwner::Number(attributes.gid)),
+        owner: Some(CapturedUserOrGroup::Number(attributes.uid)),
+        group: Some(CapturedUserOrGroup::Number(attributes.gid)),
     }
 }
 
 fn record_attributes(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     id: Option<InferredObjectId>,
     attributes: Option<&Fattr3>,
 ) {
@@ -33,7 +35,7 @@ fn record_attributes(
 
 /// Records the attributes after an operation that may have changed the size.
 fn record_attributes_after_change(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     id: Option<InferredObjectId>,
     changed: &v3::WccData,
 ) {
@@ -43,7 +45,7 @@ fn record_attributes_after_change(
 }
 
 pub(super) fn procedure(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     procedure: Procedure,
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,
@@ -59,7 +61,7 @@ pub(super) fn procedure(
         (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(got))) => {
             if let Some(id) = walk.object_of_handle(asked.object.0) {
                 let new = &asked.new_attributes;
-                let changed = ChangedObjectAttributes {
+                let changed = ChangedAttributeFlags {
                     mode: new.mode.is_some(),
                     owner: new.uid.is_some(),
                     group: new.gid.is_some(),
@@ -121,31 +123,31 @@ pub(super) fn procedure(
         (Args::CREATE(asked), Results::CREATE(got)) => {
             let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
             let was_there = is_unchecked && is_directory_unchanged(&got);
-            let made = infer_creation(walk, &asked.r#where, &got, FileType::FILE, was_there);
+            let made = infer_creation(walk, &asked.r#where, &got, TraceFileType::FILE, was_there);
             // A file that was there is cut.
             if let (Some(id), Createhow3::Unchecked(with)) = (made, &asked.how)
                 && with.size == Some(0)
             {
-                walk.record_setattr(id, Some(0), None, ChangedObjectAttributes::default());
+                walk.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
             }
         }
         (Args::MKDIR(asked), Results::MKDIR(got)) => {
-            let _ = infer_creation(walk, &asked.r#where, &got, FileType::DIRECTORY, false);
+            let _ = infer_creation(walk, &asked.r#where, &got, TraceFileType::DIRECTORY, false);
         }
         (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
-            let made = infer_creation(walk, &asked.r#where, &got, FileType::LINK, false);
+            let made = infer_creation(walk, &asked.r#where, &got, TraceFileType::LINK, false);
             if let Some(id) = made {
                 walk.link(id, asked.symlink.symlink_data.bytes());
             }
         }
         (Args::MKNOD(asked), Results::MKNOD(got)) => {
-            let _ = infer_creation(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
+            let _ = infer_creation(walk, &asked.r#where, &got, TraceFileType::UNKNOWN, false);
         }
         (Args::REMOVE(asked), Results::REMOVE(StatusUnion::Ok(got))) => {
-            infer_removal(walk, &asked.object, &got.dir_wcc, FileType::FILE);
+            infer_removal(walk, &asked.object, &got.dir_wcc, TraceFileType::FILE);
         }
         (Args::RMDIR(asked), Results::RMDIR(StatusUnion::Ok(got))) => {
-            infer_removal(walk, &asked.object, &got.dir_wcc, FileType::DIRECTORY);
+            infer_removal(walk, &asked.object, &got.dir_wcc, TraceFileType::DIRECTORY);
         }
         (Args::RENAME(asked), Results::RENAME(StatusUnion::Ok(got))) => {
             if let (Some(from), Some(to)) =
@@ -164,12 +166,19 @@ pub(super) fn procedure(
             {
                 let variable = walk.variable(asked.file.0);
                 walk.record_changer(parent);
-                walk.tree.create_name(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
+                walk.tree.create_name(
+                    parent,
+                    asked.link.name.0,
+                    variable,
+                    TraceFileType::UNKNOWN,
+                    false,
+                    now,
+                );
             }
         }
         (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
-            walk.tree.set_type(parent, FileType::DIRECTORY);
+            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
             record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
             for entry in got.reply.entries.iter() {
                 record_entry(walk, parent, entry.name, NONE);
@@ -177,7 +186,7 @@ pub(super) fn procedure(
         }
         (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
             let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
-            walk.tree.set_type(parent, FileType::DIRECTORY);
+            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
             record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
             for entry in got.reply.entries.iter() {
                 let variable = entry.name_handle.map_or(NONE, |handle| walk.variable(handle.0));
@@ -191,7 +200,7 @@ pub(super) fn procedure(
 
 /// Records an entry of a directory, except "." and "..".
 pub(super) fn record_entry(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     parent: InferredObjectId,
     name: Text<'_>,
     variable: u32,
@@ -207,14 +216,14 @@ fn is_directory_unchanged<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirW
 }
 
 fn infer_creation(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     place: &Diropargs3<'_>,
     got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
-    file_type: FileType,
+    file_type: TraceFileType,
     was_there: bool,
 ) -> Option<InferredObjectId> {
     let parent = walk.object_of_handle(place.dir.0)?;
-    walk.tree.set_type(parent, FileType::DIRECTORY);
+    walk.tree.set_type(parent, TraceFileType::DIRECTORY);
     match got {
         StatusUnion::Ok(got) => {
             let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
@@ -234,14 +243,14 @@ fn infer_creation(
 }
 
 fn infer_removal(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     place: &Diropargs3<'_>,
     changed: &v3::WccData,
-    file_type: FileType,
+    file_type: TraceFileType,
 ) {
     if let Some(parent) = walk.object_of_handle(place.dir.0) {
         let now = walk.facts.id;
-        walk.tree.set_type(parent, FileType::DIRECTORY);
+        walk.tree.set_type(parent, TraceFileType::DIRECTORY);
         walk.record_changer(parent);
         record_attributes_after_change(walk, Some(parent), changed);
         walk.tree.remove_name(parent, place.name.0, file_type, now);
@@ -249,7 +258,7 @@ fn infer_removal(
 }
 
 pub(super) fn mount(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     procedure: mount3::Procedure,
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,

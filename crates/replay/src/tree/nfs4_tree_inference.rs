@@ -9,11 +9,13 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::inference::{CapturedObjectAttributes, CapturedOwner, ChangedObjectAttributes, TreeStepInference};
+use super::inference::{
+    CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
+};
 use super::nfs3_tree_inference::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::trace::NONE;
-use crate::trace::file_format::FileType;
+use crate::trace::file_format::TraceFileType;
 
 /// The current or saved filehandle, as an object; `None` if that is unknown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +24,7 @@ struct InferredCurrentFilehandle {
 }
 
 pub(super) fn infer_from_compound<'s>(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     mut call: Cursor<'s>,
     mut reply: Cursor<'s>,
 ) {
@@ -45,7 +47,7 @@ pub(super) fn infer_from_compound<'s>(
 /// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE` if
 /// another operation changes the current filehandle before.
 fn following_getfh_handles<'s>(
-    walk: &TreeStepInference<'_, '_>,
+    walk: &TreeInferenceStepContext<'_, '_>,
     operations: &[(Args<'s>, Results<'s>)],
 ) -> Vec<u32> {
     let mut next = NONE;
@@ -89,8 +91,8 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
             Attribute::TYPE(of) => all.file_type = Some(of.into()),
             Attribute::SIZE(size) => all.size = Some(size),
             Attribute::MODE(mode) => all.mode = Some(mode.0),
-            Attribute::OWNER(name) => all.owner = Some(CapturedOwner::Text(name.0)),
-            Attribute::OWNER_GROUP(name) => all.group = Some(CapturedOwner::Text(name.0)),
+            Attribute::OWNER(name) => all.owner = Some(CapturedUserOrGroup::Text(name.0)),
+            Attribute::OWNER_GROUP(name) => all.group = Some(CapturedUserOrGroup::Text(name.0)),
             Attribute::FILEHANDLE(of) => handle = Some(of.0),
             _ => {}
         }
@@ -100,18 +102,23 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
 
 /// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
 fn set_current_by_name(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     current: &mut InferredCurrentFilehandle,
     name: &[u8],
     handle: u32,
-    how: impl FnOnce(&mut TreeStepInference<'_, '_>, InferredObjectId, &[u8], u32) -> Option<InferredObjectId>,
+    how: impl FnOnce(
+        &mut TreeInferenceStepContext<'_, '_>,
+        InferredObjectId,
+        &[u8],
+        u32,
+    ) -> Option<InferredObjectId>,
 ) {
     let Some(parent) = current.object else {
         // The directory is unknown, but the filehandle may identify the file.
         current.object = walk.tree.find_or_add_by_handle(handle, walk.facts.server, walk.facts.id);
         return;
     };
-    walk.tree.set_type(parent, FileType::DIRECTORY);
+    walk.tree.set_type(parent, TraceFileType::DIRECTORY);
     current.object = how(walk, parent, name, handle);
 }
 
@@ -120,7 +127,7 @@ fn is_unchanged(cinfo: &ChangeInfo4) -> bool {
 }
 
 fn operation<'s>(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     (at, handle): (u32, u32),
     asked: &Args<'s>,
     got: &Results<'s>,
@@ -164,9 +171,9 @@ fn operation<'s>(
         }
         (Args::CREATE(asked), _) if is_done => {
             let file_type = match &asked.objtype {
-                Createtype4::Link(_) => FileType::LINK,
-                Createtype4::Block(_) => FileType::BLOCK,
-                Createtype4::Character(_) => FileType::CHARACTER,
+                Createtype4::Link(_) => TraceFileType::LINK,
+                Createtype4::Block(_) => TraceFileType::BLOCK,
+                Createtype4::Character(_) => TraceFileType::CHARACTER,
                 Createtype4::Other(of) => (*of).into(),
             };
             set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
@@ -190,7 +197,7 @@ fn operation<'s>(
         (Args::SETATTR(asked), _) if is_done => {
             if let Some(id) = current.object {
                 let (new, _) = decode_attributes(&asked.obj_attributes);
-                let changed = ChangedObjectAttributes {
+                let changed = ChangedAttributeFlags {
                     mode: new.mode.is_some(),
                     owner: new.owner.is_some(),
                     group: new.group.is_some(),
@@ -280,7 +287,7 @@ fn operation<'s>(
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {
                 walk.record_changer(parent);
-                walk.tree.remove_name(parent, asked.target.0, FileType::UNKNOWN, now);
+                walk.tree.remove_name(parent, asked.target.0, TraceFileType::UNKNOWN, now);
             }
         }
         (Args::RENAME(asked), _) if is_done => {
@@ -298,7 +305,7 @@ fn operation<'s>(
         }
         (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got))) => {
             let Some(parent) = current.object else { return };
-            walk.tree.set_type(parent, FileType::DIRECTORY);
+            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
             for entry in got.reply.entries.iter() {
                 let (attributes, handle) = decode_attributes(&entry.attrs);
                 let variable = handle.map_or(NONE, |handle| walk.variable(handle));
@@ -311,7 +318,11 @@ fn operation<'s>(
     }
 }
 
-fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &InferredCurrentFilehandle, name: &[u8]) {
+fn infer_absent_name(
+    walk: &mut TreeInferenceStepContext<'_, '_>,
+    current: &InferredCurrentFilehandle,
+    name: &[u8],
+) {
     if let Some(parent) = current.object {
         walk.tree.unbind_name(parent, name);
     }
@@ -320,7 +331,7 @@ fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &InferredCur
 /// Records a COPY or CLONE to a range of `destination`. A count of 0 extends to the end of the source. `source` has the
 /// file, the offset and the number of bytes that were copied, if they are known.
 fn record_copy(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     destination: Option<InferredObjectId>,
     from: u64,
     count: u64,
@@ -340,7 +351,7 @@ fn record_copy(
 
 /// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
 fn infer_from_open<'s>(
-    walk: &mut TreeStepInference<'_, '_>,
+    walk: &mut TreeInferenceStepContext<'_, '_>,
     current: &mut InferredCurrentFilehandle,
     asked: &v4::Open4Args<'s>,
     got: &v4::Open4Resok<'s>,
@@ -362,13 +373,13 @@ fn infer_from_open<'s>(
         if !was_there {
             walk.record_changer(parent);
         }
-        walk.tree.create_name(parent, name, handle, FileType::FILE, was_there, now)
+        walk.tree.create_name(parent, name, handle, TraceFileType::FILE, was_there, now)
     });
     if let Some(id) = current.object {
-        walk.tree.set_type(id, FileType::FILE);
+        walk.tree.set_type(id, TraceFileType::FILE);
         // Of the attributes, only a size of 0 applies to a file that was there (RFC 8881 section 18.16.3).
         if was_there && size == Some(0) {
-            walk.record_setattr(id, size, None, ChangedObjectAttributes::default());
+            walk.record_setattr(id, size, None, ChangedAttributeFlags::default());
         }
     }
 }

@@ -73,7 +73,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         protection: GssProtection::PLAIN,
     };
     let none = |_: usize| None;
-    let facts = TreeInferenceInput {
+    let facts = TreeInferenceStepInput {
         id: 2,
         server: 0,
         is_reverse: false,

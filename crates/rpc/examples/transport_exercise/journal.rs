@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_rpc::{MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallSizes};
+use nfsrdma_rpc::{MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallForm};
 
 /// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
 /// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
@@ -20,12 +20,12 @@ pub(crate) struct Sent {
     pub xid: u32,
     length: usize,
     payloads: usize,
-    submitted: SubmittedCallSizes,
+    submitted: SubmittedCallForm,
 }
 
 impl Sent {
     /// Creates the entry of a submitted Call.
-    pub(crate) fn new(call: &OutgoingRpcCall<'_>, submitted: SubmittedCallSizes) -> Self {
+    pub(crate) fn new(call: &OutgoingRpcCall<'_>, submitted: SubmittedCallForm) -> Self {
         let length = |source| match source {
             OutgoingPayloadMemory::Copied(bytes) => <[u8]>::len(bytes),
             OutgoingPayloadMemory::Shared { length, .. } => length as usize,

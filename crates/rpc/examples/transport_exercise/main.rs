@@ -26,9 +26,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, DdpEligibleArgument, DisconnectReason,
-    MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, ReplySizeLimits, RequestedCallForm,
-    RpcTransport, RpcTransportEvent, SubmitBusyReason, SubmitError, SubmittedCallSizes,
-    TransportConnectionId, TransportKind, TransportSharedMemoryId,
+    MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, RegisteredPayloadMemoryId,
+    ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportEvent, SubmitBusyReason, SubmitError,
+    SubmittedCallForm, TransportConnectionId, TransportKind,
 };
 use twox_hash::XxHash3_128;
 
@@ -204,12 +204,12 @@ impl Client {
         (xid, call)
     }
 
-    fn submit(&mut self, call: &OutgoingRpcCall<'_>) -> Result<SubmittedCallSizes> {
+    fn submit(&mut self, call: &OutgoingRpcCall<'_>) -> Result<SubmittedCallForm> {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
     /// Sends a Call and waits for its Reply.
-    fn call(&mut self, call: &OutgoingRpcCall<'_>) -> Result<(SubmittedCallSizes, Answer)> {
+    fn call(&mut self, call: &OutgoingRpcCall<'_>) -> Result<(SubmittedCallForm, Answer)> {
         self.call_within(call, PATIENCE)
     }
 
@@ -217,7 +217,7 @@ impl Client {
         &mut self,
         call: &OutgoingRpcCall<'_>,
         patience: Duration,
-    ) -> Result<(SubmittedCallSizes, Answer)> {
+    ) -> Result<(SubmittedCallForm, Answer)> {
         let submitted = self.submit(call)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -293,7 +293,7 @@ impl Client {
         file: &[u8],
         source: OutgoingPayloadMemory<'_>,
         shape: RequestedCallForm<'_>,
-    ) -> Result<SubmittedCallSizes> {
+    ) -> Result<SubmittedCallForm> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -332,7 +332,7 @@ impl Client {
         file: &[u8],
         count: u32,
         shape: RequestedCallForm<'_>,
-    ) -> Result<(SubmittedCallSizes, u128, MessageForm)> {
+    ) -> Result<(SubmittedCallForm, u128, MessageForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -561,7 +561,7 @@ impl Client {
         &mut self,
         file: &[u8],
         length: u32,
-        store: TransportSharedMemoryId,
+        store: RegisteredPayloadMemoryId,
         memory: &[u8],
     ) -> Result<()> {
         let mut forms = Vec::new();

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpc::{self, Program, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
 use super::{
-    COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanismContext,
-    GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
+    COMPLETE, CONTINUE_NEEDED, GssContext, GssContextSetupError, GssInitReply, GssInitStep,
+    GssMechanismContext, GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
 use crate::synchronous_client::{RpcClient, decode_reply, no_verifier};
 use crate::{CallTag, OutgoingRpcCall};
@@ -95,14 +95,14 @@ impl GssContextSetup {
     ///
     /// # Errors
     /// Returns an error if one of the sides rejects the context.
-    pub fn handle_reply(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssError> {
+    pub fn handle_reply(self, mut reply: Cursor<'_>) -> Result<GssSetupStep, GssContextSetupError> {
         let reply = decode_reply(&mut reply, decode_init_reply)?;
         self.advance(reply)
     }
 
-    fn advance(mut self, reply: GssInitReply) -> Result<GssSetupStep, GssError> {
+    fn advance(mut self, reply: GssInitReply) -> Result<GssSetupStep, GssContextSetupError> {
         if !matches!(reply.major, COMPLETE | CONTINUE_NEEDED) {
-            return Err(GssError::Refused(reply.major, reply.minor));
+            return Err(GssContextSetupError::Refused(reply.major, reply.minor));
         }
         self.handle = reply.handle;
         if !reply.token.is_empty() {
@@ -110,7 +110,7 @@ impl GssContextSetup {
         }
         if reply.major == COMPLETE {
             if reply.window == 0 {
-                return Err(GssError::NoWindow);
+                return Err(GssContextSetupError::NoWindow);
             }
             let is_signed = self.mechanism.verify(&reply.window.to_be_bytes(), &reply.checksum);
             return match self.step.is_done && is_signed {
@@ -120,11 +120,11 @@ impl GssContextSetup {
                     self.version,
                     reply.window,
                 ))),
-                false => Err(GssError::NotSigned),
+                false => Err(GssContextSetupError::NotSigned),
             };
         }
         self.gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
-        self.left = self.left.checked_sub(1).filter(|left| *left > 0).ok_or(GssError::Endless)?;
+        self.left = self.left.checked_sub(1).filter(|left| *left > 0).ok_or(GssContextSetupError::Endless)?;
         Ok(GssSetupStep::ContinueNeeded(self))
     }
 }
@@ -146,7 +146,7 @@ impl GssContext {
         line: &mut RpcClient<'_>,
         version: u32,
         mechanism: Box<dyn GssMechanismContext>,
-    ) -> Result<Self, GssError> {
+    ) -> Result<Self, GssContextSetupError> {
         let mut setup = GssContextSetup::begin(mechanism, version)?;
         loop {
             let call = setup.call(line.next_xid());

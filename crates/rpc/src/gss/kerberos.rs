@@ -175,20 +175,20 @@ fn oid(bytes: &'static [u8]) -> GssOidDesc {
 }
 
 /// The client side of a Kerberos context.
-pub struct KerberosMechanism {
+pub struct KerberosClientContext {
     functions: &'static GssApiFunctions,
     host: String,
     name: LibgssapiRawPointer,
     context: LibgssapiRawPointer,
 }
 
-impl fmt::Debug for KerberosMechanism {
+impl fmt::Debug for KerberosClientContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kerberos").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
-impl KerberosMechanism {
+impl KerberosClientContext {
     /// Prepares a context with the service `nfs` of a host, with the credentials of the current user: a ticket of
     /// `kinit`, or a keytab that KRB5_CLIENT_KTNAME names.
     ///
@@ -209,7 +209,7 @@ impl KerberosMechanism {
     }
 }
 
-impl GssMechanismContext for KerberosMechanism {
+impl GssMechanismContext for KerberosClientContext {
     fn step(&mut self, token: &[u8]) -> Result<GssInitStep, GssMechanismError> {
         let (mut minor, mut input, mut output) = (0, borrowed_buffer(token), empty());
         let mut mechanism = oid(KERBEROS);
@@ -275,7 +275,7 @@ impl GssMechanismContext for KerberosMechanism {
     }
 }
 
-impl Drop for KerberosMechanism {
+impl Drop for KerberosClientContext {
     fn drop(&mut self) {
         let mut minor = 0;
         // SAFETY: both belong to the library, or are null, and are not used after this.

@@ -14,11 +14,11 @@ mod control;
 
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, NullFieldObserver};
+use nfsrdma_dissectors::field::{FieldDefinition, NullFieldObserver};
 use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
     GssCredential, GssIntegrityChecksum, GssProc, GssVerifierBody, IntegrityBody, RpcGssInitRes,
-    RpcGssService, Version,
+    RpcGssService, RpcSecGssVersion,
 };
 use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
@@ -38,7 +38,8 @@ const TURNS: u32 = 16;
 const COMPLETE: u32 = 0;
 const CONTINUE_NEEDED: u32 = 1;
 
-static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
+static INIT_RES: FieldDefinition =
+    FieldDefinition::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
 
 /// One side of a security context: RFC 2743.
 pub trait GssMechanismContext: fmt::Debug {
@@ -81,7 +82,7 @@ impl std::error::Error for GssMechanismError {}
 
 /// The reason that there is no context.
 #[derive(Debug)]
-pub enum GssError {
+pub enum GssContextSetupError {
     /// The mechanism of this side failed.
     Mechanism(GssMechanismError),
     /// The Call failed.
@@ -96,7 +97,7 @@ pub enum GssError {
     Endless,
 }
 
-impl fmt::Display for GssError {
+impl fmt::Display for GssContextSetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no security context: ")?;
         match self {
@@ -112,15 +113,15 @@ impl fmt::Display for GssError {
     }
 }
 
-impl std::error::Error for GssError {}
+impl std::error::Error for GssContextSetupError {}
 
-impl From<GssMechanismError> for GssError {
+impl From<GssMechanismError> for GssContextSetupError {
     fn from(error: GssMechanismError) -> Self {
         Self::Mechanism(error)
     }
 }
 
-impl From<RpcCallError> for GssError {
+impl From<RpcCallError> for GssContextSetupError {
     fn from(error: RpcCallError) -> Self {
         Self::Call(error)
     }
@@ -319,7 +320,7 @@ pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
 /// Returns an error if the program or this machine has no support for it.
 pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanismContext>, GssMechanismError> {
     #[cfg(feature = "gss")]
-    return Ok(Box::new(kerberos::KerberosMechanism::new(host)?));
+    return Ok(Box::new(kerberos::KerberosClientContext::new(host)?));
     #[cfg(not(feature = "gss"))]
     return Err(GssMechanismError(format!("{host}: this program was built without the feature 'gss'")));
 }
@@ -328,7 +329,7 @@ pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanismContext>, GssMechanis
 ///
 /// # Errors
 /// Returns an error with the missing part.
-pub fn probe(host: &str) -> Result<(), GssError> {
+pub fn probe(host: &str) -> Result<(), GssContextSetupError> {
     mechanism(host)?.step(&[])?;
     Ok(())
 }
@@ -357,7 +358,7 @@ impl GssInitReply {
 }
 
 fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &[u8]) -> Credential<'_> {
-    let rgc_version = Version::RPCSEC_GSS_VERS_1;
+    let rgc_version = RpcSecGssVersion::RPCSEC_GSS_VERS_1;
     let handle = Opaque(handle);
     Credential::Gss(rpc::auth::FlavorSpecificAuthBody::Known(GssCredential {
         rgc_version,
@@ -573,10 +574,10 @@ mod tests {
         assert!(
             matches!(answered(&answer(128, 0, 128)), Ok(GssSetupStep::Established(context)) if context.window == 128)
         );
-        assert!(matches!(answered(&answer(127, 0, 128)), Err(GssError::NotSigned)));
-        assert!(matches!(answered(&answer(0, 0, 0)), Err(GssError::NoWindow)));
-        assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssError::Refused(..))));
-        assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssError::Call(_))));
+        assert!(matches!(answered(&answer(127, 0, 128)), Err(GssContextSetupError::NotSigned)));
+        assert!(matches!(answered(&answer(0, 0, 0)), Err(GssContextSetupError::NoWindow)));
+        assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssContextSetupError::Refused(..))));
+        assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssContextSetupError::Call(_))));
         let Ok(GssSetupStep::ContinueNeeded(again)) = answered(&answer(128, 1, 128)) else {
             panic!("a second turn")
         };

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::xdr::roundup;
 use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
 use crate::{
     CapturedCallChunkLayout, MessageForm, NegotiatedRpcRdmaParameters, OutgoingRpcCall,
-    PermanentSubmitRefusal, RequestedCallForm, SubmittedCallSizes,
+    PermanentSubmitRefusal, RequestedCallForm, SubmittedCallForm,
 };
 
 /// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
@@ -25,7 +25,7 @@ pub struct CallChunkPlan {
     /// Length of the Reply chunk in bytes, if one is offered.
     pub reply: Option<u32>,
     /// The summary that `submit` returns.
-    pub submitted: SubmittedCallSizes,
+    pub submitted: SubmittedCallForm,
 }
 
 impl CallChunkPlan {
@@ -278,7 +278,7 @@ impl CallChunkPlanDraft {
             reads: self.reads,
             writes: self.writes,
             reply: self.reply,
-            submitted: SubmittedCallSizes {
+            submitted: SubmittedCallForm {
                 form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
                 inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
                 read_segments,

@@ -2,7 +2,7 @@
 //! and the check of its Reply.
 //!
 //! This module has no knowledge of memory or devices: a transport requests a [`CallChunkPlan`], provides a
-//! [`ChunkRegion`] for each of its chunks, and lets [`OutgoingCallChunks`] write the header. It keeps those until the
+//! [`ContiguousChunkMemory`] for each of its chunks, and lets [`OutgoingCallChunks`] write the header. It keeps those until the
 //! Reply; [`receive`] decodes received messages.
 
 mod chunk_plan;
@@ -14,7 +14,7 @@ mod reverse_reply_headers;
 pub use chunk_plan::{CallChunkPlan, check_call};
 pub use in_flight::InFlightCalls;
 pub use incoming_message_classification::{IncomingMessage, receive};
-pub use offered_chunks::{ChunkRegion, ChunkRegions, OutgoingCallChunks, ReturnedChunkLengths};
+pub use offered_chunks::{ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks, ReturnedChunkLengths};
 pub use reverse_reply_headers::{answer_header, chunks_refused};
 
 /// Length in bytes of a header without chunks: four fixed words, and three for the empty lists. RFC 8166 section 4.5.

@@ -11,7 +11,7 @@ use crate::{OutgoingRpcCall, ReceivedMessageDiscardReason};
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChunkRegion {
+pub struct ContiguousChunkMemory {
     /// The handle of the memory.
     pub handle: Handle,
     /// Offset of the chunk in it.
@@ -24,13 +24,13 @@ pub struct ChunkRegion {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkRegions<'a> {
     /// The message of a Long Call.
-    pub call: Option<ChunkRegion>,
+    pub call: Option<ContiguousChunkMemory>,
     /// The Read chunk of each payload that has one, in order.
-    pub reads: &'a [ChunkRegion],
+    pub reads: &'a [ContiguousChunkMemory],
     /// Each Write chunk, in order; length 0 for a result that is requested inline.
-    pub writes: &'a [ChunkRegion],
+    pub writes: &'a [ContiguousChunkMemory],
     /// The Reply chunk.
-    pub reply: Option<ChunkRegion>,
+    pub reply: Option<ContiguousChunkMemory>,
 }
 
 /// The chunks of one Call while it is in flight. The allocations are reused for the next Call.
@@ -170,7 +170,7 @@ impl OutgoingCallChunks {
 }
 
 /// Divides a region into segments of these lengths; the last one takes the rest.
-fn split_region(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
+fn split_region(region: ContiguousChunkMemory, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
     let (mut offset, mut left) = (region.offset, region.length);
     let mut lengths = lengths.iter().peekable();
     loop {
@@ -217,8 +217,8 @@ mod tests {
     use nfsrdma_dissectors::rpcrdma::RdmaProc;
     use nfsrdma_dissectors::xdr::Cursor;
 
-    fn region(handle: u32, length: u32) -> ChunkRegion {
-        ChunkRegion { handle: Handle(handle), offset: 0x1000, length }
+    fn region(handle: u32, length: u32) -> ContiguousChunkMemory {
+        ContiguousChunkMemory { handle: Handle(handle), offset: 0x1000, length }
     }
 
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.

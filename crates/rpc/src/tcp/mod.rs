@@ -23,9 +23,9 @@ use super::rpcrdma_framing::InFlightCalls;
 use super::{
     CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, NonRpcServerProtocol,
     OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
-    ReplyWriteChunkContents, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
-    RpcTransportErrorKind, RpcTransportEvent, SubmitError, SubmittedCallSizes, TransportConnectionId,
-    TransportCredits, TransportReply, TransportSharedMemoryId,
+    RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters,
+    RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent, SubmitError,
+    SubmittedCallForm, TransportConnectionId, TransportCredits, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -135,7 +135,7 @@ impl TcpTransport {
                     xid,
                     tag,
                     message: link.inbox.record(),
-                    payloads: ReplyWriteChunkContents::None,
+                    payloads: ReplyWriteChunkReceivedData::None,
                     form: MessageForm::Record,
                     header: None,
                     invalidated: None,
@@ -273,20 +273,20 @@ impl RpcTransport for TcpTransport {
         self.link(connection).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
         let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
         let index = known.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
-        Ok(TransportSharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX)))
+        Ok(RegisteredPayloadMemoryId(u32::try_from(index).unwrap_or(u32::MAX)))
     }
 
     fn submit(
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return refused(PermanentSubmitRefusal::Closed);
@@ -309,7 +309,7 @@ impl RpcTransport for TcpTransport {
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
         link.counts.calls += 1;
-        Ok(SubmittedCallSizes { inline, ..SubmittedCallSizes::default() })
+        Ok(SubmittedCallForm { inline, ..SubmittedCallForm::default() })
     }
 
     fn answer(

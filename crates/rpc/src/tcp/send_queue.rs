@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
-use crate::{OutgoingPayloadMemory, OutgoingRpcCall, TransportSharedMemoryId};
+use crate::{OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
@@ -31,7 +31,7 @@ enum TcpSendPiece {
     /// The next bytes of the buffer, by their number.
     Copied(usize),
     /// Bytes of shared memory.
-    Stored { store: TransportSharedMemoryId, at: usize, length: usize },
+    Stored { store: RegisteredPayloadMemoryId, at: usize, length: usize },
 }
 
 impl TcpSendQueue {
@@ -181,7 +181,7 @@ mod tests {
     fn rfc5531_section_11_a_call_is_a_record_with_its_payloads_at_their_positions() {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
         let stored =
-            OutgoingPayloadMemory::Shared { store: TransportSharedMemoryId(0), offset: 2, length: 6 };
+            OutgoingPayloadMemory::Shared { store: RegisteredPayloadMemoryId(0), offset: 2, length: 6 };
         let payloads = [
             DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(b"copied!") },
             DdpEligibleArgument { position: 20, source: stored },

@@ -69,7 +69,7 @@ impl Drop for SharedRdmaCmId {
 
 /// Initial state: neither address nor route is resolved.
 #[derive(Debug)]
-pub(crate) struct RdmaCmInitialState;
+pub(crate) struct RdmaCmAddressUnresolvedState;
 /// The address is resolved to a device.
 #[derive(Debug)]
 pub(crate) struct RdmaCmAddressResolved;
@@ -77,14 +77,14 @@ pub(crate) struct RdmaCmAddressResolved;
 #[derive(Debug)]
 pub(crate) struct RdmaCmRouteResolved;
 
-/// An identifier and its setup state: [`RdmaCmInitialState`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
+/// An identifier and its setup state: [`RdmaCmAddressUnresolvedState`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
 #[derive(Debug)]
 pub(crate) struct RdmaCmIdSetup<S> {
     identifier: Arc<SharedRdmaCmId>,
     state: S,
 }
 
-impl RdmaCmIdSetup<RdmaCmInitialState> {
+impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
     /// Creates an identifier and its event channel.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl RdmaCmIdSetup<RdmaCmInitialState> {
             return Err(errno_conversion::from_last_errno("rdma_create_id"));
         }
         let id = NonNull::new(id).ok_or_else(|| errno_conversion::from_last_errno("rdma_create_id"))?;
-        Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmInitialState })
+        Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmAddressUnresolvedState })
     }
 
     /// Binds the identifier to a local address, so that the connection comes from its port.

@@ -15,7 +15,7 @@ use super::super::{
     TransportKind,
 };
 use super::buffer_pool::VerbsBufferPoolError;
-use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmInitialState};
+use super::cm_id::{RdmaCmAddressResolved, RdmaCmAddressUnresolvedState, RdmaCmIdSetup};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
@@ -147,7 +147,7 @@ impl VerbsTransport {
 
 /// Binds a free port below 1,024, if the program may; otherwise leaves the port to the system.
 fn take_reserved_port(
-    id: &RdmaCmIdSetup<RdmaCmInitialState>,
+    id: &RdmaCmIdSetup<RdmaCmAddressUnresolvedState>,
     server: SocketAddr,
     skip: u16,
 ) -> Result<(), RpcTransportErrorKind> {

@@ -267,21 +267,21 @@ impl VerbsBuffer {
     }
 
     /// Returns the first `length` bytes as the target of a window.
-    pub(super) fn part(&self, length: usize) -> VerbsRegionSlice {
+    pub(super) fn part(&self, length: usize) -> MemoryWindowBindTarget {
         let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
-        VerbsRegionSlice { region: Arc::clone(&self.region), start: self.start() as u64, length }
+        MemoryWindowBindTarget { region: Arc::clone(&self.region), start: self.start() as u64, length }
     }
 }
 
 /// Bytes of a registration as the target of a window. They stay registered while this exists.
 #[derive(Debug)]
-pub(super) struct VerbsRegionSlice {
+pub(super) struct MemoryWindowBindTarget {
     region: Arc<VerbsMemoryRegion>,
     start: u64,
     length: u32,
 }
 
-impl VerbsRegionSlice {
+impl MemoryWindowBindTarget {
     /// Returns the bind parameters of the Work Request that binds a window to them.
     pub(super) fn bind_info(&self) -> ffi::ibv_mw_bind_info {
         ffi::ibv_mw_bind_info {
@@ -293,8 +293,8 @@ impl VerbsRegionSlice {
     }
 
     /// Returns the region to advertise to the server, with the handle of the window.
-    pub(super) fn region(&self, handle: Handle) -> rpcrdma_framing::ChunkRegion {
-        rpcrdma_framing::ChunkRegion { handle, offset: self.start, length: self.length }
+    pub(super) fn region(&self, handle: Handle) -> rpcrdma_framing::ContiguousChunkMemory {
+        rpcrdma_framing::ContiguousChunkMemory { handle, offset: self.start, length: self.length }
     }
 }
 
@@ -329,7 +329,7 @@ impl DerefMut for VerbsBuffer {
 #[derive(Debug)]
 pub(crate) struct VerbsExposedBuffer {
     buffer: VerbsBuffer,
-    advertised: rpcrdma_framing::ChunkRegion,
+    advertised: rpcrdma_framing::ContiguousChunkMemory,
     window: Option<VerbsBoundWindow>,
     queue: u32,
     exposed_at: u64,
@@ -355,7 +355,8 @@ impl VerbsExposedBuffer {
     ) -> Self {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
-        let advertised = rpcrdma_framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
+        let advertised =
+            rpcrdma_framing::ContiguousChunkMemory { handle, offset: buffer.start() as u64, length };
         Self { buffer, advertised, window, queue, exposed_at: since }
     }
 
@@ -365,7 +366,7 @@ impl VerbsExposedBuffer {
     }
 
     /// Returns the region that is advertised to the server.
-    pub(crate) fn region(&self) -> rpcrdma_framing::ChunkRegion {
+    pub(crate) fn region(&self) -> rpcrdma_framing::ContiguousChunkMemory {
         self.advertised
     }
 
@@ -404,12 +405,14 @@ impl VerbsExposedBuffer {
         }
         Ok(match release_window(self.buffer, self.window, windows) {
             Ok(buffer) if has_ended => {
-                (VerbsServerWrittenData(VerbsWrittenStorage::InPlace(buffer, length)), None)
+                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::InPlace(buffer, length)), None)
             }
             Ok(buffer) => {
-                (VerbsServerWrittenData(VerbsWrittenStorage::Copied(copy_buffer, Some(buffer))), None)
+                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, Some(buffer))), None)
             }
-            Err(open) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(copy_buffer, None)), Some(open)),
+            Err(open) => {
+                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, None)), Some(open))
+            }
         })
     }
 
@@ -456,10 +459,10 @@ fn release_window(
 /// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
 /// only handle to it was that of a window that has ended.
 #[derive(Debug)]
-pub(crate) struct VerbsServerWrittenData(VerbsWrittenStorage);
+pub(crate) struct VerbsServerWrittenData(VerbsWrittenBufferOrCopy);
 
 #[derive(Debug)]
-enum VerbsWrittenStorage {
+enum VerbsWrittenBufferOrCopy {
     /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::take_written`],
     /// if the window has ended.
     InPlace(VerbsBuffer, usize),
@@ -471,8 +474,8 @@ impl VerbsServerWrittenData {
     /// Returns the buffer, if it is free, and the storage of the copy.
     pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
         match self.0 {
-            VerbsWrittenStorage::InPlace(buffer, _) => (Some(buffer), None),
-            VerbsWrittenStorage::Copied(copy, buffer) => (buffer, Some(copy)),
+            VerbsWrittenBufferOrCopy::InPlace(buffer, _) => (Some(buffer), None),
+            VerbsWrittenBufferOrCopy::Copied(copy, buffer) => (buffer, Some(copy)),
         }
     }
 }
@@ -482,10 +485,10 @@ impl Deref for VerbsServerWrittenData {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            VerbsWrittenStorage::Copied(copy, _) => copy,
+            VerbsWrittenBufferOrCopy::Copied(copy, _) => copy,
             // SAFETY: `see` created this after the window whose handle the server had was closed, in a domain of
             // windows. No other window is bound to these bytes meanwhile, as that would require the buffer.
-            VerbsWrittenStorage::InPlace(buffer, length) => unsafe { buffer.written_bytes(*length) },
+            VerbsWrittenBufferOrCopy::InPlace(buffer, length) => unsafe { buffer.written_bytes(*length) },
         }
     }
 }
@@ -511,10 +514,10 @@ impl VerbsSharedRegion {
     }
 
     /// Returns the region to advertise for `length` bytes at offset `at`; `None` if it exceeds the memory.
-    pub(crate) fn region(&self, at: usize, length: u32) -> Option<rpcrdma_framing::ChunkRegion> {
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<rpcrdma_framing::ContiguousChunkMemory> {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
-        (end <= self.0.length()).then_some(rpcrdma_framing::ChunkRegion {
+        (end <= self.0.length()).then_some(rpcrdma_framing::ContiguousChunkMemory {
             handle: self.0.handle(),
             offset,
             length,
@@ -522,9 +525,9 @@ impl VerbsSharedRegion {
     }
 
     /// Returns the same bytes as the target of a window.
-    pub(super) fn part(&self, at: usize, length: u32) -> Option<VerbsRegionSlice> {
-        let rpcrdma_framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
-        Some(VerbsRegionSlice { region: Arc::clone(&self.0), start, length })
+    pub(super) fn part(&self, at: usize, length: u32) -> Option<MemoryWindowBindTarget> {
+        let rpcrdma_framing::ContiguousChunkMemory { offset: start, length, .. } = self.region(at, length)?;
+        Some(MemoryWindowBindTarget { region: Arc::clone(&self.0), start, length })
     }
 }
 

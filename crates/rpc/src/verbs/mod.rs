@@ -5,7 +5,7 @@
 //!
 //! Misuse does not compile:
 //! - A connection is set up in steps, and each step returns the type that has the next one:
-//!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmInitialState`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
+//!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmAddressUnresolvedState`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
 //!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedTypestate`, which
 //!   sends and exposes memory. `destroy` ends both.
 //! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
@@ -39,5 +39,5 @@ mod wait;
 mod window;
 mod work_queues;
 
-pub use device_enumeration::{VerbsDevice, VerbsPort, devices};
+pub use device_enumeration::{RdmaDeviceDescription, RdmaDevicePortDescription, devices};
 pub use transport::VerbsTransport;

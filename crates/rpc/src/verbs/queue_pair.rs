@@ -252,7 +252,7 @@ impl QueuePair<ConnectedTypestate> {
         at: usize,
         length: u32,
         window: Option<&VerbsBoundWindow>,
-    ) -> Option<rpcrdma_framing::ChunkRegion> {
+    ) -> Option<rpcrdma_framing::ContiguousChunkMemory> {
         let Some(bound) = window else { return stored.region(at, length) };
         let part = stored.part(at, length)?;
         let region = part.region(bound.handle);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
-use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
+use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory};
 use super::super::{
     DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, SubmitBusyReason,
-    SubmitError, SubmittedCallSizes, TransportConnectionId,
+    SubmitError, SubmittedCallForm, TransportConnectionId,
 };
 use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
@@ -24,7 +24,7 @@ impl VerbsTransport {
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let id = connection;
         let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
         let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
@@ -85,7 +85,7 @@ impl VerbsTransport {
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                OutgoingPayloadMemory::Shared { length: 0, .. } => ChunkRegion::default(),
+                OutgoingPayloadMemory::Shared { length: 0, .. } => ContiguousChunkMemory::default(),
                 OutgoingPayloadMemory::Shared { store, offset: at, length } => {
                     let stored = shared.shared_region(store);
                     let window = windows.next();
@@ -210,28 +210,28 @@ impl VerbsTransport {
 /// The chunks of a Call that is being built, without heap allocation.
 #[derive(Default)]
 struct VerbsUnsentCallChunks {
-    call: Option<ChunkRegion>,
+    call: Option<ContiguousChunkMemory>,
     reads: VerbsRegionList,
     writes: VerbsRegionList,
-    reply: Option<ChunkRegion>,
+    reply: Option<ContiguousChunkMemory>,
 }
 
 /// The regions of a Call's chunks of one kind, up to the maximum of a Call.
 #[derive(Default)]
 struct VerbsRegionList {
-    regions: [ChunkRegion; OutgoingRpcCall::MAX_PAYLOADS],
+    regions: [ContiguousChunkMemory; OutgoingRpcCall::MAX_PAYLOADS],
     count: usize,
 }
 
 impl VerbsRegionList {
-    fn push(&mut self, region: ChunkRegion) {
+    fn push(&mut self, region: ContiguousChunkMemory) {
         if let Some(place) = self.regions.get_mut(self.count) {
             *place = region;
             self.count += 1;
         }
     }
 
-    fn as_slice(&self) -> &[ChunkRegion] {
+    fn as_slice(&self) -> &[ContiguousChunkMemory] {
         self.regions.get(..self.count).unwrap_or(&self.regions)
     }
 }

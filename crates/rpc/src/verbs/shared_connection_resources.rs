@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::{RpcTransportErrorKind, TransportSharedMemoryId};
+use super::super::{RegisteredPayloadMemoryId, RpcTransportErrorKind};
 use super::buffer_pool::{VerbsBufferPool, VerbsBufferPoolError};
 use super::completions::{CompletionQueue, VerbsCompletion, VerbsCompletionBatch};
 use super::context::{ProtectionDomain, VerbsContext};
@@ -121,7 +121,7 @@ impl PerServerVerbsResources {
     }
 
     /// Returns the registration of shared memory, unless it is empty or unknown.
-    pub(super) fn shared_region(&self, store: TransportSharedMemoryId) -> Option<&VerbsSharedRegion> {
+    pub(super) fn shared_region(&self, store: RegisteredPayloadMemoryId) -> Option<&VerbsSharedRegion> {
         self.stores.get(store.0 as usize)?.as_ref()
     }
 }

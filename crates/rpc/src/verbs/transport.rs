@@ -15,10 +15,10 @@ use rustc_hash::FxHashMap;
 use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
     CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, OutgoingRpcCall,
-    PermanentSubmitRefusal, ReceivedMessageDiscardReason, ReplyWriteChunkContents, ReverseCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent,
-    SubmitError, SubmittedCallSizes, TransportConnectionId, TransportCredits, TransportReply,
-    TransportSharedMemoryId,
+    PermanentSubmitRefusal, ReceivedMessageDiscardReason, RegisteredPayloadMemoryId,
+    ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
+    RpcTransportErrorKind, RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId,
+    TransportCredits, TransportReply,
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
@@ -52,7 +52,7 @@ pub struct VerbsTransport {
     pub(super) free_calls: Vec<VerbsInFlightCall>,
     /// Buffers of completed Sends.
     completed_sends: Vec<VerbsBuffer>,
-    event_buffers: LastEventMemory,
+    event_buffers: LastEventBackingMemory,
     /// A Reply that is reported after the credits that it granted.
     deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
@@ -63,7 +63,7 @@ pub struct VerbsTransport {
 
 /// The memory that the last event borrows.
 #[derive(Debug, Default)]
-struct LastEventMemory {
+struct LastEventBackingMemory {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,
     returned: ReturnedChunkLengths,
@@ -102,7 +102,7 @@ impl Default for VerbsTransport {
             windows: Vec::new(),
             free_calls: Vec::new(),
             completed_sends: Vec::new(),
-            event_buffers: LastEventMemory::default(),
+            event_buffers: LastEventBackingMemory::default(),
             deferred_reply: None,
             descriptors: Vec::new(),
             last_cm_poll: None,
@@ -500,7 +500,7 @@ impl VerbsTransport {
                     xid,
                     tag,
                     message,
-                    payloads: ReplyWriteChunkContents::from_iter(contents),
+                    payloads: ReplyWriteChunkReceivedData::from_iter(contents),
                     form,
                     header: Some(header),
                     invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
@@ -574,7 +574,7 @@ impl RpcTransport for VerbsTransport {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
         for at in 0..self.devices.len() {
             let Some(shared) = self.devices.get_mut(at) else { continue };
             if let Err(kind) = shared.share(memory) {
@@ -585,14 +585,14 @@ impl RpcTransport for VerbsTransport {
             }
         }
         self.stores.push(Arc::clone(memory));
-        Ok(TransportSharedMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
+        Ok(RegisteredPayloadMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
     }
 
     fn submit(
         &mut self,
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallSizes, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         self.submit_call(connection, call)
     }
 

@@ -15,7 +15,7 @@ use super::completions::{
 };
 use super::context::ProtectionDomain;
 use super::errno_conversion;
-use super::memory::{VerbsBuffer, VerbsBufferAwaitingInvalidation, VerbsRegionSlice};
+use super::memory::{MemoryWindowBindTarget, VerbsBuffer, VerbsBufferAwaitingInvalidation};
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
 
 /// The next queue pair number. A number is reused only after 2^32 others.
@@ -105,7 +105,7 @@ pub(super) enum VerbsSendRequest {
     /// Sends a message of this length in bytes.
     Send(VerbsBuffer, usize),
     /// Binds the window with this index to bytes, under this handle.
-    Bind(usize, Handle, VerbsRegionSlice),
+    Bind(usize, Handle, MemoryWindowBindTarget),
     /// Invalidates a handle. Until that completes the server can access the buffer.
     Invalidate(Handle, Option<VerbsBuffer>),
 }
@@ -245,7 +245,7 @@ impl VerbsWorkQueues {
     }
 
     /// Stages the bind of a chunk's window, before the next Send.
-    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: VerbsRegionSlice) {
+    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: MemoryWindowBindTarget) {
         if let Some(windows) = &mut self.windows {
             windows.bind(bound);
             self.staged.push_back(VerbsSendRequest::Bind(bound.index(), bound.handle, part));

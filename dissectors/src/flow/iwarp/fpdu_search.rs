@@ -7,10 +7,10 @@
 
 use std::cell::Cell;
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
-use crate::frame::CapturedSlice;
-use crate::iwarp::crc::FpduCrc;
+use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
@@ -163,10 +163,11 @@ impl FpduSearchBytes<'_> {
 
     /// Returns `true` if the CRC of the FPDU between these offsets was checked and is correct.
     fn has_right_crc(&self, offset: usize, end: usize) -> bool {
-        let field = end.checked_sub(FpduCrc::LENGTH);
+        let field = end.checked_sub(RunningFpduCrc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
             (Some(covered), Some(field)) => {
-                self.budget.try_spend(covered.len()) && FpduCrc::compute(covered).to_wire_bytes() == field
+                self.budget.try_spend(covered.len())
+                    && RunningFpduCrc::compute(covered).to_wire_bytes() == field
             }
             _ => false,
         })
@@ -198,7 +199,9 @@ impl FpduSearchBytes<'_> {
             };
             let of_this = match end.cmp(&self.length) {
                 std::cmp::Ordering::Equal => FpduEvidence::EndsExactly,
-                std::cmp::Ordering::Greater if end - self.length == FpduCrc::LENGTH => FpduEvidence::Chain,
+                std::cmp::Ordering::Greater if end - self.length == RunningFpduCrc::LENGTH => {
+                    FpduEvidence::Chain
+                }
                 _ if evidence.is_some() => FpduEvidence::Chain,
                 _ if is_pointed_at => FpduEvidence::MarkerPointer,
                 _ if is_named => FpduEvidence::KnownTarget,

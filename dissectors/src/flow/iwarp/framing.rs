@@ -1,23 +1,25 @@
 //! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{StreamBytes, StreamPosition};
-use crate::flow::transport_event::{CapturedTransportEventKind, MpaStartupFault, RdmapFault};
-use crate::frame::CapturedSlice;
+use crate::flow::transport_event::{MpaStartupFault, RdmapFault, TransportAnomalyKind};
 use crate::iwarp::DdpSegment;
-use crate::iwarp::crc::FpduCrc;
+use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
     REPLY_KEY, REQUEST_KEY,
 };
 use crate::rdma_operation::CapturedPacketPayload;
 
-use super::fpdu_payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimeRange};
+use super::fpdu_payload_buffering::{
+    DdpSegmentPayload, FpduHeaderFrames, FpduPayloadBuffer, FpduSink, FrameTimeRange,
+};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
-use super::partial_fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
+use super::partial_fpdu::{FpduCrcCheckState, MAX_HEADER_BYTES, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;
@@ -155,7 +157,7 @@ impl MpaStreamDeframer {
                 {
                     if by_sender {
                         let fault = RdmapFault::Startup(MpaStartupFault::UsedAfterRejection);
-                        out.transport_event(CapturedTransportEventKind::Rdmap(fault), run.meta);
+                        out.transport_event(TransportAnomalyKind::Rdmap(fault), run.meta);
                     }
                     self.state = MpaFramingState::Lost;
                 }
@@ -223,7 +225,7 @@ impl MpaStreamDeframer {
             if out.records_events() && self.is_proven {
                 let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
-                    out.transport_event(CapturedTransportEventKind::Rdmap(fault), run.meta);
+                    out.transport_event(TransportAnomalyKind::Rdmap(fault), run.meta);
                     self.is_proven = false;
                 }
             }
@@ -248,14 +250,14 @@ impl MpaStreamDeframer {
                 return false;
             }
         }
-        let covered = length - FpduCrc::LENGTH;
+        let covered = length - RunningFpduCrc::LENGTH;
         let good = match (shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
             (CrcUse::No, ..) => {
                 shared.counts.absent += 1;
                 true
             }
             (_, Some(covered), Some(field)) => {
-                let is_right = FpduCrc::compute(covered).to_wire_bytes() == field;
+                let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
                 self.is_proven |= is_right;
                 shared.record_crc_result(is_right)
             }
@@ -279,7 +281,7 @@ impl MpaStreamDeframer {
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
-        out.payload(FpduPayload {
+        out.payload(DdpSegmentPayload {
             segment: &segment,
             length,
             offset: 0,
@@ -314,15 +316,15 @@ impl MpaStreamDeframer {
     #[cold]
     fn report_pad(&self, pad: u32, packet_meta: PacketMeta<'_>, out: &mut impl FpduSink) {
         if out.records_events() {
-            out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
+            out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
         }
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
     fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, shared: &IwarpSharedState) {
         let check = match shared.crc_use {
-            CrcUse::No => FpduCrcCheck::Unused,
-            _ => FpduCrcCheck::Running(FpduCrc::default()),
+            CrcUse::No => FpduCrcCheckState::Unused,
+            _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),
         };
         self.last_fpdu_start = Some(at);
         self.state = MpaFramingState::Fpdu(PartialFpdu {
@@ -333,7 +335,7 @@ impl MpaStreamDeframer {
             crc_check: check,
             is_buffered: trust == FpduConfidence::Tentative || shared.crc_use == CrcUse::Yes,
             confidence: trust,
-            crc_field: [0; FpduCrc::LENGTH],
+            crc_field: [0; RunningFpduCrc::LENGTH],
             pad: 0,
             captured_bytes: 0,
             header_frames: FpduHeaderFrames::default(),
@@ -357,7 +359,7 @@ impl MpaStreamDeframer {
                 && self.requested_markers == Some(true)
                 && let Some(fault) = segment_faults::marker_fault(&marker, start)
             {
-                out.transport_event(CapturedTransportEventKind::Rdmap(fault), marker.meta);
+                out.transport_event(TransportAnomalyKind::Rdmap(fault), marker.meta);
             }
             self.attribute_frame(&marker, run);
             return;
@@ -413,7 +415,7 @@ impl MpaStreamDeframer {
         let offset = (fpdu.processed_bytes - payload_at) as u32;
         fpdu.update_crc(&part);
         fpdu.processed_bytes += part.length as usize;
-        let payload = FpduPayload {
+        let payload = DdpSegmentPayload {
             segment: &segment,
             length,
             offset,
@@ -423,7 +425,7 @@ impl MpaStreamDeframer {
             times: FrameTimeRange::at(part.meta.time),
         };
         if fpdu.is_buffered
-            && fpdu.crc_check == FpduCrcCheck::Missing
+            && fpdu.crc_check == FpduCrcCheckState::Missing
             && fpdu.confidence == FpduConfidence::Certain
         {
             // The CRC cannot be checked.
@@ -438,7 +440,7 @@ impl MpaStreamDeframer {
     /// the trailer.
     fn emit_or_buffer_payload(
         &mut self,
-        payload: FpduPayload<'_>,
+        payload: DdpSegmentPayload<'_>,
         has_trailer: bool,
         out: &mut impl FpduSink,
     ) {
@@ -507,7 +509,7 @@ impl MpaStreamDeframer {
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
             if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::NoMarkers), part.meta);
+                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::NoMarkers), part.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
                 self.markers = Some(MpaMarkerPositions::At(began));
@@ -531,16 +533,13 @@ impl MpaStreamDeframer {
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(
-                    CapturedTransportEventKind::Rdmap(RdmapFault::UnrequestedMarkers),
-                    part.meta,
-                );
+                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::UnrequestedMarkers), part.meta);
             } else if self.is_proven
                 && shared.crc_use == CrcUse::No
                 && fpdu.confidence == FpduConfidence::Certain
             {
                 // With CRCs, that of the FPDU before is wrong, too.
-                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::NoFpdu), part.meta);
+                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::NoFpdu), part.meta);
             }
             self.resolve_unconfirmed_fpdu(false, out);
             shared.counts.skipped_bytes += captured;
@@ -553,7 +552,7 @@ impl MpaStreamDeframer {
         let at = part.at + u64::from(part.length);
         self.resolve_unconfirmed_fpdu(true, out);
         if payload_length == 0 {
-            let payload = FpduPayload {
+            let payload = DdpSegmentPayload {
                 segment: &segment,
                 length: 0,
                 offset: 0,
@@ -563,7 +562,7 @@ impl MpaStreamDeframer {
                 times: FrameTimeRange::at(part.meta.time),
             };
             let markers = self.markers.unwrap_or_default();
-            let trailer_end = markers.end_of(run.at, (header.pad() + FpduCrc::LENGTH) as u64);
+            let trailer_end = markers.end_of(run.at, (header.pad() + RunningFpduCrc::LENGTH) as u64);
             self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
         }
     }
@@ -593,15 +592,15 @@ impl MpaStreamDeframer {
             return;
         };
         let verdict = match fpdu.crc_check {
-            FpduCrcCheck::Unused => {
+            FpduCrcCheckState::Unused => {
                 shared.counts.absent += 1;
                 None
             }
-            FpduCrcCheck::Missing => {
+            FpduCrcCheckState::Missing => {
                 shared.counts.unknown += 1;
                 None
             }
-            FpduCrcCheck::Running(crc) => {
+            FpduCrcCheckState::Running(crc) => {
                 let is_right = crc.to_wire_bytes() == fpdu.crc_field;
                 self.is_proven |= is_right;
                 let is_believed = shared.record_crc_result(is_right);
@@ -701,7 +700,7 @@ impl MpaStreamDeframer {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
                 out.startup(startup, run.meta);
-                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
+                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
             }
             return self.begin_fpdus(run.at);
         }
@@ -714,7 +713,7 @@ impl MpaStreamDeframer {
             run.take(run.length);
             if !is_short {
                 if let Some(fault) = startup_faults::length_fault(bytes) {
-                    let kind = CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                    let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
                     out.transport_event(kind, run.meta);
                 }
                 self.state = MpaFramingState::Lost;

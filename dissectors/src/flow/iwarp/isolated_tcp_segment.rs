@@ -1,8 +1,8 @@
 //! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
-use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
+use crate::captured_frame::CapturedSlice;
+use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::flow::stream::StreamPosition;
-use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{Marker, MpaStartupFrame};
 
@@ -14,10 +14,10 @@ const ASSUMED_POSITION: StreamPosition = 1 << 32;
 /// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
 /// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: FieldObserver<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
-    report_segment(payload, &mut ObserverRef::new(observer));
+    report_segment(payload, &mut TypeErasedFieldObserver::new(observer));
 }
 
-fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut ObserverRef<'_, 'a>) {
+fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut TypeErasedFieldObserver<'_, 'a>) {
     let startup = MpaStartupFrame::decode(payload, observer);
     let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
     let work = FpduSearchBudget::for_segment(rest.bytes.len());
@@ -71,16 +71,16 @@ mod tests {
 
     use super::super::tests::wire::{Sender, payload};
     use super::*;
-    use crate::field::{Field, FieldValue};
+    use crate::field::{FieldDefinition, FieldValue};
     use crate::iwarp::rdmap::RdmapOpcode;
 
     #[derive(Default)]
     struct Opcodes(Vec<&'static str>);
 
     impl<'a> FieldObserver<'a> for Opcodes {
-        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+        fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
             match (field.name, value) {
                 ("iwarp_rdma.opcode", FieldValue::Enum(_, Some(name))) => self.0.push(name),
                 ("iwarp_mpa.rev" | "iwarp_mpa.marker_fpduptr", _) => self.0.push(field.label),

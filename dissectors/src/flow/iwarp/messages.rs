@@ -6,22 +6,22 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::flow::missing_byte_ranges::add_gap;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::CapturedTransportEventKind;
+use crate::flow::transport_event::TransportAnomalyKind;
 use crate::flow::{PacketMeta, RetransmissionStall};
-use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
-use crate::iwarp::crc::FpduCrc;
-use crate::iwarp::ddp::MessageNumber;
+use crate::iwarp::crc::RunningFpduCrc;
+use crate::iwarp::ddp::DdpMessageSequenceNumber;
 use crate::iwarp::mpa::FpduHeader;
-use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate, ReadRequest};
+use crate::iwarp::rdmap::{RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
-use super::fpdu_payload::FpduPayload;
+use super::fpdu_payload_buffering::DdpSegmentPayload;
 use super::segment_faults::DdpSegmentOrder;
 use super::{IwarpEvent, IwarpEventSink};
 
@@ -92,7 +92,7 @@ struct IwarpOngoingRdmaWrite {
 /// Reassembly of a Send.
 #[derive(Debug, Default)]
 struct IwarpSendReassembly {
-    message_number: MessageNumber,
+    message_number: DdpMessageSequenceNumber,
     /// Captured bytes up to the first gap.
     bytes: Vec<u8>,
     length: u64,
@@ -111,7 +111,7 @@ struct IwarpSendReassembly {
 }
 
 impl IwarpSendReassembly {
-    fn begin(&mut self, number: MessageNumber, at: StreamPosition, time: Timestamp) {
+    fn begin(&mut self, number: DdpMessageSequenceNumber, at: StreamPosition, time: Timestamp) {
         self.bytes.clear();
         self.gaps.clear();
         self.frames.clear();
@@ -131,8 +131,8 @@ impl IwarpSendReassembly {
     }
 
     /// Appends the next bytes, or bytes after a gap.
-    fn add(&mut self, offset: u64, payload: &FpduPayload<'_>) {
-        let FpduPayload { data, meta: packet_meta, range, .. } = payload;
+    fn add(&mut self, offset: u64, payload: &DdpSegmentPayload<'_>) {
+        let DdpSegmentPayload { data, meta: packet_meta, range, .. } = payload;
         if offset < self.length {
             return;
         }
@@ -175,7 +175,7 @@ impl IwarpSendReassembly {
 }
 
 /// Longest header of a message without payload: that of a Read Request.
-const MAX_HEADER_BYTES: usize = ReadRequest::LENGTH;
+const MAX_HEADER_BYTES: usize = RdmapReadRequestHeader::LENGTH;
 
 /// State of the messages of one direction.
 #[derive(Debug, Default)]
@@ -232,7 +232,7 @@ impl IwarpMessages {
     pub(super) fn process_payload(
         &mut self,
         peer: &mut Self,
-        payload: FpduPayload<'_>,
+        payload: DdpSegmentPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
         let opcode = payload.segment.opcode;
@@ -273,14 +273,14 @@ impl IwarpMessages {
         &mut self,
         stag: Handle,
         offset: u64,
-        payload: &FpduPayload<'_>,
+        payload: &DdpSegmentPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
         let ends = payload.is_end() && payload.segment.is_last;
         if data.length == 0 {
             self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
-            taker.event(payload.meta, IwarpEvent::Control(Some(CapturedTransportEventKind::EmptyWrite)));
+            taker.event(payload.meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptyWrite)));
             return RdmaAttribution::default();
         }
         let write = match &mut self.ongoing_write {
@@ -306,7 +306,7 @@ impl IwarpMessages {
 
     /// Records the position of chunk data, to recognize its retransmissions.
     #[inline]
-    fn record_chunk_data(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
+    fn record_chunk_data(&mut self, payload: &DdpSegmentPayload<'_>, owner: RdmaAttribution) {
         let Range { start, end } = payload.range;
         let end = if payload.is_end() { end + trailer_length(payload) } else { end };
         match self.chunk_data.back_mut() {
@@ -332,7 +332,7 @@ impl IwarpMessages {
         &mut self,
         stag: Handle,
         offset: u64,
-        payload: &FpduPayload<'_>,
+        payload: &DdpSegmentPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
@@ -361,17 +361,16 @@ impl IwarpMessages {
 
     fn process_send(
         &mut self,
-        number: MessageNumber,
+        number: DdpMessageSequenceNumber,
         offset: u32,
-        payload: &FpduPayload<'_>,
+        payload: &DdpSegmentPayload<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
         let (data, packet_meta) = (payload.data, payload.meta);
         let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
         if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
-                return taker
-                    .event(packet_meta, IwarpEvent::Control(Some(CapturedTransportEventKind::EmptySend)));
+                return taker.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaSendMessage {
@@ -461,8 +460,8 @@ impl IwarpMessages {
     }
 
     /// Assembles the header of a message without payload.
-    fn assemble_header(&mut self, payload: &FpduPayload<'_>, taker: &mut impl IwarpEventSink) {
-        let FpduPayload { data, meta: packet_meta, .. } = *payload;
+    fn assemble_header(&mut self, payload: &DdpSegmentPayload<'_>, taker: &mut impl IwarpEventSink) {
+        let DdpSegmentPayload { data, meta: packet_meta, .. } = *payload;
         if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
             return self.process_header(payload.segment, (data.bytes, is_cut), packet_meta, taker);
@@ -509,14 +508,14 @@ impl IwarpMessages {
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
             RdmapTerminate::decode(part, &mut NullFieldObserver).map(IwarpEvent::Terminate)
         } else {
-            ReadRequest::decode(bytes, 0, &mut NullFieldObserver)
+            RdmapReadRequestHeader::decode(bytes, 0, &mut NullFieldObserver)
                 .map(|(request, _)| self.begin_read(&request))
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
         taker.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 
-    fn begin_read(&mut self, request: &ReadRequest) -> IwarpEvent<'_> {
+    fn begin_read(&mut self, request: &RdmapReadRequestHeader) -> IwarpEvent<'_> {
         // Reused memory still has the bytes of the earlier Read.
         let end = request.sink_offset.saturating_add(u64::from(request.length));
         self.outstanding_reads.retain(|read| {
@@ -574,9 +573,9 @@ impl IwarpMessages {
 
 /// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
 /// section 4.1).
-fn trailer_length(payload: &FpduPayload<'_>) -> StreamPosition {
+fn trailer_length(payload: &DdpSegmentPayload<'_>) -> StreamPosition {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
-    (roundup(FpduHeader::LENGTH + ulpdu_length) + FpduCrc::LENGTH) as StreamPosition
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + RunningFpduCrc::LENGTH) as StreamPosition
 }
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.

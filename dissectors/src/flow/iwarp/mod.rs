@@ -2,7 +2,7 @@
 //!
 //! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
 //!   in mid-stream;
-//! - [`fpdu_payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`partial_fpdu`]);
+//! - [`fpdu_payload_buffering`]: FPDU payload, passed on or buffered until it is known to be valid ([`partial_fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
 //! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
@@ -17,7 +17,7 @@
 //! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
-mod fpdu_payload;
+mod fpdu_payload_buffering;
 mod fpdu_search;
 mod framing;
 mod isolated_tcp_segment;
@@ -30,23 +30,23 @@ mod stream_byte_cursor;
 #[cfg(test)]
 pub(super) mod tests;
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
-use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, Handle, RdmaOperation};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
 use super::connection_setup::SetUpFrame;
 use super::statistics::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
-use super::transport_event::{CapturedTransportEventKind, RdmapFault};
+use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 pub use isolated_tcp_segment::observe_segment;
 
-use fpdu_payload::{FpduPayload, FpduSink};
+use fpdu_payload_buffering::{DdpSegmentPayload, FpduSink};
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
@@ -63,14 +63,14 @@ pub(super) enum IwarpEvent<'a> {
     Part,
     /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its
     /// kind, if that is of interest.
-    Control(Option<CapturedTransportEventKind>),
+    Control(Option<TransportAnomalyKind>),
     /// The stream ends, for this reason.
     Terminate(RdmapTerminate),
     /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
     /// requests are known. Only if [`IwarpEventSink::records_events`].
     Fpdu([bool; 4]),
     /// A deviation from the specifications, or damage.
-    Transport(CapturedTransportEventKind),
+    Transport(TransportAnomalyKind),
     /// An FPDU that its receiver refuses for its CRC.
     Refused {
         /// `true` if an FPDU is certain to be there.
@@ -240,11 +240,11 @@ impl Default for IwarpConnection {
 impl IwarpConnection {
     fn directions(
         &mut self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
     ) -> (&mut IwarpDirection, &mut IwarpDirection, &mut IwarpSharedState) {
         match sender {
-            ConnectionSide::A => (&mut self.a, &mut self.b, &mut self.shared),
-            ConnectionSide::B => (&mut self.b, &mut self.a, &mut self.shared),
+            ConnectionSideAOrB::A => (&mut self.a, &mut self.b, &mut self.shared),
+            ConnectionSideAOrB::B => (&mut self.b, &mut self.a, &mut self.shared),
         }
     }
 
@@ -252,7 +252,7 @@ impl IwarpConnection {
     #[inline]
     pub(super) fn process(
         &mut self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         piece: StreamBytes<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
@@ -265,7 +265,7 @@ impl IwarpConnection {
             if taker.records_events()
                 && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
             {
-                let kind = CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
                 taker.event(packet_meta, IwarpEvent::Transport(kind));
             }
             self.handle_startup(sender, startup, frame);
@@ -275,7 +275,7 @@ impl IwarpConnection {
     /// Processes a retransmission of bytes that a side sent before.
     pub(super) fn process_retransmission(
         &mut self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         range: std::ops::Range<StreamPosition>,
         packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
@@ -284,7 +284,7 @@ impl IwarpConnection {
     }
 
     /// Ends a side: incomplete messages are delivered as far as they were captured.
-    pub(super) fn finish(&mut self, sender: ConnectionSide, taker: &mut impl IwarpEventSink) {
+    pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, taker: &mut impl IwarpEventSink) {
         let (own, peer, shared) = self.directions(sender);
         let mut inner =
             IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
@@ -293,18 +293,18 @@ impl IwarpConnection {
     }
 
     /// Returns the place of the start-up frame of a side in the capture.
-    pub(super) fn startup_frame(&self, sender: ConnectionSide) -> Option<SetUpFrame> {
+    pub(super) fn startup_frame(&self, sender: ConnectionSideAOrB) -> Option<SetUpFrame> {
         match sender {
-            ConnectionSide::A => self.a.startup_frame,
-            ConnectionSide::B => self.b.startup_frame,
+            ConnectionSideAOrB::A => self.a.startup_frame,
+            ConnectionSideAOrB::B => self.b.startup_frame,
         }
     }
 
     /// Returns the start-up frame of a side, which has its private data.
-    pub(super) fn startup(&self, sender: ConnectionSide) -> Option<&MpaStartupFrame> {
+    pub(super) fn startup(&self, sender: ConnectionSideAOrB) -> Option<&MpaStartupFrame> {
         match sender {
-            ConnectionSide::A => self.a.startup.as_ref(),
-            ConnectionSide::B => self.b.startup.as_ref(),
+            ConnectionSideAOrB::A => self.a.startup.as_ref(),
+            ConnectionSideAOrB::B => self.b.startup.as_ref(),
         }
     }
 
@@ -340,7 +340,7 @@ impl IwarpConnection {
     }
 
     /// Handles a start-up frame.
-    fn handle_startup(&mut self, sender: ConnectionSide, startup: MpaStartupFrame, frame: SetUpFrame) {
+    fn handle_startup(&mut self, sender: ConnectionSideAOrB, startup: MpaStartupFrame, frame: SetUpFrame) {
         self.has_started = true;
         let (own, peer, shared) = self.directions(sender);
         // A second pair of frames may follow a refusal.
@@ -370,7 +370,7 @@ struct IwarpFpduSink<'a, T> {
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Checks the place of a segment among the segments before it.
     #[cold]
-    fn check_order(&mut self, payload: &FpduPayload<'_>) {
+    fn check_order(&mut self, payload: &DdpSegmentPayload<'_>) {
         let reads = self.peer.known_reads();
         let mut order = self.own.order.take().unwrap_or_default();
         let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
@@ -385,14 +385,14 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {
-            self.sink.event(payload.meta, IwarpEvent::Transport(CapturedTransportEventKind::Rdmap(fault)));
+            self.sink.event(payload.meta, IwarpEvent::Transport(TransportAnomalyKind::Rdmap(fault)));
         }
     }
 }
 
 impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     #[inline]
-    fn payload(&mut self, payload: FpduPayload<'_>) {
+    fn payload(&mut self, payload: DdpSegmentPayload<'_>) {
         if self.sink.records_events() {
             self.check_order(&payload);
         }
@@ -423,7 +423,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     }
 
     #[cold]
-    fn transport_event(&mut self, kind: CapturedTransportEventKind, packet_meta: PacketMeta<'_>) {
+    fn transport_event(&mut self, kind: TransportAnomalyKind, packet_meta: PacketMeta<'_>) {
         self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 

@@ -1,11 +1,11 @@
 //! An FPDU that is not contiguous. RFC 5044 section 4.1.
 
 use crate::iwarp::DdpSegment;
-use crate::iwarp::crc::FpduCrc;
+use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
-use super::fpdu_payload::FpduHeaderFrames;
+use super::fpdu_payload_buffering::FpduHeaderFrames;
 use super::fpdu_search::FpduConfidence;
 use super::stream_byte_cursor::StreamByteCursor;
 
@@ -14,9 +14,9 @@ pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTA
 
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FpduCrcCheck {
+pub(super) enum FpduCrcCheckState {
     /// The CRC is computed as bytes arrive.
-    Running(FpduCrc),
+    Running(RunningFpduCrc),
     /// The CRC is not used.
     Unused,
     /// The CRC cannot be checked: bytes are missing.
@@ -33,11 +33,11 @@ pub(super) struct PartialFpdu {
     pub(super) header: Option<FpduHeader>,
     /// Its DDP header; `None` before it is complete, and if it was not captured.
     pub(super) segment: Option<DdpSegment>,
-    pub(super) crc_check: FpduCrcCheck,
+    pub(super) crc_check: FpduCrcCheckState,
     /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
     pub(super) is_buffered: bool,
     pub(super) confidence: FpduConfidence,
-    pub(super) crc_field: [u8; FpduCrc::LENGTH],
+    pub(super) crc_field: [u8; RunningFpduCrc::LENGTH],
     /// Captured bytes of its padding, as a big-endian number.
     pub(super) pad: u32,
     /// Number of captured bytes.
@@ -69,16 +69,16 @@ impl PartialFpdu {
     pub(super) fn update_crc(&mut self, bytes: &StreamByteCursor<'_>) {
         self.captured_bytes += bytes.bytes.len() as u64;
         match &mut self.crc_check {
-            FpduCrcCheck::Running(_) if bytes.is_cut() => self.crc_check = FpduCrcCheck::Missing,
-            FpduCrcCheck::Running(crc) => *crc = crc.append(bytes.bytes),
+            FpduCrcCheckState::Running(_) if bytes.is_cut() => self.crc_check = FpduCrcCheckState::Missing,
+            FpduCrcCheckState::Running(crc) => *crc = crc.append(bytes.bytes),
             _ => {}
         }
     }
 
     /// Records that its CRC field was not captured.
     pub(super) fn mark_crc_missing(&mut self) {
-        if let FpduCrcCheck::Running(_) = self.crc_check {
-            self.crc_check = FpduCrcCheck::Missing;
+        if let FpduCrcCheckState::Running(_) = self.crc_check {
+            self.crc_check = FpduCrcCheckState::Missing;
         }
     }
 }

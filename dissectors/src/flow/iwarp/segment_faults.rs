@@ -2,19 +2,19 @@
 
 use std::collections::VecDeque;
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::{CapturedTransportEventKind, RdmapFault};
-use crate::frame::CapturedSlice;
-use crate::iwarp::crc::FpduCrc;
-use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
+use crate::flow::transport_event::{RdmapFault, TransportAnomalyKind};
+use crate::iwarp::crc::RunningFpduCrc;
+use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber};
 use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};
-use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
+use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, RdmapReadRequestHeader};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
 use super::CrcUse;
-use super::fpdu_payload::FpduPayload;
+use super::fpdu_payload_buffering::DdpSegmentPayload;
 use super::messages::OutstandingRdmaRead;
 use super::stream_byte_cursor::StreamByteCursor;
 
@@ -25,19 +25,19 @@ pub(super) fn fault_of_fpdu(
     bytes: &[u8],
     header: FpduHeader,
     crc_use: CrcUse,
-) -> Option<CapturedTransportEventKind> {
+) -> Option<TransportAnomalyKind> {
     let fpdu = bytes.get(..header.fpdu_length())?;
-    let (covered, field) = fpdu.split_at_checked(fpdu.len() - FpduCrc::LENGTH)?;
+    let (covered, field) = fpdu.split_at_checked(fpdu.len() - RunningFpduCrc::LENGTH)?;
     let rest = bytes.get(fpdu.len()..).unwrap_or_default();
     let ends_well = rest.is_empty() || begins_fpdu(rest);
-    let has_right_crc = crc_use != CrcUse::No && FpduCrc::compute(covered).to_wire_bytes() == field;
+    let has_right_crc = crc_use != CrcUse::No && RunningFpduCrc::compute(covered).to_wire_bytes() == field;
     let ulpdu = CapturedSlice::new(covered, covered.len(), 0)
         .skip_bytes(FpduHeader::LENGTH)
         .with_length(usize::from(header.ulpdu_length));
     match crc_use {
-        CrcUse::Yes if !has_right_crc => ends_well.then_some(CapturedTransportEventKind::BadMpaCrc),
+        CrcUse::Yes if !has_right_crc => ends_well.then_some(TransportAnomalyKind::BadMpaCrc),
         _ if !has_right_crc && !ends_well => None,
-        _ => header_fault(ulpdu).map(CapturedTransportEventKind::Rdmap),
+        _ => header_fault(ulpdu).map(TransportAnomalyKind::Rdmap),
     }
 }
 
@@ -47,24 +47,24 @@ pub(super) fn fault_of_fpdu(
 pub(super) fn fault_of_request_length(
     run: &StreamByteCursor<'_>,
     crc_use: CrcUse,
-) -> Option<CapturedTransportEventKind> {
-    const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + ReadRequest::LENGTH;
+) -> Option<TransportAnomalyKind> {
+    const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + RdmapReadRequestHeader::LENGTH;
     let (header, behind) = FpduHeader::decode(run.bytes, 0, &mut NullFieldObserver)?;
     let (segment, _) =
         DdpSegment::decode(CapturedSlice::new(behind, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
     let length = usize::from(header.ulpdu_length);
     let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
     let (covered, behind) = run.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
-    let (field, rest) = behind.split_at_checked(FpduCrc::LENGTH)?;
+    let (field, rest) = behind.split_at_checked(RunningFpduCrc::LENGTH)?;
     let ends_well = rest.is_empty() || begins_fpdu(rest);
     if !is_request || !segment.is_plausible(ULPDU_LENGTH) || length == ULPDU_LENGTH || !ends_well {
         return None;
     }
-    if crc_use == CrcUse::Yes && FpduCrc::compute(covered).to_wire_bytes() != field {
-        return Some(CapturedTransportEventKind::BadMpaCrc);
+    if crc_use == CrcUse::Yes && RunningFpduCrc::compute(covered).to_wire_bytes() != field {
+        return Some(TransportAnomalyKind::BadMpaCrc);
     }
     let length = length.checked_sub(DdpSegment::UNTAGGED_HEADER_LENGTH)? as u32;
-    Some(CapturedTransportEventKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
+    Some(TransportAnomalyKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
 }
 
 /// Returns the padding as a big-endian number.
@@ -175,7 +175,7 @@ struct UnfinishedDdpMessage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DdpMessageTarget {
     Tagged(Handle),
-    Untagged(DdpQueue, MessageNumber),
+    Untagged(DdpQueueNumber, DdpMessageSequenceNumber),
 }
 
 /// Number of queues with consecutive message numbers: Sends, RDMA Read Requests, Terminates.
@@ -193,7 +193,7 @@ pub(super) struct DdpSegmentOrder {
     /// `true` if it is known whether a message is open.
     knows_open: bool,
     /// Next number of each queue, if known.
-    next_numbers: [Option<MessageNumber>; QUEUES],
+    next_numbers: [Option<DdpMessageSequenceNumber>; QUEUES],
     open: Option<UnfinishedDdpMessage>,
 }
 
@@ -205,7 +205,7 @@ impl DdpSegmentOrder {
             has_all_fpdus: true,
             are_responses_regular: true,
             knows_open: true,
-            next_numbers: [Some(MessageNumber(1)); QUEUES],
+            next_numbers: [Some(DdpMessageSequenceNumber(1)); QUEUES],
             open: None,
         }
     }
@@ -229,7 +229,7 @@ impl DdpSegmentOrder {
     /// receiver, if all of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
     pub(super) fn check(
         &mut self,
-        payload: &FpduPayload<'_>,
+        payload: &DdpSegmentPayload<'_>,
         reads: Option<&VecDeque<OutstandingRdmaRead>>,
         is_peer_silent: bool,
     ) -> Option<RdmapFault> {
@@ -270,7 +270,7 @@ impl DdpSegmentOrder {
         if let DdpMessageTarget::Untagged(queue, number) = target
             && let Some(next) = self.next_numbers.get_mut(queue.0 as usize)
         {
-            *next = Some(MessageNumber(number.0.wrapping_add(u32::from(is_last))));
+            *next = Some(DdpMessageSequenceNumber(number.0.wrapping_add(u32::from(is_last))));
         }
         self.open = (!is_last).then_some(message);
         self.knows_open |= is_last;

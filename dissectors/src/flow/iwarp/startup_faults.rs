@@ -1,9 +1,11 @@
 //! Deviations of start-up frames from RFC 5044 section 7.1 and RFC 6581.
 
+use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::transport_event::MpaStartupFault;
-use crate::frame::CapturedSlice;
-use crate::iwarp::mpa::{Enhanced, MAX_PRIVATE_DATA_BYTES, MpaStartupFrame, MpaStartupFrameKind, ReplyFrame};
+use crate::iwarp::mpa::{
+    MAX_PRIVATE_DATA_BYTES, MpaEnhancedConnectionData, MpaReplyFrame, MpaStartupFrame, MpaStartupFrameKind,
+};
 
 /// Depth of an RDMA Read queue that is left to the layer above. RFC 6581 section 9.1.
 const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
@@ -16,7 +18,7 @@ const ENHANCED_REVISION: u8 = 2;
 #[cold]
 pub(super) fn length_fault(bytes: &[u8]) -> Option<MpaStartupFault> {
     // Both kinds of frame have the field at the same place.
-    let (frame, _) = ReplyFrame::decode(bytes, 0, &mut NullFieldObserver)?;
+    let (frame, _) = MpaReplyFrame::decode(bytes, 0, &mut NullFieldObserver)?;
     (usize::from(frame.pd_length) > MAX_PRIVATE_DATA_BYTES)
         .then_some(MpaStartupFault::PrivateDataLength(frame.pd_length))
 }
@@ -37,7 +39,8 @@ pub(super) fn startup_fault(
     if announces_enhanced && revision < ENHANCED_REVISION {
         return Some(MpaStartupFault::EnhancedRevision(revision));
     }
-    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + Enhanced::LENGTH {
+    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + MpaEnhancedConnectionData::LENGTH
+    {
         return Some(MpaStartupFault::NoEnhancedData);
     }
     let request = request.filter(|request| {

@@ -1,32 +1,32 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
-use crate::flow::conversation::{BorrowedFlowState, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
+use crate::flow::rpc_transaction_matching::{BorrowedFlowState, ConnectionRpcState};
 use crate::flow::statistics::{FlowDecodingStatistics, UndecodedReason};
-use crate::flow::transaction_table::TransactionTable;
-use crate::flow::transport_event::CapturedTransportEventKind;
+use crate::flow::transaction_table::TrackedTransactionTable;
+use crate::flow::transport_event::TransportAnomalyKind;
 use crate::flow::{FlowLimits, FrameContentKind, PacketMeta};
-use crate::rdma_operation::{ConnectionSide, Handle};
+use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 
 /// State of the flow that a stream parser uses besides its own.
-pub(in crate::flow) struct StreamContext<'a> {
+pub(in crate::flow) struct StreamParserBorrowedFlowState<'a> {
     pub(in crate::flow) connection: usize,
     /// Side that sends the bytes.
-    pub(in crate::flow) sender: ConnectionSide,
-    pub(in crate::flow) conversation: &'a mut RpcConversation,
-    pub(in crate::flow) transaction_table: &'a mut TransactionTable,
+    pub(in crate::flow) sender: ConnectionSideAOrB,
+    pub(in crate::flow) conversation: &'a mut ConnectionRpcState,
+    pub(in crate::flow) transaction_table: &'a mut TrackedTransactionTable,
     pub(in crate::flow) stats: &'a mut FlowDecodingStatistics,
     pub(in crate::flow) limits: &'a FlowLimits,
     /// Meanings of the decoded bytes.
     pub(in crate::flow) frame_kinds: &'a mut Vec<FrameContentKind>,
 }
 
-impl StreamContext<'_> {
+impl StreamParserBorrowedFlowState<'_> {
     /// Returns the RPC conversation of the connection and its context for bytes of these frames.
     pub(in crate::flow) fn rpc_context<'a>(
         &'a mut self,
         packet_meta: &'a PacketMeta<'a>,
-    ) -> (&'a mut RpcConversation, BorrowedFlowState<'a>) {
+    ) -> (&'a mut ConnectionRpcState, BorrowedFlowState<'a>) {
         let context = BorrowedFlowState {
             connection: self.connection,
             transaction_table: self.transaction_table,
@@ -60,7 +60,7 @@ impl StreamContext<'_> {
     }
 }
 
-impl IwarpEventSink for StreamContext<'_> {
+impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
     #[inline]
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
         let meaning = match event {
@@ -89,7 +89,7 @@ impl IwarpEventSink for StreamContext<'_> {
                 if is_proven {
                     let sides = (self.connection, self.sender);
                     let events = &mut self.transaction_table.transport_events;
-                    events.record(sides, &packet_meta, None, CapturedTransportEventKind::BadMpaCrc);
+                    events.record(sides, &packet_meta, None, TransportAnomalyKind::BadMpaCrc);
                 }
                 return;
             }
@@ -116,7 +116,7 @@ impl IwarpEventSink for StreamContext<'_> {
                     sides,
                     &packet_meta,
                     None,
-                    CapturedTransportEventKind::Terminate(terminate),
+                    TransportAnomalyKind::Terminate(terminate),
                 );
                 FrameContentKind::Terminate(terminate)
             }
@@ -137,7 +137,7 @@ impl IwarpEventSink for StreamContext<'_> {
     }
 }
 
-impl StreamContext<'_> {
+impl StreamParserBorrowedFlowState<'_> {
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
     fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
         if let Some((FrameContentKind::Undecoded(reason), before)) = self.frame_kinds.split_last()

@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
-use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::CapturedPacketPayload;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::bounded_slab_growth;
 use crate::flow::connection::{ConnectionSlabKey, EndpointPair, ordered_addresses};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::flow::statistics::UndecodedReason;
-use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
 use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
@@ -25,7 +25,7 @@ pub(in crate::flow) struct TcpConversation {
     pub(in crate::flow) b: TcpStreamDirection,
     pub(in crate::flow) protocol: StreamProtocol,
     /// Side that sent the SYN, if it was captured.
-    pub(in crate::flow) opened_by: Option<ConnectionSide>,
+    pub(in crate::flow) opened_by: Option<ConnectionSideAOrB>,
     /// RPC or RDMA connection on the stream.
     pub(in crate::flow) connection: Option<ConnectionSlabKey>,
     pub(in crate::flow) last_frame: FrameNumber,
@@ -89,25 +89,25 @@ impl TcpConversation {
     /// Returns the direction that a side sends, then the one that it receives.
     pub(in crate::flow) fn directions_from(
         &mut self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
     ) -> (&mut TcpStreamDirection, &mut TcpStreamDirection) {
         match sender {
-            ConnectionSide::A => (&mut self.a, &mut self.b),
-            ConnectionSide::B => (&mut self.b, &mut self.a),
+            ConnectionSideAOrB::A => (&mut self.a, &mut self.b),
+            ConnectionSideAOrB::B => (&mut self.b, &mut self.a),
         }
     }
 
     /// Returns `true` if a segment is a copy of one of the previous incarnation.
     pub(in crate::flow) fn is_copy_of_previous(
         &self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
         let Some(former) = &self.previous else { return false };
         match sender {
-            ConnectionSide::A => former.contains_copy(0, [&self.a, &self.b], segment, now),
-            ConnectionSide::B => former.contains_copy(1, [&self.b, &self.a], segment, now),
+            ConnectionSideAOrB::A => former.contains_copy(0, [&self.a, &self.b], segment, now),
+            ConnectionSideAOrB::B => former.contains_copy(1, [&self.b, &self.a], segment, now),
         }
     }
 
@@ -117,10 +117,14 @@ impl TcpConversation {
     }
 
     /// Sets the bases of relative numbers if this segment is the first that has them.
-    pub(in crate::flow) fn set_sequence_bases(&mut self, sender: ConnectionSide, segment: &TcpSegment<'_>) {
+    pub(in crate::flow) fn set_sequence_bases(
+        &mut self,
+        sender: ConnectionSideAOrB,
+        segment: &TcpSegment<'_>,
+    ) {
         let before = |number: TcpSequence| number.add(u32::MAX);
         let [a, b] = &mut self.sequence_bases;
-        let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
+        let (own, other) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
         if segment.flags.ack() {
             other.get_or_insert(before(segment.acknowledgment));
@@ -130,11 +134,11 @@ impl TcpConversation {
     /// Returns the relative numbers of a segment that a side sent.
     pub(in crate::flow) fn relative_numbers(
         &self,
-        sender: ConnectionSide,
+        sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
     ) -> TcpSegmentNumbers {
         let [a, b] = self.sequence_bases;
-        let (own, other) = if sender == ConnectionSide::A { (a, b) } else { (b, a) };
+        let (own, other) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
         let since = |start: Option<TcpSequence>, number: TcpSequence| {
             start.map_or(0, |start| number.0.wrapping_sub(start.0))
         };
@@ -143,8 +147,8 @@ impl TcpConversation {
     }
 
     /// Returns a side whose bytes have a gap.
-    pub(in crate::flow) fn side_with_gap(&mut self) -> Option<ConnectionSide> {
-        [ConnectionSide::A, ConnectionSide::B]
+    pub(in crate::flow) fn side_with_gap(&mut self) -> Option<ConnectionSideAOrB> {
+        [ConnectionSideAOrB::A, ConnectionSideAOrB::B]
             .into_iter()
             .find(|side| self.directions_from(*side).0.has_gap())
     }
@@ -218,15 +222,15 @@ impl TcpConversation {
 
     /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
     /// other direction have no deadline while that has a gap.
-    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSide)> {
+    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSideAOrB)> {
         let (a, b) = (self.a.deadline(), self.b.deadline());
         // Mostly there is no gap.
         if a.is_none() && b.is_none() {
             return None;
         }
         let (has_gap_a, has_gap_b) = (self.a.has_gap(), self.b.has_gap());
-        let a = a.filter(|_| has_gap_a || !has_gap_b).map(|deadline| (deadline, ConnectionSide::A));
-        let b = b.filter(|_| has_gap_b || !has_gap_a).map(|deadline| (deadline, ConnectionSide::B));
+        let a = a.filter(|_| has_gap_a || !has_gap_b).map(|deadline| (deadline, ConnectionSideAOrB::A));
+        let b = b.filter(|_| has_gap_b || !has_gap_a).map(|deadline| (deadline, ConnectionSideAOrB::B));
         a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
     }
 
@@ -285,7 +289,7 @@ impl TcpConversationTable {
     }
 
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
-    pub(in crate::flow) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSide) {
+    pub(in crate::flow) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSideAOrB) {
         let at = match self.last {
             Some((last, at)) if last == ports || last.reversed() == ports => at,
             _ => {
@@ -298,7 +302,7 @@ impl TcpConversationTable {
         };
         self.last = Some((ports, at));
         let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
-        (at, if is_a { ConnectionSide::A } else { ConnectionSide::B })
+        (at, if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B })
     }
 
     pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {

@@ -393,13 +393,13 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
 struct FileData(Vec<u8>);
 
 impl<'a> crate::field::FieldObserver<'a> for FileData {
-    fn enter(&mut self, _: &'static crate::field::Field, _: usize) {}
+    fn enter(&mut self, _: &'static crate::field::FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
     fn value(
         &mut self,
-        field: &'static crate::field::Field,
+        field: &'static crate::field::FieldDefinition,
         range: std::ops::Range<usize>,
         value: crate::field::FieldValue<'a>,
     ) {

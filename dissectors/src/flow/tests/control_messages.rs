@@ -8,9 +8,9 @@ use super::*;
 struct Names(Vec<&'static str>);
 
 impl<'a> FieldObserver<'a> for Names {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
     fn leave(&mut self, _: usize) {}
-    fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {
         self.0.push(field.name);
     }
 }

@@ -217,9 +217,9 @@ fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
 
 #[test]
 fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
-    use crate::iwarp::ddp::DdpQueue;
+    use crate::iwarp::ddp::DdpQueueNumber;
     let (mut connection, mut frames) = Connection::open(false, false);
-    connection.server.untagged(RdmapOpcode::TERMINATE, DdpQueue::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
+    connection.server.untagged(RdmapOpcode::TERMINATE, DdpQueueNumber::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
     frames.push(connection.flush(Server));
     let outcome = run(&frames);
     let Some(FrameContentKind::Terminate(terminate)) = outcome.meanings.last() else {

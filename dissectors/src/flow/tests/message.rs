@@ -7,7 +7,8 @@ use crate::rdma_operation::Handle;
 use crate::rpc::auth::{Credential, Flavor, UndecodedAuthBody, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{
-    self, ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, WriteChunk,
+    self, ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaHeaderPadded,
+    WriteChunk,
 };
 use crate::xdr::{Ddp, Encoder, Opaque, Text, Void, Xdr};
 
@@ -115,7 +116,7 @@ impl Rdma {
             RdmaProc::RDMA_MSG => RdmaBody::Msg(lists),
             RdmaProc::RDMA_NOMSG => RdmaBody::Nomsg(lists),
             RdmaProc::RDMA_MSGP => {
-                RdmaBody::Msgp(PaddedHeader { rdma_align: 4096, rdma_thresh: 1024, lists })
+                RdmaBody::Msgp(RpcRdmaHeaderPadded { rdma_align: 4096, rdma_thresh: 1024, lists })
             }
             proc => panic!("{proc} has no chunk lists"),
         };

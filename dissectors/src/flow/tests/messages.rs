@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rpc::AcceptStat;
-use crate::rpcrdma::{RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaMessageType, UnknownRdmaBody, Versions};
+use crate::rpcrdma::{RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaErrvers, RpcRdmaMessageType, UnknownRdmaBody};
 use crate::xdr::UndecodedMessageRest;
 
 /// XIDs are independent in each direction: RFC 8167 section 2.4.1.
@@ -157,7 +157,7 @@ fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
 fn the_answer_err_vers_ends_the_transaction_of_its_xid() {
     for version in [1, 3] {
         let mut link = Link::new(17);
-        let error = RpcRdmaError::Vers(Versions { rdma_vers_low: 1, rdma_vers_high: 1 });
+        let error = RpcRdmaError::Vers(RpcRdmaErrvers { rdma_vers_low: 1, rdma_vers_high: 1 });
         let frames = [
             getattr(&mut link, 6),
             link.send_bytes(Client, &header(7, 3, 32, unread(0, &[1; 60]))),

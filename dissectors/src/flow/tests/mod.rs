@@ -25,10 +25,10 @@ mod wire;
 
 use std::ops::Range;
 
-use super::decode::{ProcedureOrMainOperation, RpcStatus};
 use super::transaction::{CallDirection, MissingPart};
+use super::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus};
 use super::*;
-use crate::field::{Field, FieldValue};
+use crate::field::{FieldDefinition, FieldValue};
 use crate::flow::chunk::Chunk;
 
 use message::*;
@@ -79,7 +79,7 @@ fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: us
     flow.process_frame(&Frame {
         number: FrameNumber(number),
         time: Timestamp(time),
-        link: crate::frame::LinkType::ETHERNET,
+        link: crate::captured_frame::LinkType::ETHERNET,
         bytes: &bytes[..bytes.len().min(snap)],
         length: bytes.len() as u32,
     })
@@ -97,7 +97,7 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
     let frame = Frame {
         number: FrameNumber(1),
         time: Timestamp(0),
-        link: crate::frame::LinkType::ETHERNET,
+        link: crate::captured_frame::LinkType::ETHERNET,
         bytes: &copy,
         length: copy.len() as u32,
     };
@@ -130,13 +130,13 @@ fn whole(transaction: &Transaction) {
 struct Depth(i32);
 
 impl<'a> FieldObserver<'a> for Depth {
-    fn enter(&mut self, _: &'static Field, _: usize) {
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {
         self.0 += 1;
     }
     fn leave(&mut self, _: usize) {
         self.0 -= 1;
     }
-    fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
 }
 
 impl Outcome {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::flow::pending_call_queries::PendingTransactionPhase;
-use crate::flow::transport_event::{CapturedTransportEventKind, UnexpectedRpcMessageReason};
+use crate::flow::transport_event::{TransportAnomalyKind, UnexpectedRpcMessageReason};
 
 const MS: u64 = 1_000_000;
 
@@ -102,7 +102,7 @@ fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
         feed(&mut flow, 5, 60 * SECOND, &link.send(Client, &getattr_call(9))[0], usize::MAX);
         let kinds: Vec<_> = flow.transport_events().map(|event| (event.frame.0, event.kind)).collect();
         let unexpected =
-            CapturedTransportEventKind::UnexpectedMessage(UnexpectedRpcMessageReason::ReplyWithoutCall);
+            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::ReplyWithoutCall);
         let expected = if is_forgotten { vec![] } else { vec![(4, unexpected)] };
         assert_eq!(kinds, expected, "the Call was forgotten: {is_forgotten}");
     }

@@ -2,7 +2,7 @@
 
 use crate::address::Port;
 use crate::net::{
-    EtherType, Ethernet, Identification, IpProtocol, Ipv4, LengthInWords, Tcp, TcpFlags, TcpSequence, Udp,
+    EtherType, Ethernet, IpIdentification, IpProtocol, Ipv4, LengthInWords, Tcp, TcpFlags, TcpSequence, Udp,
 };
 
 use super::wire::Who::{self, Client, Server};
@@ -100,7 +100,7 @@ fn frame(who: Who, proto: IpProtocol, payload: &[u8]) -> Vec<u8> {
         hdr_len: LengthInWords(5),
         dsfield: 0,
         len: (Ipv4::LENGTH + payload.len()) as u16,
-        id: Identification(0),
+        id: IpIdentification(0),
         rb: false,
         df: true,
         mf: false,

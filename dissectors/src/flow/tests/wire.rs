@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use crate::address::{Lid, Port};
 use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
-use crate::infiniband::mad::{MadAttributeId, MadHeader, MadManagementClass, MadMethod, TransactionId};
+use crate::infiniband::mad::{MadAttributeId, MadHeader, MadManagementClass, MadMethod, MadTransactionId};
 use crate::infiniband::{
     Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, InfinibandQKey, Msn, NakCode, PartitionKey, Psn,
     Qpn, RdmaEncapsulation, Reth, Syndrome,
 };
-use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
+use crate::net::{EtherType, Ethernet, IpIdentification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
 use crate::rdma_operation::Handle;
 use crate::rpcrdma::PrivateData;
 
@@ -251,7 +251,7 @@ impl Link {
     /// Like [`Link::connect`], with other private data.
     pub(super) fn connect_with(&self, name: u32, private: &[u8]) -> Frames {
         let (client, server) = (self.client, self.server);
-        let reply = cm::Reply {
+        let reply = cm::CmConnectionReply {
             local_comm_id: CommunicationId(name),
             remote_comm_id: CommunicationId(name),
             local_q_key: InfinibandQKey(0),
@@ -269,30 +269,30 @@ impl Link {
             local_ca_guid: Guid(1),
         };
         let ready =
-            cm::ReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
+            cm::CmReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
         let management = |who, attribute, message: &[u8]| self.management(who, attribute, message);
         vec![
             management(
                 Client,
-                cm::Attribute::REQ,
+                cm::CmMessageType::REQ,
                 &[&request(client, server.psn, name)[..], private].concat(),
             ),
-            management(Server, cm::Attribute::REP, &[&reply.encode()[..], private].concat()),
-            management(Client, cm::Attribute::RTU, &ready.encode()),
+            management(Server, cm::CmMessageType::REP, &[&reply.encode()[..], private].concat()),
+            management(Client, cm::CmMessageType::RTU, &ready.encode()),
         ]
     }
 
     /// DREQ: the client disconnects.
     pub(super) fn part(&self, name: u32) -> Frames {
-        let request = cm::DisconnectRequest {
+        let request = cm::CmDisconnectRequest {
             local_comm_id: CommunicationId(name),
             remote_comm_id: CommunicationId(name),
             remote_qpn: Qpn(self.server.qpn),
         };
-        vec![self.management(Client, cm::Attribute::DREQ, &request.encode())]
+        vec![self.management(Client, cm::CmMessageType::DREQ, &request.encode())]
     }
 
-    fn management(&self, who: Who, attribute: cm::Attribute, message: &[u8]) -> Vec<u8> {
+    fn management(&self, who: Who, attribute: cm::CmMessageType, message: &[u8]) -> Vec<u8> {
         let mad = MadHeader {
             baseversion: 1,
             mgmtclass: MadManagementClass::COMMUNICATION,
@@ -300,7 +300,7 @@ impl Link {
             method: MadMethod::SEND,
             status: 0,
             classspecific: 0,
-            transactionid: TransactionId(1),
+            transactionid: MadTransactionId(1),
             attributeid: MadAttributeId(attribute.0),
             attributemodifier: 0,
         };
@@ -316,9 +316,9 @@ impl Link {
 }
 
 /// REQ to a service that names no port.
-fn request(client: Node, starting_psn: Psn, name: u32) -> [u8; cm::Request::LENGTH] {
+fn request(client: Node, starting_psn: Psn, name: u32) -> [u8; cm::CmConnectionRequest::LENGTH] {
     let unset = std::net::Ipv6Addr::UNSPECIFIED;
-    cm::Request {
+    cm::CmConnectionRequest {
         local_comm_id: CommunicationId(name),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
@@ -329,7 +329,7 @@ fn request(client: Node, starting_psn: Psn, name: u32) -> [u8; cm::Request::LENG
         initiator_depth: 16,
         remote_eecn: 0,
         remote_response_timeout: 20,
-        transport_service: cm::TransportService::RC,
+        transport_service: cm::CmTransportServiceType::RC,
         end_to_end_flow_control: false,
         starting_psn,
         local_response_timeout: 20,
@@ -409,7 +409,7 @@ fn frame(
                 hdr_len: LengthInWords(5),
                 dsfield: 0,
                 len: Ipv4::LENGTH as u16 + length,
-                id: Identification(0),
+                id: IpIdentification(0),
                 rb: false,
                 df: true,
                 mf: false,

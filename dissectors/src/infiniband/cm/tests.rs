@@ -1,5 +1,5 @@
 use super::*;
-use crate::infiniband::mad::{MadHeader, MadMethod, TransactionId};
+use crate::infiniband::mad::{MadHeader, MadMethod, MadTransactionId};
 use crate::infiniband::{InfinibandPacket, RdmaEncapsulation};
 
 /// Decodes a hex dump.
@@ -18,7 +18,7 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
         method: MadMethod::SEND,
         status: 0,
         classspecific: 0,
-        transactionid: TransactionId(0x2_3dd4_aece),
+        transactionid: MadTransactionId(0x2_3dd4_aece),
         attributeid: MadAttributeId(attribute),
         attributemodifier: 0,
     };
@@ -56,7 +56,7 @@ fn req_of_a_linux_client_names_its_queue_pair_and_its_addresses() {
     assert_eq!((request.responder_resources, request.initiator_depth), (128, 0));
     assert_eq!((request.remote_response_timeout, request.local_response_timeout), (0x14, 0x14));
     assert_eq!((request.retry_count, request.rnr_retry_count, request.max_cm_retries), (6, 0, 15));
-    assert_eq!((request.transport_service, request.path_mtu), (TransportService::RC, PathMtu::B1024));
+    assert_eq!((request.transport_service, request.path_mtu), (CmTransportServiceType::RC, PathMtu::B1024));
     assert_eq!((request.primary_local_lid, request.pkey), (Lid(0xffff), PartitionKey(0xffff)));
     assert_eq!(request.primary_local_gid, Ipv4Addr::new(10, 9, 0, 2).to_ipv6_mapped());
     assert_eq!((request.primary_flow_label, request.primary_packet_rate), (0x7_2915, 0));
@@ -118,13 +118,13 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 
     let bytes = packet(0x11, &hex("00000001 00000002 40 a8"));
     let Some(CmMessage::ReceiptAck(mra, private)) = read(&bytes) else { panic!() };
-    assert_eq!((mra.message, mra.service_timeout, private.length), (ReferencedCmMessage::REP, 21, 222));
+    assert_eq!((mra.message, mra.service_timeout, private.length), (ReferencedCmMessageType::REP, 21, 222));
 
     let bytes = packet(0x12, &hex("00000001 00000002 00 08 001c deadbeef"));
     let Some(CmMessage::Reject(reject, information, private)) = read(&bytes) else { panic!() };
     assert_eq!(
         (reject.reason, reject.message, reject.info_length),
-        (CmRejectReason::CONSUMER, ReferencedCmMessage::REQ, 4)
+        (CmRejectReason::CONSUMER, ReferencedCmMessageType::REQ, 4)
     );
     assert_eq!(reject.reason.to_string(), "Consumer reject");
     assert_eq!((&information.bytes[..4], information.length), (&[0xde, 0xad, 0xbe, 0xef][..], 72));
@@ -159,13 +159,13 @@ fn every_other_message_has_its_fields_and_232_bytes() {
     );
     assert_eq!((information.length, private.length), (72, 136));
 
-    assert_eq!(read(&packet(0x99, &[])), Some(CmMessage::Unknown(Attribute(0x99))));
+    assert_eq!(read(&packet(0x99, &[])), Some(CmMessage::Unknown(CmMessageType(0x99))));
 }
 
 #[test]
 fn a_snap_length_of_128_leaves_the_reply_and_says_that_the_request_is_cut() {
     let request = packet(0x10, &linux_request());
-    assert!(matches!(read(&request[..128 - 42]), Some(CmMessage::Cut(Attribute::REQ, _))));
+    assert!(matches!(read(&request[..128 - 42]), Some(CmMessage::Cut(CmMessageType::REQ, _))));
     let reply = packet(0x13, &hex("98c3468d ceaed43d 00000000 00001100 00000000 c73bf300"));
     let Some(CmMessage::Reply(reply, private)) = read(&reply[..128 - 42]) else { panic!() };
     assert_eq!((reply.local_qpn, private.bytes.len(), private.length), (Qpn(0x11), 6, 196));

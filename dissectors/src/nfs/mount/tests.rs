@@ -62,7 +62,7 @@ macro_rules! of_nfsv2 {
             of_every_version!(replies),
             vec![
                 (lay_out![0, FH], Results::MNT(StatusUnion::Ok(FhstatusDirectory { directory: FH }))),
-                (lay_out![13], Results::MNT(StatusUnion::Fail(Fhstatus::EACCES, Void))),
+                (lay_out![13], Results::MNT(StatusUnion::Fail(FhstatusCode::EACCES, Void))),
                 (exports().0, Results::EXPORTALL(exports().1)),
             ],
         ]

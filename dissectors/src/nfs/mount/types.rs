@@ -2,7 +2,7 @@
 //!
 //! Types common to all versions have the names of RFC 1813.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::{StatusUnionDiscriminant, v2, v3};
 use crate::xdr::{Chain, List, Text};
 
@@ -15,7 +15,7 @@ pub type HostOrGroupName<'a> = Text<'a, 255>;
 crate::xdr! { "mount";
     /// The status of fhstatus: 0, or a UNIX error number; only portable numbers have names here. RFC 1094 section
     /// A.4.2.
-    enum Fhstatus {
+    enum FhstatusCode {
         /// Name from RFC 1813 section 5.2.1.
         MNT_OK = 0,
         EPERM = 1,
@@ -119,19 +119,19 @@ crate::xdr! { "mount";
     }
 }
 
-const STATUS: Field = Field {
+const STATUS: FieldDefinition = FieldDefinition {
     name: "mount.status",
     label: "status",
     kind: FieldKind::Enum,
     doc: "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
 };
 
-impl StatusUnionDiscriminant for Fhstatus {
+impl StatusUnionDiscriminant for FhstatusCode {
     const OK: Self = Self::MNT_OK;
-    const FIELD: &'static Field = &STATUS;
+    const FIELD: &'static FieldDefinition = &STATUS;
 }
 
 impl StatusUnionDiscriminant for Mountstat3 {
     const OK: Self = Self::MNT3_OK;
-    const FIELD: &'static Field = &Field { label: "fhs_status", ..STATUS };
+    const FIELD: &'static FieldDefinition = &FieldDefinition { label: "fhs_status", ..STATUS };
 }

@@ -3,13 +3,13 @@
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Void, XdrError};
 
-use super::types::{DirpathArgs, Fhstatus, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
+use super::types::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section A.5.1";
-    1 MNT(DirpathArgs<'a>) -> StatusUnion<Fhstatus, FhstatusDirectory>, "Add mount entry. RFC 1094 section A.5.2";
+    1 MNT(DirpathArgs<'a>) -> StatusUnion<FhstatusCode, FhstatusDirectory>, "Add mount entry. RFC 1094 section A.5.2";
     2 DUMP(Void) -> Mountlist<'a>, "Return mount entries. RFC 1094 section A.5.3";
     3 UMNT(DirpathArgs<'a>) -> Void, "Remove mount entry. RFC 1094 section A.5.4";
     4 UMNTALL(Void) -> Void, "Remove all mount entries. RFC 1094 section A.5.5";
@@ -25,7 +25,7 @@ impl Procedure {
     /// Returns an error if the message ends before the status.
     pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
         match self {
-            Self::MNT => ProcedureStatus::read::<Fhstatus>(&mut results).map(Some),
+            Self::MNT => ProcedureStatus::read::<FhstatusCode>(&mut results).map(Some),
             _ => Ok(None),
         }
     }

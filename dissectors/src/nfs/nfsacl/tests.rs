@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from the XDR of the program.
 
 use super::*;
-use crate::nfs::example_messages::{FieldPositionChecker, items, lay_out};
+use crate::nfs::example_messages::{FieldOrderChecker, items, lay_out};
 use crate::nfs::v3::Access3;
 use crate::nfs::{ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Void, XdrError};
@@ -171,7 +171,7 @@ fn a_list_has_at_most_1024_entries() {
     let entries = |count: usize| lay_out!["handle7", 1, 0, count as i32, vec![0; 12 * count], 0, 0];
     let setacl = |bytes: &[u8]| {
         let mut cursor = Cursor::new(bytes);
-        v3::Args::decode(v3::Procedure::SETACL, &mut cursor, &mut FieldPositionChecker::default()).map(|_| ())
+        v3::Args::decode(v3::Procedure::SETACL, &mut cursor, &mut FieldOrderChecker::default()).map(|_| ())
     };
     assert_eq!(setacl(&entries(1024)), Ok(()));
     assert_eq!(setacl(&entries(1025)), Err(XdrError::TooLong { at: 20, length: 1025, bound: 1024 }));
@@ -180,7 +180,7 @@ fn a_list_has_at_most_1024_entries() {
 #[test]
 fn an_acl_is_told_entry_by_entry_under_the_names_that_wireshark_gives() {
     let bytes = lay_out!["handle7", acl().0];
-    let mut observer = FieldPositionChecker::default();
+    let mut observer = FieldOrderChecker::default();
     v3::Args::decode(v3::Procedure::SETACL, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let entry = ["nfsacl.aclent.type", "nfsacl.aclent.uid", "nfsacl.aclent.perm"];
     let mut expected = vec!["nfs.fhandle", "nfsacl.mask", "nfsacl.aclcnt"];

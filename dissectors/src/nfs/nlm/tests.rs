@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 10 and RFC 1813 section 6.
 
 use super::*;
-use crate::nfs::example_messages::{FieldPositionChecker, lay_out};
+use crate::nfs::example_messages::{FieldOrderChecker, lay_out};
 use crate::nfs::nsm;
 use crate::xdr::{Opaque, Text, Void};
 
@@ -290,7 +290,7 @@ fn rfc1813_section_6_1_4_the_status_stands_after_the_cookie() {
 fn fields_have_the_names_that_wireshark_gives_them() {
     let lock = lay_out!["client", "handle7", "0@client", -1, 0u64, 10u64];
     let bytes = lay_out!["cook", 1, 1, lock, 0, 3];
-    let mut observer = FieldPositionChecker::default();
+    let mut observer = FieldOrderChecker::default();
     v4::Args::decode(v4::Procedure::LOCK, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = [
         "nlm.cookie",

@@ -1,6 +1,6 @@
 //! NLM version 3, for NFSv2. XNFS version 3W chapter 10.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
@@ -80,7 +80,7 @@ crate::xdr! { "nlm";
 
 impl StatusUnionDiscriminant for NlmStats {
     const OK: Self = Self::LCK_GRANTED;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "nlm.stat",
         label: "stat",
         kind: FieldKind::Enum,

@@ -1,6 +1,6 @@
 //! NLM version 4, for NFSv3. RFC 1813 section 6, which describes the differences to version 3.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
@@ -84,7 +84,7 @@ crate::xdr! { "nlm";
 
 impl StatusUnionDiscriminant for Nlm4Stats {
     const OK: Self = Self::NLM4_GRANTED;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "nlm.stat",
         label: "stat",
         kind: FieldKind::Enum,

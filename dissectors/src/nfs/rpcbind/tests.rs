@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
-use crate::nfs::example_messages::{FieldPositionChecker, items, lay_out};
+use crate::nfs::example_messages::{FieldOrderChecker, items, lay_out};
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
@@ -45,14 +45,14 @@ fn netbuf() -> Netbuf<'static> {
 
 pub(in crate::nfs) mod version_2 {
     use super::*;
-    use crate::nfs::rpcbind::v2::{CallArgs, CallResult, GetportRes, Mapping, Pmaplist, Prot};
+    use crate::nfs::rpcbind::v2::{GetportRes, Mapping, PmapCallitArgs, Pmaplist, PortmapCallitResult, Prot};
 
     fn mapping(prot: Prot, port: u32) -> Mapping {
         Mapping { prog: Program::NFS, vers: 3, prot, port }
     }
 
     fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
-        let call = CallArgs { prog: Program::MOUNT, vers: 3, proc: 4, args: Opaque(b"args") };
+        let call = PmapCallitArgs { prog: Program::MOUNT, vers: 3, proc: 4, args: Opaque(b"args") };
         vec![
             (lay_out![], Args::NULL(Void)),
             (lay_out![100_003, 3, 6, 2049], Args::SET(mapping(Prot::IPPROTO_TCP, 2049))),
@@ -75,7 +75,10 @@ pub(in crate::nfs) mod version_2 {
                 Results::DUMP(Pmaplist { pmaplist }),
             ),
             (lay_out![0], Results::DUMP(Pmaplist { pmaplist: items([]) })),
-            (lay_out![854, "result"], Results::CALLIT(CallResult { port: 854, res: Opaque(b"result") })),
+            (
+                lay_out![854, "result"],
+                Results::CALLIT(PortmapCallitResult { port: 854, res: Opaque(b"result") }),
+            ),
         ]
     }
 
@@ -109,7 +112,7 @@ macro_rules! of_rpcbind {
                 Results::DUMP(Rpcblist { rpcblist: items([rpcb().1, rdma6().1]) }),
             ),
             (rmtcall_result().0, Results::$callit(rmtcall_result().1)),
-            (lay_out![1_700_000_000], Results::GETTIME(Time { time: 1_700_000_000 })),
+            (lay_out![1_700_000_000], Results::GETTIME(RpcbindGettimeRes { time: 1_700_000_000 })),
             (lay_out![16, "sockaddr"], Results::UADDR2TADDR(netbuf())),
             (lay_out!["192.0.2.1.78.81"], Results::TADDR2UADDR(uaddr())),
         ]
@@ -208,7 +211,7 @@ fn rfc1833_section_3_2_a_port_is_no_status() {
 
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
-    let mut observer = FieldPositionChecker::default();
+    let mut observer = FieldOrderChecker::default();
     v4::Args::decode(v4::Procedure::GETADDR, &mut Cursor::new(&rpcb().0), &mut observer).unwrap();
     let expected = [
         "portmap.rpcb.prog",
@@ -220,7 +223,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
         "portmap.rpcb.owner",
     ];
     assert_eq!(observer.names, expected);
-    let (bytes, mut observer) = (lay_out![100_003, 3, 6, 0], FieldPositionChecker::default());
+    let (bytes, mut observer) = (lay_out![100_003, 3, 6, 0], FieldOrderChecker::default());
     v2::Args::decode(v2::Procedure::GETPORT, &mut Cursor::new(&bytes), &mut observer).unwrap();
     assert_eq!(observer.names, ["portmap.prog", "portmap.version", "portmap.proto", "portmap.port"]);
 }

@@ -40,5 +40,5 @@ crate::xdr! { "portmap";
     struct RpcbindSetRes { answer: bool }
 
     /// Result of GETTIME: seconds since 1970-01-01 00:00:00 UTC. RFC 1833 section 2.2.1.
-    struct Time { time: u32 }
+    struct RpcbindGettimeRes { time: u32 }
 }

@@ -20,10 +20,10 @@ crate::xdr! { "portmap";
     struct Pmaplist<'a> { pmaplist: Chain<'a, Mapping> => "portmap.map" }
 
     /// call_args: the call to forward; the arguments are in the XDR of the program. RFC 1833 section 3.1.
-    struct CallArgs<'a> { prog: Program, vers: u32 => "portmap.version", proc: u32, args: Opaque<'a> }
+    struct PmapCallitArgs<'a> { prog: Program, vers: u32 => "portmap.version", proc: u32, args: Opaque<'a> }
 
     /// call_result: the port of the program, and its results. RFC 1833 section 3.1.
-    struct CallResult<'a> { port: u32, res: Opaque<'a> => "portmap.result" }
+    struct PortmapCallitResult<'a> { port: u32, res: Opaque<'a> => "portmap.result" }
 }
 
 crate::operations! { "portmap";
@@ -34,7 +34,7 @@ crate::operations! { "portmap";
     2 UNSET(Mapping) -> RpcbindSetRes, "Unregister a program. RFC 1833 section 3.2";
     3 GETPORT(Mapping) -> GetportRes, "Ask for the port of a program. RFC 1833 section 3.2";
     4 DUMP(Void) -> Pmaplist<'a>, "List all registered programs. RFC 1833 section 3.2";
-    5 CALLIT(CallArgs<'a>) -> CallResult<'a>, "Call a procedure indirectly; no reply if it fails. RFC 1833 section 3.2";
+    5 CALLIT(PmapCallitArgs<'a>) -> PortmapCallitResult<'a>, "Call a procedure indirectly; no reply if it fails. RFC 1833 section 3.2";
 }
 
 impl Procedure {

@@ -3,7 +3,9 @@
 use crate::nfs::ProcedureStatus;
 use crate::xdr::{Cursor, Void, XdrError};
 
-use super::types::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindSetRes, Rpcblist, Time, Uaddr};
+use super::types::{
+    Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
+};
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.
@@ -15,7 +17,7 @@ crate::operations! { "portmap";
     4 DUMP(Void) -> Rpcblist<'a>, "List all registered programs. RFC 1833 section 2.2.1";
     5 CALLIT(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>,
         "Call a procedure indirectly; no reply if it fails. RFC 1833 section 2.2.1";
-    6 GETTIME(Void) -> Time, "Ask for the time. RFC 1833 section 2.2.1";
+    6 GETTIME(Void) -> RpcbindGettimeRes, "Ask for the time. RFC 1833 section 2.2.1";
     7 UADDR2TADDR(Uaddr<'a>) -> Netbuf<'a>, "Have a universal address converted. RFC 1833 section 2.2.1";
     8 TADDR2UADDR(Netbuf<'a>) -> Uaddr<'a>, "Have an address of a transport converted. RFC 1833 section 2.2.1";
 }

@@ -1,6 +1,6 @@
 //! Types common to both versions of RQUOTA. The program has no RFC; the names are those of its XDR file.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::Text;
 
@@ -48,7 +48,7 @@ crate::xdr! { "rquota";
 
 impl StatusUnionDiscriminant for GqrStatus {
     const OK: Self = Self::Q_OK;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "rquota.status",
         label: "status",
         kind: FieldKind::Enum,

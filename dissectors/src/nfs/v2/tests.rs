@@ -1,9 +1,9 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1094 sections 2.2 and 2.3.
 
 use super::*;
-use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use crate::nfs::StatusUnionDiscriminant;
-use crate::nfs::example_messages::{FieldPositionChecker, items, lay_out};
+use crate::nfs::example_messages::{FieldOrderChecker, items, lay_out};
 use crate::xdr::{ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
@@ -227,7 +227,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out![FH, 1, 2, 3, "hello"];
-    let mut observer = FieldPositionChecker::default();
+    let mut observer = FieldOrderChecker::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected =
         ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];
@@ -246,14 +246,19 @@ fn a_time_that_is_to_be_the_servers_is_no_instant() {
     #[derive(Default)]
     struct Instants(Vec<(&'static str, i128)>, Vec<u64>);
     impl<'a> FieldObserver<'a> for Instants {
-        fn enter(&mut self, _: &'static Field, _: usize) {}
+        fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {
+        fn value(
+            &mut self,
+            field: &'static FieldDefinition,
+            _: std::ops::Range<usize>,
+            value: FieldValue<'a>,
+        ) {
             if let ("nfs.timeval.useconds", FieldValue::Unsigned(number)) = (field.name, value) {
                 self.1.push(number);
             }
         }
-        fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
             self.0.push((field.label, nanoseconds));
         }
     }
@@ -261,7 +266,7 @@ fn a_time_that_is_to_be_the_servers_is_no_instant() {
     for (at, word) in [(16, 3_u32), (20, 1_000_000), (24, 3), (28, 999_999)] {
         bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
     }
-    static FIELD: Field = Field::group("nfs.sattr", "attributes", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("nfs.sattr", "attributes", "");
     let mut seen = Instants::default();
     Sattr::decode(&mut Cursor::new(&bytes), &FIELD, &mut seen).unwrap();
     assert_eq!(seen.0, [("mtime", 3_999_999_000)]);

@@ -1,7 +1,7 @@
 //! Types common to the procedures. RFC 1094 section 2.3.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver};
 use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
@@ -108,7 +108,7 @@ impl Timeval {
 
 impl StatusUnionDiscriminant for Nfsstat {
     const OK: Self = Self::NFS_OK;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "nfs.status2",
         label: "status",
         kind: FieldKind::Enum,
@@ -149,7 +149,7 @@ impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for Sattr2ValueOrUnchanged
 
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (at, mut ahead) = (cursor.position(), *cursor);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::field::NullFieldObserver;
 use crate::nfs::StatusUnionDiscriminant;
-use crate::nfs::example_messages::{FieldPositionChecker, holds, lay_out};
+use crate::nfs::example_messages::{FieldOrderChecker, holds, lay_out};
 use crate::xdr::{Chain, ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
@@ -488,7 +488,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out!["handle7", 3u64, 5, 1, "hello"];
-    let mut observer = FieldPositionChecker::default();
+    let mut observer = FieldOrderChecker::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = ["nfs.fhandle", "nfs.offset3", "nfs.count3", "nfs.write.stable", "nfs.data"];
     assert_eq!(observer.names, expected);
@@ -501,8 +501,8 @@ proptest::proptest! {
         let chunks = [ChunkedDataItem { position: Some(position.into()), length: length.into(), bytes: None }];
         let procedure = Procedure(procedure);
         let cursor = Cursor::new(&bytes).with_length(length.into());
-        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut FieldPositionChecker::default());
-        let _ = Results::decode(procedure, &mut { cursor }, &mut FieldPositionChecker::default());
+        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut FieldOrderChecker::default());
+        let _ = Results::decode(procedure, &mut { cursor }, &mut FieldOrderChecker::default());
     }
 
     #[test]

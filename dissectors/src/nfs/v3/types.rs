@@ -1,6 +1,6 @@
 //! Types common to the procedures. RFC 1813 sections 2.3 to 2.6.
 
-use crate::field::{Field, FieldKind};
+use crate::field::{FieldDefinition, FieldKind};
 use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Opaque, Text};
 
@@ -179,7 +179,7 @@ impl Duration3 {
 
 impl StatusUnionDiscriminant for Nfsstat3 {
     const OK: Self = Self::NFS3_OK;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "nfs.status3",
         label: "status",
         kind: FieldKind::Enum,

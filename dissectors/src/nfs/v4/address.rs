@@ -15,10 +15,10 @@ crate::xdr! { "nfs";
 mod tests {
     use super::super::tests::Seen;
     use super::*;
-    use crate::field::{Field, FieldValue};
+    use crate::field::{FieldDefinition, FieldValue};
     use crate::xdr::{Cursor, Xdr};
 
-    static FIELD: Field = Field::group("test", "test", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
     #[test]
     fn rfc8166_section_9_an_rdma_address_says_address_and_port() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
 /// Names of the bits of a bitmap.
@@ -177,7 +177,7 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();

@@ -4,20 +4,20 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
 use super::bitmap::{BitNames, Bitmap4, words_for_bits};
-use super::forwarding_observer::ForwardingObserver;
+use super::forwarding_observer::OuterGroupOmittingObserver;
 
 /// An item announced by a bit.
 pub trait BitmapKeyedValue<'a>: Sized {
     /// Names of the bits.
     type Names: BitNames;
     /// Field of the bitmap.
-    const MASK: &'static Field;
+    const MASK: &'static FieldDefinition;
     /// Field of the opaque data.
-    const VALUES: &'static Field;
+    const VALUES: &'static FieldDefinition;
 
     /// Returns the number of its bit.
     fn number(&self) -> u32;
@@ -69,13 +69,13 @@ macro_rules! items {
             /// The fields of the items.
             #[allow(missing_docs, non_snake_case)]
             pub struct Fields {
-                $(pub $constant: &'static crate::field::Field,)*
+                $(pub $constant: &'static crate::field::FieldDefinition,)*
             }
 
             impl $(<$lt>)? $item $(<$lt>)? {
                 /// The fields of the items, by the names of the items.
                 pub const FIELDS: &'static Fields = &Fields {
-                    $($constant: &crate::field::Field {
+                    $($constant: &crate::field::FieldDefinition {
                         name: crate::nfs::v4::bitmap_keyed_values::items!(@name $group $label $($filter)?),
                         label: stringify!($label),
                         kind: <$type as crate::xdr::Xdr>::KIND,
@@ -87,13 +87,13 @@ macro_rules! items {
 
         impl<'a> crate::nfs::v4::bitmap_keyed_values::BitmapKeyedValue<'a> for $item $(<$lt>)? {
             type Names = $names;
-            const MASK: &'static crate::field::Field = &crate::field::Field {
+            const MASK: &'static crate::field::FieldDefinition = &crate::field::FieldDefinition {
                 name: $mask_filter,
                 label: stringify!($mask),
                 kind: crate::field::FieldKind::Flags,
                 doc: "Set of the items that follow. RFC 8881 section 3.3.7.",
             };
-            const VALUES: &'static crate::field::Field = &crate::field::Field {
+            const VALUES: &'static crate::field::FieldDefinition = &crate::field::FieldDefinition {
                 name: $values_filter,
                 label: stringify!($values),
                 kind: crate::field::FieldKind::Bytes,
@@ -203,7 +203,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, 
         }
         let next = self.mask.iter().find(|bit| self.last_bit.is_none_or(|after| *bit > after))?;
         let start = self.cursor;
-        let mut inside = ForwardingObserver::new(observer, None);
+        let mut inside = OuterGroupOmittingObserver::new(observer, None);
         let item = T::decode(next, &mut self.cursor, &mut inside);
         if item.is_err() {
             inside.leave_all(self.cursor.position());
@@ -264,7 +264,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         if O::ENABLED && !observer.is_interested_in(field, Self::describe) {

@@ -6,10 +6,10 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
-use super::forwarding_observer::ForwardingObserver;
+use super::forwarding_observer::OuterGroupOmittingObserver;
 use super::namespace_and_attributes::Createtype4;
 use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
 use super::status::Nfsstat4;
@@ -34,19 +34,20 @@ pub type CbCompoundCall<'a> = Compound<'a, CbCompoundCallHead<'a>, CbArgs<'a>>;
 /// Results of CB_COMPOUND.
 pub type CbCompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, CbResults<'a>>;
 
-static HEAD: Field = Field::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
-static COUNT: Field = Field {
+static HEAD: FieldDefinition =
+    FieldDefinition::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
+static COUNT: FieldDefinition = FieldDefinition {
     name: "nfs.ops.count",
     label: "operations",
     kind: FieldKind::Unsigned,
     doc: "Number of operations. RFC 8881 section 16.2.1.",
 };
-static UNKNOWN: Field = Field::group(
+static UNKNOWN: FieldDefinition = FieldDefinition::group(
     "nfs.unknown_operation",
     "unknown operation",
     "An operation that this program does not know. RFC 8881 section 16.2.",
 );
-static REST: Field = Field {
+static REST: FieldDefinition = FieldDefinition {
     name: "nfs.undecoded",
     label: "undecoded",
     kind: FieldKind::Bytes,
@@ -85,8 +86,8 @@ impl<H: Clone, B> Clone for Compound<'_, H, B> {
 
 impl<'a, H: fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operations: CompoundOperations<'a, B> =
-            CompoundOperations { remaining: self.count, storage: self.storage, is_stopped: false };
+        let operations: CompoundOperationIterator<'a, B> =
+            CompoundOperationIterator { remaining: self.count, storage: self.storage, is_stopped: false };
         f.debug_list().entry(&self.head).entries(operations).finish()
     }
 }
@@ -117,7 +118,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// # Errors
     /// Returns an error if the message ends before the operations.
     pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
-        let mut inside = ForwardingObserver::new(observer, Some(&HEAD));
+        let mut inside = OuterGroupOmittingObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
         Ok(Self { head, count, storage: OperationStorage::Message(*cursor) })
@@ -129,8 +130,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     }
 
     /// Iterates over the operations.
-    pub fn operations(&self) -> CompoundOperations<'a, B> {
-        CompoundOperations { remaining: self.count, storage: self.storage, is_stopped: false }
+    pub fn operations(&self) -> CompoundOperationIterator<'a, B> {
+        CompoundOperationIterator { remaining: self.count, storage: self.storage, is_stopped: false }
     }
 
     /// Appends the encoding. Undecodable bytes are copied verbatim.
@@ -161,13 +162,13 @@ pub struct CompoundDecodeFailure<N> {
 
 /// Iterator over the operations of a COMPOUND. An undecodable operation is an error and ends the iteration.
 #[derive(Clone, Debug)]
-pub struct CompoundOperations<'a, B> {
+pub struct CompoundOperationIterator<'a, B> {
     remaining: u32,
     storage: OperationStorage<'a, B>,
     is_stopped: bool,
 }
 
-impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
+impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
     /// Returns the number of operations not decoded yet.
     pub fn remaining(&self) -> u32 {
         self.remaining
@@ -197,7 +198,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
         self.read_next(observer, |body| body)
     }
 
-    /// Decodes the next operation like [`CompoundOperations::next_observed`], and returns what `read` returns for it.
+    /// Decodes the next operation like [`CompoundOperationIterator::next_observed`], and returns what `read` returns for it.
     /// Operations are large: those that are not kept need not be moved.
     #[inline]
     pub fn read_next<O: FieldObserver<'a>, R>(
@@ -252,7 +253,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     observer.enter(group.unwrap_or(&UNKNOWN), at);
     let code: u32 = number.into();
     observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
-    let mut inside = ForwardingObserver::new(observer, group);
+    let mut inside = OuterGroupOmittingObserver::new(observer, group);
     let body = B::decode(number, cursor, &mut inside).map(read);
     if body.is_err() {
         inside.leave_all(cursor.position());
@@ -269,7 +270,7 @@ fn report_rest<'a, O: FieldObserver<'a>>(cursor: &Cursor<'a>, observer: &mut O) 
     }
 }
 
-impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
+impl<'a, B: OperationBody<'a>> Iterator for CompoundOperationIterator<'a, B> {
     type Item = Result<B, CompoundDecodeFailure<B::Number>>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -3,18 +3,18 @@
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{DdpEligibleItem, Field, FieldObserver, FieldValue};
+use crate::field::{DdpEligibleItem, FieldDefinition, FieldObserver, FieldValue};
 
 /// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
 /// the groups that an error leaves open.
-pub(super) struct ForwardingObserver<'o, O> {
+pub(super) struct OuterGroupOmittingObserver<'o, O> {
     observer: &'o mut O,
-    group: Option<&'static Field>,
+    group: Option<&'static FieldDefinition>,
     depth: usize,
 }
 
-impl<'o, O> ForwardingObserver<'o, O> {
-    pub(super) fn new(observer: &'o mut O, group: Option<&'static Field>) -> Self {
+impl<'o, O> OuterGroupOmittingObserver<'o, O> {
+    pub(super) fn new(observer: &'o mut O, group: Option<&'static FieldDefinition>) -> Self {
         Self { observer, group, depth: 0 }
     }
 
@@ -29,21 +29,29 @@ impl<'o, O> ForwardingObserver<'o, O> {
     }
 }
 
-impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for ForwardingObserver<'_, O> {
+impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<'_, O> {
     const ENABLED: bool = O::ENABLED;
 
     #[inline]
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in(
+        &mut self,
+        field: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.observer.is_interested_in(field, describe)
     }
 
     #[inline]
-    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(
+        &mut self,
+        values: &'static FieldDefinition,
+        has: impl Fn(u32) -> bool,
+    ) -> bool {
         self.observer.is_interested_in_items(values, has)
     }
 
     #[inline]
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         if O::ENABLED && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
             self.depth += 1;
             self.observer.enter(field, at);
@@ -59,12 +67,12 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for ForwardingObserver<'_, O> {
     }
 
     #[inline]
-    fn list(&mut self, field: &'static Field, at: usize) {
+    fn list(&mut self, field: &'static FieldDefinition, at: usize) {
         self.observer.list(field, at);
     }
 
     #[inline]
-    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
         self.observer.time(field, nanoseconds);
     }
 
@@ -79,7 +87,7 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for ForwardingObserver<'_, O> {
     }
 
     #[inline]
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.observer.value(field, bytes, value);
     }
 }

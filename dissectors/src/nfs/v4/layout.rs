@@ -198,15 +198,15 @@ crate::xdr! { "nfs";
     }
 
     /// lora_iomode and layoutreturn4 of flexible files. RFC 8881 section 18.44.1.
-    struct FfLayoutreturnFromIomode<'a> {
+    struct FfLayoutreturnRemainingArgs<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
-        lora_layoutreturn: FfReturn4<'a>,
+        lora_layoutreturn: FlexFilesLayoutreturn4<'a>,
     }
 
     /// lora_iomode and layoutreturn4 of object storage. RFC 8881 section 18.44.1.
-    struct OsdLayoutreturnFromIomode<'a> {
+    struct OsdLayoutreturnIomodeAndBody<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
-        lora_layoutreturn: OsdReturn4<'a>,
+        lora_layoutreturn: OsdLayoutreturn4<'a>,
     }
 
     /// layoutreturn4. RFC 8881 section 18.44.1.
@@ -216,13 +216,13 @@ crate::xdr! { "nfs";
     }
 
     /// layoutreturn4 of flexible files. RFC 8881 section 18.44.1.
-    union FfReturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
+    union FlexFilesLayoutreturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
         LAYOUTRETURN4_FILE => File(FfLayoutreturnFile4<'a>) as lr_layout => "nfs.lr_layout.flex_files",
         default => Other,
     }
 
     /// layoutreturn4 of object storage. RFC 8881 section 18.44.1.
-    union OsdReturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
+    union OsdLayoutreturn4<'a> switch (lr_returntype: LayoutreturnType4 => "nfs.returntype") {
         LAYOUTRETURN4_FILE => File(OsdLayoutreturnFile4<'a>) as lr_layout => "nfs.lr_layout.osd",
         default => Other,
     }
@@ -230,16 +230,16 @@ crate::xdr! { "nfs";
     /// Members after lora_reclaim: the layout type selects the structure of lrf_body, the last member. RFC 8881 section
     /// 18.44.1.
     // The label is the operation's name, so that observers receive no groups that the RFC does not have.
-    union LayoutreturnByType<'a> switch (lora_layout_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnFromIomode<'a>) as LAYOUTRETURN,
-        LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnFromIomode<'a>) as LAYOUTRETURN,
+    union LayoutreturnByLayoutType<'a> switch (lora_layout_type: Layouttype4 => "nfs.layouttype") {
+        LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnRemainingArgs<'a>) as LAYOUTRETURN,
+        LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnIomodeAndBody<'a>) as LAYOUTRETURN,
         default => Other(LayoutreturnFromIomode<'a>) as LAYOUTRETURN,
     }
 
     /// LAYOUTRETURN4args. RFC 8881 section 18.44.1.
     struct Layoutreturn4Args<'a> {
         lora_reclaim: bool => "nfs.reclaim4",
-        lora_by_type: LayoutreturnByType<'a> => "nfs.LAYOUTRETURN",
+        lora_by_type: LayoutreturnByLayoutType<'a> => "nfs.LAYOUTRETURN",
     }
 
     /// layoutreturn_stateid. RFC 8881 section 18.44.2.

@@ -1,7 +1,7 @@
 //! Locations of file systems: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
 use super::address::ServerName;
@@ -51,12 +51,12 @@ crate::xdr! { "nfs";
 pub struct FlsInfo<'a>(pub Opaque<'a>);
 
 /// A byte of [`FlsInfo`]: its field, and the names of its bits if it is a mask.
-type FlsInfoByte = (Field, &'static [crate::field::FlagName]);
+type FlsInfoByteDescription = (FieldDefinition, &'static [crate::field::FlagName]);
 
 macro_rules! facts {
     ($($name:ident $filter:literal $kind:ident [$($bit:literal $flag:ident),*], $doc:literal;)*) => {
-        static FACTS: &[FlsInfoByte] = &[$((
-            Field { name: $filter, label: stringify!($name), kind: FieldKind::$kind, doc: $doc },
+        static FACTS: &[FlsInfoByteDescription] = &[$((
+            FieldDefinition { name: $filter, label: stringify!($name), kind: FieldKind::$kind, doc: $doc },
             &[$(($bit, stringify!($flag))),*],
         )),*];
     };
@@ -79,7 +79,7 @@ facts! {
     FSLI4BX_WRITEORDER "nfs.fls_info.writeorder" Unsigned [],
         "Order within the rank for writers. RFC 8881 section 11.17.1.";
 }
-static UNKNOWN_BYTES: Field = Field {
+static UNKNOWN_BYTES: FieldDefinition = FieldDefinition {
     name: "nfs.fls_info.later",
     label: "later",
     kind: FieldKind::Bytes,
@@ -104,7 +104,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let start = cursor.position();
@@ -139,7 +139,7 @@ mod tests {
     use super::super::tests::Seen;
     use super::*;
 
-    static FIELD: Field = Field::group("nfs.fls_info", "fls_info", "");
+    static FIELD: FieldDefinition = FieldDefinition::group("nfs.fls_info", "fls_info", "");
 
     fn seen(bytes: &[u8]) -> Seen<'_> {
         let mut seen = Seen::default();

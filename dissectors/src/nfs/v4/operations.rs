@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::nfs::StatusUnion;
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
@@ -26,7 +26,7 @@ pub trait OperationBody<'a>: Sized + Clone {
     /// Type of the operation number.
     type Number: Copy + fmt::Debug + fmt::Display + PartialEq + From<u32> + Into<u32>;
     /// Field of the operation number.
-    const OPCODE: &'static Field;
+    const OPCODE: &'static FieldDefinition;
     /// `true` if the body begins with a status.
     const HAS_STATUS: bool;
 
@@ -37,7 +37,7 @@ pub trait OperationBody<'a>: Sized + Clone {
     fn name(number: Self::Number) -> Option<&'static str>;
 
     /// Returns the operation as a group of fields, if it is known.
-    fn field(number: Self::Number) -> Option<&'static Field>;
+    fn field(number: Self::Number) -> Option<&'static FieldDefinition>;
 
     /// Returns the class of the operation; see [`Operation::class`].
     fn class(number: Self::Number) -> u8;
@@ -98,7 +98,7 @@ macro_rules! table {
             #[inline]
             fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
-                field: &'static Field,
+                field: &'static FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();
@@ -118,7 +118,7 @@ macro_rules! table {
     (@body $opcode:literal, $number:ident, $bodies:ident, $has_status:literal) => {
         impl<'a> OperationBody<'a> for $bodies<'a> {
             type Number = $number;
-            const OPCODE: &'static Field = &Field {
+            const OPCODE: &'static FieldDefinition = &FieldDefinition {
                 name: $opcode,
                 label: "op",
                 kind: FieldKind::Enum,
@@ -134,7 +134,7 @@ macro_rules! table {
                 number.name()
             }
 
-            fn field(number: $number) -> Option<&'static Field> {
+            fn field(number: $number) -> Option<&'static FieldDefinition> {
                 number.field()
             }
 

@@ -1,6 +1,6 @@
 //! nfsstat4: errors of all minor versions.
 
-use crate::field::Field;
+use crate::field::FieldDefinition;
 use crate::nfs::StatusUnionDiscriminant;
 
 crate::xdr! { "nfs";
@@ -124,7 +124,7 @@ crate::xdr! { "nfs";
 
 impl StatusUnionDiscriminant for Nfsstat4 {
     const OK: Self = Self::NFS4_OK;
-    const FIELD: &'static Field = &Field {
+    const FIELD: &'static FieldDefinition = &FieldDefinition {
         name: "nfs.nfsstat4",
         label: "status",
         kind: crate::field::FieldKind::Enum,
@@ -178,7 +178,7 @@ macro_rules! results {
             #[inline]
             fn decode<O: crate::field::FieldObserver<$lt>>(
                 cursor: &mut crate::xdr::Cursor<$lt>,
-                field: &'static crate::field::Field,
+                field: &'static crate::field::FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, crate::xdr::XdrError> {
                 use crate::nfs::StatusUnionDiscriminant;

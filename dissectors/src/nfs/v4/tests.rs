@@ -9,7 +9,7 @@ use proptest::prelude::*;
 pub(super) use self::examples::laid;
 use self::examples::{every_call, every_callback, every_callback_reply, every_reply, slice};
 use super::*;
-use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use crate::nfs::{StatusUnion, StatusUnionDiscriminant};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
@@ -22,7 +22,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> FieldObserver<'a> for Seen<'a> {
-    fn enter(&mut self, field: &'static Field, _: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.depth += 1;
         self.groups.push(field.label);
     }
@@ -31,7 +31,7 @@ impl<'a> FieldObserver<'a> for Seen<'a> {
         self.depth = self.depth.checked_sub(1).expect("every group that is left was entered");
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.values.push((field.name, bytes, value));
     }
 }
@@ -224,7 +224,7 @@ proptest! {
         let calls = [
             Args::LAYOUTRETURN(Box::new(Layoutreturn4Args {
                 lora_reclaim: false,
-                lora_by_type: LayoutreturnByType::Other(of_type, rest),
+                lora_by_type: LayoutreturnByLayoutType::Other(of_type, rest),
             })),
             Args::LAYOUTSTATS(Box::new(Layoutstats4Args {
                 lsa_offset: 0,

@@ -2,7 +2,7 @@
 //! assertions and their list (RFC 7861 section 2.7). They are in a Call of NULL and its Reply.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 use super::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
@@ -95,7 +95,7 @@ crate::xdr! { "rpc.authgss";
 
 /// Control message type of a NULL Call and its Reply. DESTROY and BIND_CHANNEL are not included; their body is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GssControlMessage {
+pub enum GssControlMessageKind {
     /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`RpcGssInitArg`] and [`RpcGssInitRes`].
     Init,
     /// RPCSEC_GSS_CREATE: [`Rgss3CreateArgs`] and [`Rgss3CreateRes`], under this service.
@@ -106,12 +106,18 @@ pub enum GssControlMessage {
     Unknown,
 }
 
-static INIT: Field =
-    Field::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
-static CREATE: Field =
-    Field::group("rpc.authgss.create", "rgss3_create", "Assertions of a context. RFC 7861 section 2.7.1");
-static LIST: Field =
-    Field::group("rpc.authgss.list", "rgss3_list", "Assertions that there are. RFC 7861 section 2.7.2");
+static INIT: FieldDefinition =
+    FieldDefinition::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
+static CREATE: FieldDefinition = FieldDefinition::group(
+    "rpc.authgss.create",
+    "rgss3_create",
+    "Assertions of a context. RFC 7861 section 2.7.1",
+);
+static LIST: FieldDefinition = FieldDefinition::group(
+    "rpc.authgss.list",
+    "rgss3_list",
+    "Assertions that there are. RFC 7861 section 2.7.2",
+);
 
 /// Adds the fields of the control messages to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -125,7 +131,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
     registry.xdr::<Rgss2BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
 }
 
-impl GssControlMessage {
+impl GssControlMessageKind {
     /// Decodes the arguments and reports them to the observer.
     ///
     /// # Errors
@@ -198,7 +204,7 @@ impl GssControlMessage {
 /// Decodes a structure protected by `service`.
 fn decode_protected<'a, T: Xdr<'a>, O: FieldObserver<'a>>(
     service: RpcGssService,
-    field: &'static Field,
+    field: &'static FieldDefinition,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<(), XdrError> {
@@ -252,7 +258,7 @@ pub enum GssVerifierBody<'a> {
     BindRes(Rgss2BindChanVerfRes<'a>),
 }
 
-static BIND_CHANNEL: Field = Field::group(
+static BIND_CHANNEL: FieldDefinition = FieldDefinition::group(
     "rpc.authgss.bind_channel",
     "rgss2_bind_chan",
     "Binding of a context to a channel. RFC 5403 section 3.3",
@@ -264,7 +270,7 @@ impl<'a> Xdr<'a> for GssVerifierBody<'a> {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let position = cursor.position();

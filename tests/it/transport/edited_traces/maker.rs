@@ -476,7 +476,7 @@ impl Maker<'_> {
                     latency: 0,
                     run_of: 0,
                 },
-                caller: TraceCaller {
+                caller: TraceCallConnectionAndSession {
                     client: 0,
                     server: 0,
                     connection: 1,
@@ -507,7 +507,7 @@ impl Maker<'_> {
                     writes: List::default(),
                     reply: none(),
                 },
-                carried: TraceWireForms {
+                carried: CallAndReplyWireForms {
                     call: TraceMessageWireForm::MESSAGE,
                     reply: TraceMessageWireForm::MESSAGE,
                     credits: [1; 2],
@@ -531,7 +531,7 @@ impl Maker<'_> {
             for (variable, holds) in
                 [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
             {
-                let line = TraceUndefinedVariable {
+                let line = TraceVariableWithoutDefiningStep {
                     variable,
                     holds,
                     value: Opaque(b""),

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{self, Field, FieldKind, FieldObserver};
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldKind, FieldObserver};
 use nfsrdma_dissectors::net::Sll2;
 
 use super::{FieldExtractor, FilterSlotSetId, is_header_length};
 use crate::filter::catalog::FilterFieldSource;
-use crate::filter::derived_fields::{FieldAliasValueExtraction, GeneratedField};
-use crate::filter::value::{FilterValue, ReferencedFilterFieldIndex};
+use crate::filter::derived_fields::{FieldAliasValuePart, GeneratedField};
+use crate::filter::value::{FilterFieldSlotNumber, FilterValue};
 use crate::names;
 
 /// Number of bytes of the UDP header before its length, and after it.
@@ -72,13 +72,13 @@ impl FieldExtractionObserver<'_, '_> {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn extracts_slot(&self, slot: ReferencedFilterFieldIndex) -> bool {
+    fn extracts_slot(&self, slot: FilterFieldSlotNumber) -> bool {
         let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: FilterSlotSetId, at: usize) -> Option<ReferencedFilterFieldIndex> {
+    fn slot(&self, set: FilterSlotSetId, at: usize) -> Option<FilterFieldSlotNumber> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
@@ -86,10 +86,10 @@ impl FieldExtractionObserver<'_, '_> {
     /// of [`FieldExtractor::slot_buffer`].
     fn begin(
         &mut self,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         set: FilterSlotSetId,
         at: usize,
-    ) -> Vec<ReferencedFilterFieldIndex> {
+    ) -> Vec<FilterFieldSlotNumber> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -101,7 +101,7 @@ impl FieldExtractionObserver<'_, '_> {
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(ReferencedFilterFieldIndex, usize)| *known == slot;
+                let is_begun = |(known, _): &(FilterFieldSlotNumber, usize)| *known == slot;
                 if !of.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
@@ -121,7 +121,7 @@ impl FieldExtractionObserver<'_, '_> {
         own
     }
 
-    fn push_bytes(&mut self, slot: ReferencedFilterFieldIndex, range: Range<usize>) {
+    fn push_bytes(&mut self, slot: FilterFieldSlotNumber, range: Range<usize>) {
         if !self.extractor.traits(slot).uses_value {
             self.extractor.values.push(slot, FilterValue::Unknown);
             return;
@@ -134,7 +134,11 @@ impl FieldExtractionObserver<'_, '_> {
 
 impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     #[inline(always)]
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in(
+        &mut self,
+        field: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.extractor.is_inside(describe) || {
             let set = self.extractor.slots(field);
             self.has_slot_for(set)
@@ -142,12 +146,16 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     }
 
     #[inline(always)]
-    fn is_interested_in_header(&mut self, _: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
+    fn is_interested_in_header(
+        &mut self,
+        _: &'static FieldDefinition,
+        describe: fn(&mut FieldRegistry),
+    ) -> bool {
         self.extractor.is_inside(describe)
     }
 
     #[inline(always)]
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.depth += 1;
         let set = self.extractor.slots(field);
         if self.has_slot_for(set) {
@@ -164,7 +172,7 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     }
 
     #[inline]
-    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
         let value = if field.kind == FieldKind::Time {
             FilterValue::Time(nanoseconds)
         } else {
@@ -187,7 +195,7 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
 
     /// Most fields are not used, and cost only this check.
     #[inline(always)]
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: field::FieldValue<'a>) {
         let set = self.extractor.slots(field);
         if self.has_slot_for(set) {
             self.add_used_value(field, set, &bytes, value);
@@ -216,8 +224,8 @@ impl FieldExtractionObserver<'_, '_> {
     /// Uses the length or ether type of the bytes that follow. Returns `true` if the slot is not the field's own.
     fn use_following_bytes(
         &mut self,
-        field: &'static Field,
-        slot: ReferencedFilterFieldIndex,
+        field: &'static FieldDefinition,
+        slot: FilterFieldSlotNumber,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
@@ -251,7 +259,7 @@ impl FieldExtractionObserver<'_, '_> {
 
     /// Opens a group that the filter uses.
     #[inline(never)]
-    fn open(&mut self, field: &'static Field, set: FilterSlotSetId, at: usize) {
+    fn open(&mut self, field: &'static FieldDefinition, set: FilterSlotSetId, at: usize) {
         let own = self.begin(field, set, at);
         self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
         // The value of a time follows its parts.
@@ -271,7 +279,7 @@ impl FieldExtractionObserver<'_, '_> {
     #[inline(never)]
     fn add_used_value(
         &mut self,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         set: FilterSlotSetId,
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
@@ -298,8 +306,8 @@ impl FieldExtractionObserver<'_, '_> {
 
     fn add(
         &mut self,
-        field: &'static Field,
-        slots: &[ReferencedFilterFieldIndex],
+        field: &'static FieldDefinition,
+        slots: &[FilterFieldSlotNumber],
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
@@ -337,8 +345,8 @@ impl FieldExtractionObserver<'_, '_> {
     /// Returns `true` for an unset bit that has no meaning in its mask.
     fn is_unset_request(
         &self,
-        slot: ReferencedFilterFieldIndex,
-        field: &'static Field,
+        slot: FilterFieldSlotNumber,
+        field: &'static FieldDefinition,
         number: i128,
     ) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
@@ -352,7 +360,7 @@ impl FieldExtractionObserver<'_, '_> {
     /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(
         &self,
-        slot: ReferencedFilterFieldIndex,
+        slot: FilterFieldSlotNumber,
         value: FilterValue<'_>,
         bytes: &Range<usize>,
     ) -> FilterValue<'static> {
@@ -364,15 +372,15 @@ impl FieldExtractionObserver<'_, '_> {
                     _ => FilterValue::Unknown,
                 };
             }
-            _ => FieldAliasValueExtraction::Whole,
+            _ => FieldAliasValuePart::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (FieldAliasValueExtraction::Bits(shift, mask), FilterValue::Number(number)) => {
+            (FieldAliasValuePart::Bits(shift, mask), FilterValue::Number(number)) => {
                 number >> shift & i128::from(mask)
             }
-            (FieldAliasValueExtraction::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (FieldAliasValueExtraction::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
-            (FieldAliasValueExtraction::Crc16From(before), FilterValue::Bytes(_)) => {
+            (FieldAliasValuePart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (FieldAliasValuePart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (FieldAliasValuePart::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);
                 crc16(self.bytes.get(start..end).unwrap_or_default()).into()
@@ -392,7 +400,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+    use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
     use nfsrdma_dissectors::net;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::{self, Program};
@@ -91,7 +91,7 @@ impl MockFieldFinder<'_, '_> {
 }
 
 impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
-    fn enter(&mut self, field: &'static Field, at: usize) {
+    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.enclosing.push((field.label, at));
     }
 
@@ -105,7 +105,7 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
         }
     }
 
-    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         if let (true, FieldValue::Enum(_, name)) = (field.label == "type", value) {
             let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
             self.non_directory_depth = (!is_directory).then_some(self.enclosing.len());

@@ -1,13 +1,13 @@
 //! A faulty server: one Reply is wrong in one respect, all others are correct.
 //!
-//! It is for tests of reply verification. A [`MockServerFault`] is a row of a [`table`](all): an operation and the
+//! It is for tests of reply verification. A [`MockServerFault`] is a row of a [`fault_catalog`](all): an operation and the
 //! fault in it. The fault is injected once, on the first occasion, and injections are counted: a fault that was never
 //! injected proves nothing about the verification.
 //!
 //! - [`fields`]: locations of fields in messages, from the decoders.
 
+mod fault_catalog;
 mod fields;
-mod table;
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::file_tree::MockFileTree;
 use super::{MockReply, MockServer};
 use fields::MockCallOperations;
 
-pub use table::all;
+pub use fault_catalog::all;
 
 /// A fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum MockServerFaultKind {
     /// The Call is executed, but RPC refuses it. RFC 5531 section 9.
     Refuses(AcceptStat),
     /// The files are wrong afterwards.
-    WrongFiles(MockFileFault),
+    WrongFiles(MockFileStateFault),
     /// The transport of the Reply has a fault.
     WrongTransport(MockTransportFault),
 }
@@ -75,7 +75,7 @@ pub enum MockFieldMutation {
 
 /// A wrong state of the files after a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MockFileFault {
+pub enum MockFileStateFault {
     /// Nothing was done, but the Reply reports success.
     Nothing,
     /// The Call was executed twice, and the Reply is the second one.
@@ -96,10 +96,10 @@ impl fmt::Display for MockServerFault {
             MockServerFaultKind::Delayed => f.write_str("is not done, and is to be sent again later"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),
             MockServerFaultKind::WrongFiles(deed) => f.write_str(match deed {
-                MockFileFault::Nothing => "does nothing, and says it is done",
-                MockFileFault::Twice => "is done twice",
-                MockFileFault::KeepsNames => "leaves the old name",
-                MockFileFault::LosesNames => "does not keep the new name",
+                MockFileStateFault::Nothing => "does nothing, and says it is done",
+                MockFileStateFault::Twice => "is done twice",
+                MockFileStateFault::KeepsNames => "leaves the old name",
+                MockFileStateFault::LosesNames => "does not keep the new name",
             }),
             MockServerFaultKind::WrongTransport(fault) => write!(f, "travels with {fault:?}"),
         }
@@ -269,7 +269,7 @@ impl MockFaultInjector {
 
 /// Executes a Call, and changes the resulting files. Returns `false` if that made no difference.
 fn serve_with_file_fault(
-    deed: MockFileFault,
+    deed: MockFileStateFault,
     server: &mut MockServer,
     answer: &mut MockReply,
     done: impl Fn(&mut MockServer, &mut MockReply),
@@ -277,12 +277,12 @@ fn serve_with_file_fault(
     let (before, state) = (server.tree.clone(), server.state.clone());
     done(server, answer);
     match deed {
-        MockFileFault::Nothing => {
+        MockFileStateFault::Nothing => {
             let is_change = server.tree.is_changed_since(&before);
             server.tree = before;
             is_change
         }
-        MockFileFault::Twice => {
+        MockFileStateFault::Twice => {
             let (is_change, after) = (server.tree.is_changed_since(&before), server.tree.clone());
             if is_change {
                 let once = fields::status(answer);
@@ -293,8 +293,8 @@ fn serve_with_file_fault(
             }
             is_change
         }
-        MockFileFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
-        MockFileFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
+        MockFileStateFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
+        MockFileStateFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod attributes;
 mod clients;
-mod files;
+mod namespace_attributes_and_io;
 mod opens;
 mod state;
 
@@ -14,7 +14,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrError};
 
 use super::file_tree::MockFileId;
-use super::{MockDispatchResult, MockNfsError, MockReplyBuffers, MockServer};
+use super::{MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
@@ -80,11 +80,11 @@ pub(super) fn call(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockDispatchResult, XdrError> {
+) -> Result<MockResultsOrUnknownProcedure, XdrError> {
     match number {
-        0 => return Ok(MockDispatchResult::Results),
+        0 => return Ok(MockResultsOrUnknownProcedure::Results),
         1 => {}
-        _ => return Ok(MockDispatchResult::Unknown),
+        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
     }
     let call = CompoundCall::decode(cursor, &mut NullFieldObserver)?;
     let minor = call.head.minorversion;
@@ -153,7 +153,7 @@ pub(super) fn call(
     if let Some(slot) = slot.and_then(|slot| clients::slot(server, slot)) {
         slot.cached_reply = Some(MockCachedReply { status, count, body, data: room.data.clone() });
     }
-    Ok(MockDispatchResult::Results)
+    Ok(MockResultsOrUnknownProcedure::Results)
 }
 
 /// Encodes a cached Reply.
@@ -161,12 +161,12 @@ fn encode_cached_reply(
     kept: MockCachedReply,
     call: &CompoundCall<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> MockDispatchResult {
+) -> MockResultsOrUnknownProcedure {
     CompoundReplyHead { status: kept.status, tag: call.head.tag }.encode(room.encoder);
     room.encoder.word(kept.count);
     room.encoder.append(&kept.body);
     *room.data = kept.data;
-    MockDispatchResult::Results
+    MockResultsOrUnknownProcedure::Results
 }
 
 /// Encodes the results of a failed operation: its status, and for SETATTR an empty mask (RFC 8881 section 18.30.2).
@@ -206,6 +206,6 @@ fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) ->
         | Args::DELEGRETURN(_)
         | Args::GET_DIR_DELEGATION(_)
         | Args::TEST_STATEID(_) => opens::step(server, run, args),
-        _ => files::step(server, run, args),
+        _ => namespace_attributes_and_io::step(server, run, args),
     }
 }

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
 use super::super::MockDelegationPolicy;
 use super::super::file_tree::{MockFileId, MockObjectContent};
-use super::state::{MockLockRange, MockLockState, MockNfs4State, MockOpen, MockStateidKind};
+use super::state::{MockLockRange, MockLockStateidEntry, MockNfs4State, MockOpen, MockStateidKind};
 use super::{MockCompound, MockServer, attributes};
 
 /// OPEN4_SHARE_ACCESS_BOTH: the bits without delegation wants.
@@ -86,7 +86,7 @@ pub(super) fn step(
             run.encode_results(&Results::LOCKU(StatusUnion::Ok(LockStateid4Resok { lock_stateid })))
         }
         Args::RELEASE_LOCKOWNER(args) => {
-            let of = |lock: &MockLockState| {
+            let of = |lock: &MockLockStateidEntry| {
                 lock.client == args.lock_owner.clientid && lock.owner == args.lock_owner.owner.0
             };
             let gone: Vec<_> =
@@ -358,7 +358,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
         Results::LOCK(LockRes::Denied(denial(denied))).encode(&mut run.body);
         return Err(Nfsstat4::NFS4ERR_DENIED);
     }
-    let other = state.lock_state(MockLockState { client, owner, file, open, seqid: 0 });
+    let other = state.lock_state(MockLockStateidEntry { client, owner, file, open, seqid: 0 });
     state.lock(file, wanted);
     let lock_stateid = next_lock(state, other)?;
     run.stateid = Some(lock_stateid.clone());
@@ -413,7 +413,7 @@ mod tests {
     fn rfc8881_section_18_38_3_a_stateid_with_locks_is_not_freed() {
         let mut server = MockServer::default();
         let open = opened(&mut server).other;
-        let state = MockLockState { client: 1, owner: b"l".into(), file: FILE, open, seqid: 1 };
+        let state = MockLockStateidEntry { client: 1, owner: b"l".into(), file: FILE, open, seqid: 1 };
         let other = server.state.lock_state(state);
         let locked = range(0, 10, NfsLockType4::WRITE_LT, 1, b"l").unwrap();
         server.state.lock(FILE, locked.clone());

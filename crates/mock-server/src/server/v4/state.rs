@@ -22,7 +22,7 @@ pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClientRecord>,
     pub(super) sessions: HashMap<Sessionid4, MockSession>,
     pub(super) opens: HashMap<[u8; 12], MockOpen>,
-    pub(super) locks: HashMap<[u8; 12], MockLockState>,
+    pub(super) locks: HashMap<[u8; 12], MockLockStateidEntry>,
     /// The clients that hold delegations.
     delegations: HashMap<[u8; 12], u64>,
     /// Locked byte ranges by file.
@@ -90,7 +90,7 @@ pub(super) struct MockOpen {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockLockState {
+pub(super) struct MockLockStateidEntry {
     pub(super) client: u64,
     pub(super) owner: Vec<u8>,
     pub(super) file: MockFileId,
@@ -338,8 +338,8 @@ impl MockNfs4State {
     }
 
     /// Returns the lock state of an owner for a file; creates it if necessary.
-    pub(super) fn lock_state(&mut self, new: MockLockState) -> [u8; 12] {
-        let is_same = |lock: &MockLockState| {
+    pub(super) fn lock_state(&mut self, new: MockLockStateidEntry) -> [u8; 12] {
+        let is_same = |lock: &MockLockStateidEntry| {
             lock.file == new.file
                 && lock.client == new.client
                 && lock.owner == new.owner

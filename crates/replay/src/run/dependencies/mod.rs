@@ -72,7 +72,7 @@ pub(super) enum StepDependency {
 
 /// A dependency that a step holds until it is finished.
 #[derive(Clone, Copy, Debug)]
-enum AcquiredDependencyResource {
+enum HeldStepDependency {
     Group(u32),
     Span(DependencyResource),
     Define(u32),
@@ -85,7 +85,7 @@ struct DependencyNode {
     /// Number of steps that it waits for.
     pending_count: u32,
     waiters: Vec<u32>,
-    acquired: Vec<AcquiredDependencyResource>,
+    acquired: Vec<HeldStepDependency>,
     end_time: u64,
 }
 
@@ -125,7 +125,7 @@ impl DependencyGraph {
                 StepDependency::Access(of, way) => {
                     let (group, is_waiting) = self.access_groups.join(of, way, window_index);
                     waits += u32::from(is_waiting);
-                    taken.push(AcquiredDependencyResource::Group(group));
+                    taken.push(HeldStepDependency::Group(group));
                 }
                 StepDependency::Interval(of, changes) => {
                     let spare = &mut self.spare_intervals;
@@ -134,14 +134,14 @@ impl DependencyGraph {
                     spans.add(span, window_index, changes, |other| {
                         waits += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(AcquiredDependencyResource::Span(of));
+                    taken.push(HeldStepDependency::Span(of));
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
                     if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
                     {
                         entry.insert(window_index);
-                        taken.push(AcquiredDependencyResource::Define(variable));
+                        taken.push(HeldStepDependency::Define(variable));
                     }
                 }
                 StepDependency::Need(variable) => {
@@ -158,7 +158,7 @@ impl DependencyGraph {
                     ranges.add((from, to), window_index, writes, |other| {
                         waits += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(AcquiredDependencyResource::Range(file, from));
+                    taken.push(HeldStepDependency::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
             }
@@ -177,8 +177,8 @@ impl DependencyGraph {
         woken.append(&mut node.waiters);
         for taken in taken.drain(..) {
             match taken {
-                AcquiredDependencyResource::Group(group) => self.access_groups.finish(group, &mut woken),
-                AcquiredDependencyResource::Span(of) => {
+                HeldStepDependency::Group(group) => self.access_groups.finish(group, &mut woken),
+                HeldStepDependency::Span(of) => {
                     if let Some(spans) = self.intervals.get_mut(&of) {
                         spans.remove(end, window_index);
                         if spans.is_empty() {
@@ -186,10 +186,10 @@ impl DependencyGraph {
                         }
                     }
                 }
-                AcquiredDependencyResource::Define(variable) => {
+                HeldStepDependency::Define(variable) => {
                     self.definitions.remove(&variable);
                 }
-                AcquiredDependencyResource::Range(file, from) => {
+                HeldStepDependency::Range(file, from) => {
                     if let Some(ranges) = self.ranges.get_mut(&file) {
                         ranges.remove(from, window_index);
                         if ranges.is_empty() {

@@ -15,10 +15,10 @@ use super::collector::DependencyCollector;
 use super::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
-    TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
-    VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
+    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 
 /// Step of a test: operations with their values, times, and client.
@@ -252,7 +252,7 @@ impl Book {
                 latency: end - start,
                 run_of: 0,
             },
-            caller: TraceCaller {
+            caller: TraceCallConnectionAndSession {
                 client: made.client,
                 server: 0,
                 connection: 1,
@@ -293,7 +293,7 @@ impl Book {
                 writes: List::default(),
                 reply: none(),
             },
-            carried: TraceWireForms {
+            carried: CallAndReplyWireForms {
                 call: TraceMessageWireForm::RECORD,
                 reply: TraceMessageWireForm::RECORD,
                 credits: [0; 2],

@@ -23,7 +23,7 @@ const MAX_ANSWERS: usize = 1 << 14;
 
 /// Answer of a client about one file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct CbGetattrAnswer {
+struct CapturedCbGetattrAnswer {
     size_bytes: Option<u64>,
     change: Option<u64>,
     /// Variable of the change attribute, or [`NONE`].
@@ -34,8 +34,8 @@ struct CbGetattrAnswer {
 
 /// Captured answers to CB_GETATTR, by the variable of the filehandle, as far as the trace was read.
 #[derive(Debug, Default)]
-pub(super) struct CbGetattrAnswers {
-    answers: FxHashMap<u32, VecDeque<CbGetattrAnswer>>,
+pub(super) struct CapturedCbGetattrAnswers {
+    answers: FxHashMap<u32, VecDeque<CapturedCbGetattrAnswer>>,
     count: usize,
 }
 
@@ -55,7 +55,7 @@ fn time(since_1970: Duration) -> Nfstime4 {
     Nfstime4 { seconds: since_1970.as_secs().cast_signed(), nseconds: since_1970.subsec_nanos() }
 }
 
-impl CbGetattrAnswers {
+impl CapturedCbGetattrAnswers {
     /// Records the answers to a Call of the captured server.
     pub(super) fn record_answers(&mut self, step: &TraceStep<'_>) {
         if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
@@ -76,7 +76,8 @@ impl CbGetattrAnswers {
                 continue;
             }
             let change_variable = variable(&step.reply, TraceSlotValueKind::CHANGE, at);
-            let mut getattr_answer = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
+            let mut getattr_answer =
+                CapturedCbGetattrAnswer { change_variable, ..CapturedCbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::CHANGE(change) => getattr_answer.change = Some(change),
@@ -137,14 +138,14 @@ mod tests {
 
     #[test]
     fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {
-        let getattr_answer = |size, change| CbGetattrAnswer {
+        let getattr_answer = |size, change| CapturedCbGetattrAnswer {
             size_bytes: Some(size),
             change: Some(change),
             change_variable: 9,
             time_ages: [None, Some(Duration::from_secs(3))],
         };
         let now = Duration::from_secs(1000);
-        let mut delegated = CbGetattrAnswers::default();
+        let mut delegated = CapturedCbGetattrAnswers::default();
         delegated.answers.insert(4, VecDeque::from([getattr_answer(100, 7), getattr_answer(200, 8)]));
         let mut values = LiveVariableValues::new("t");
         assert!(values.set_value(4, b"live"));

@@ -14,7 +14,7 @@ use super::reclaim::ClientReclaim;
 
 /// A session to which a connection must be bound. RFC 8881 section 18.34.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SessionBinding {
+pub(super) struct PendingSessionBinding {
     /// Variable of the session.
     pub(super) session: u32,
     pub(super) minor_version: u32,
@@ -28,7 +28,7 @@ pub(super) struct SessionBinding {
     pub(super) delays: u32,
 }
 
-impl SessionBinding {
+impl PendingSessionBinding {
     /// Returns the binding of a connection to the backchannel of a session and, if the server agrees, to its fore
     /// channel.
     pub(super) fn of_backchannel(session: u32, minor_version: u32) -> Self {
@@ -39,9 +39,9 @@ impl SessionBinding {
 
 /// BIND_CONN_TO_SESSION in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BindingInFlight {
+pub(super) struct PendingBindConnToSession {
     pub(super) tag: CallTag,
-    pub(super) binding: SessionBinding,
+    pub(super) binding: PendingSessionBinding,
     pub(super) sent: Instant,
 }
 
@@ -53,10 +53,10 @@ pub(super) struct LiveConnection {
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
     /// Sessions to which a replacement of this connection must be bound.
-    pub(super) bindings: Vec<SessionBinding>,
+    pub(super) bindings: Vec<PendingSessionBinding>,
     /// Those for which BIND_CONN_TO_SESSION has not been sent yet.
-    pub(super) pending_bindings: Vec<SessionBinding>,
-    pub(super) binding_in_flight: Option<BindingInFlight>,
+    pub(super) pending_bindings: Vec<PendingSessionBinding>,
+    pub(super) binding_in_flight: Option<PendingBindConnToSession>,
     /// Time before which no binding is requested.
     pub(super) next_binding: Option<Instant>,
     /// Number of recoveries in the run when the sessions were last bound.
@@ -180,7 +180,7 @@ impl ReplayConnectionPool {
     pub(super) fn record_binding(
         &mut self,
         connection: TransportConnectionId,
-        binding: SessionBinding,
+        binding: PendingSessionBinding,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return true };
         let has_capacity = line.bindings.len() < MAX_BINDINGS;
@@ -206,8 +206,10 @@ impl ReplayConnectionPool {
                 return false;
             }
             let direction = ChannelDirFromClient4::CDFC4_FORE;
-            line.bindings
-                .push(SessionBinding { direction, ..SessionBinding::of_backchannel(session, minor_version) });
+            line.bindings.push(PendingSessionBinding {
+                direction,
+                ..PendingSessionBinding::of_backchannel(session, minor_version)
+            });
         }
         let at = known.unwrap_or(line.bindings.len() - 1);
         let Some(binding) = line.bindings.get_mut(at).filter(|binding| !binding.is_refused) else {
@@ -218,9 +220,10 @@ impl ReplayConnectionPool {
             binding.direction = ChannelDirFromClient4::CDFC4_FORE_OR_BOTH;
         }
         let binding = *binding;
-        let is_same = |other: &SessionBinding| other.session == session;
-        let is_in_flight =
-            |in_flight: BindingInFlight| is_same(&in_flight.binding) && in_flight.binding.is_required;
+        let is_same = |other: &PendingSessionBinding| other.session == session;
+        let is_in_flight = |in_flight: PendingBindConnToSession| {
+            is_same(&in_flight.binding) && in_flight.binding.is_required
+        };
         if !line.binding_in_flight.is_some_and(is_in_flight) {
             line.pending_bindings.retain(|other| !is_same(other));
             line.pending_bindings.push(binding);
@@ -233,7 +236,7 @@ impl ReplayConnectionPool {
     pub(super) fn take_binding(
         &mut self,
         tag: CallTag,
-    ) -> Option<(usize, &mut LiveConnection, SessionBinding)> {
+    ) -> Option<(usize, &mut LiveConnection, PendingSessionBinding)> {
         let is_of =
             |line: &LiveConnection| line.binding_in_flight.is_some_and(|in_flight| in_flight.tag == tag);
         let number = self.lines.iter().position(is_of)?;

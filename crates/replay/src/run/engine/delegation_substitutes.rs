@@ -15,7 +15,7 @@
 //!
 //! The step of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
 
-mod request;
+mod substitute_open_request;
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
@@ -30,13 +30,15 @@ use rustc_hash::FxHashSet;
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
 use super::connections::LiveConnection;
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
-use crate::containment::ContainedTransport;
+use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
-use request::{SubstituteOpenReply, SubstituteOpenRequest, SubstituteOpenStage, UnconfirmedOpen};
+use substitute_open_request::{
+    DelegationSubstituteCall, DelegationSubstituteCallReply, DelegationSubstituteOpenRequest, UnconfirmedOpen,
+};
 
 /// Substitutes of a run.
 #[derive(Debug, Default)]
@@ -44,9 +46,9 @@ pub(super) struct DelegationSubstitutes {
     /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
     pub(super) missing: Option<(u32, u32)>,
     /// Request that the current Reply makes necessary.
-    wanted: Option<SubstituteOpenRequest>,
+    wanted: Option<DelegationSubstituteOpenRequest>,
     /// Substitutes that are to be made or in flight.
-    waiting: VecDeque<DelegationSubstitute>,
+    waiting: VecDeque<PendingDelegationSubstitute>,
     /// Variables of delegations that are currently replaced by an open.
     active: FxHashSet<u32>,
 }
@@ -65,13 +67,13 @@ impl DelegationSubstitutes {
 
 /// A substitute that is being made.
 #[derive(Debug)]
-struct DelegationSubstitute {
+struct PendingDelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     window_index: u32,
     window_step: Box<StepWindowEntry>,
-    request: SubstituteOpenRequest,
+    request: DelegationSubstituteOpenRequest,
     /// Stages to be done; the first is in flight or next.
-    stages: VecDeque<SubstituteOpenStage>,
+    stages: VecDeque<DelegationSubstituteCall>,
     line: usize,
     /// Session variable and captured slot.
     session: Option<(u32, u32)>,
@@ -87,10 +89,10 @@ struct DelegationSubstitute {
     is_renewed: bool,
 }
 
-impl CallIssuer {
+impl LiveCallBuilder {
     fn substitute_call(
         &self,
-        one: &DelegationSubstitute,
+        one: &PendingDelegationSubstitute,
         sequence: Option<([u8; 16], u32, u32)>,
         xid: Xid,
     ) -> Option<Vec<u8>> {
@@ -122,14 +124,17 @@ impl CallIssuer {
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<OperationWithOpenForDelegation> {
+    pub(super) fn substituted_stateids(
+        &self,
+        step: &TraceStep<'_>,
+    ) -> Vec<OperationWithSubstituteOpenStateid> {
         if self.ungranted_delegations.is_empty() {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
             slot.holds == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
-        let of = |slot: SubstitutableMessageSlot| OperationWithOpenForDelegation {
+        let of = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
             operation: slot.operation as usize,
             has_own_owner: self.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
@@ -143,7 +148,7 @@ impl CallIssuer {
     }
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
-    fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
+    fn update_renewed(&mut self, one: &mut PendingDelegationSubstitute) -> bool {
         let renewed = |values: &super::LiveVariableValues, variable: u32, stateid: &mut Stateid4| {
             let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
                 return false;
@@ -167,31 +172,33 @@ impl CallIssuer {
             return renewed(&self.values, variable, surplus);
         }
         // A recovery has confirmed the captured owner.
-        one.stages.retain(|stage| !matches!(stage, SubstituteOpenStage::ConfirmCaptured(_)));
+        one.stages.retain(|stage| !matches!(stage, DelegationSubstituteCall::ConfirmCaptured(_)));
         wanted.surplus_open.is_none()
     }
 
     /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
     fn complete_stage(
         &mut self,
-        one: &mut DelegationSubstitute,
-        stage: &SubstituteOpenStage,
+        one: &mut PendingDelegationSubstitute,
+        stage: &DelegationSubstituteCall,
         stateid: Option<(Stateid4, bool)>,
         is_done: bool,
     ) {
         one.stages.pop_front();
         match (stage, stateid) {
             (
-                SubstituteOpenStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
+                DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen {
+                    variables: [variable, _], ..
+                }),
                 Some((stateid, _)),
             ) => {
                 self.values.set_seqid(*variable, stateid.seqid);
             }
-            (SubstituteOpenStage::ReturnDelegation(stateid), _) => {
+            (DelegationSubstituteCall::ReturnDelegation(stateid), _) => {
                 self.client_state.remove_delegation(&stateid.other);
             }
-            (SubstituteOpenStage::Open, Some((stateid, true))) => {
-                one.stages.push_front(SubstituteOpenStage::Confirm(stateid))
+            (DelegationSubstituteCall::Open, Some((stateid, true))) => {
+                one.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
             }
             (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
             (_, None) => {}
@@ -200,14 +207,14 @@ impl CallIssuer {
             .request
             .surplus_open
             .as_ref()
-            .filter(|_| is_done && matches!(stage, SubstituteOpenStage::Open))
+            .filter(|_| is_done && matches!(stage, DelegationSubstituteCall::Open))
         {
             self.client_state.remove_open(surplus.other);
         }
     }
 
     /// Uses the stateid of the substitute open for the delegation from here on.
-    fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
+    fn take_substitute_stateid(&mut self, one: &PendingDelegationSubstitute, stateid: &Stateid4) {
         let wanted = &one.request;
         let Some((variable, access)) = wanted.delegation else { return };
         if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
@@ -257,7 +264,8 @@ impl CallIssuer {
         reply: &TransportReply<'_>,
     ) -> bool {
         let missing = self.substitutes.missing.take();
-        self.substitutes.wanted = SubstituteOpenRequest::of(held, step, LiveReply::from(reply), missing);
+        self.substitutes.wanted =
+            DelegationSubstituteOpenRequest::of(held, step, LiveReply::from(reply), missing);
         missing.is_some() && self.substitutes.wanted.is_none()
     }
 }
@@ -271,14 +279,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_step: Box<StepWindowEntry>,
         connection: TransportConnectionId,
     ) {
-        let Some(wanted) = self.issuer.substitutes.wanted.take() else {
+        let Some(wanted) = self.call_builder.substitutes.wanted.take() else {
             return self.scheduler.release(window_index, window_step);
         };
         let Some(line) = self.connections.connection_index.get(&connection).copied() else {
             return self.scheduler.release(window_index, window_step);
         };
         let stages = wanted.stages();
-        self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
+        self.call_builder.substitutes.waiting.push_back(PendingDelegationSubstitute {
             window_index,
             session: window_step.captured.slot,
             window_step,
@@ -298,14 +306,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the Calls of pending substitutes, as far as connections have capacity.
     pub(super) fn make_substitutes(
         &mut self,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        for _ in 0..self.issuer.substitutes.waiting.len() {
-            let Some(mut one) = self.issuer.substitutes.waiting.pop_front() else { break };
+        for _ in 0..self.call_builder.substitutes.waiting.len() {
+            let Some(mut one) = self.call_builder.substitutes.waiting.pop_front() else { break };
             let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
             match is_over {
                 true => self.abandon_substitute(one),
-                false => self.issuer.substitutes.waiting.push_back(one),
+                false => self.call_builder.substitutes.waiting.push_back(one),
             }
         }
         Ok(())
@@ -314,13 +322,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
     fn make_substitute(
         &mut self,
-        one: &mut DelegationSubstitute,
-        transport: &mut ContainedTransport<'_>,
+        one: &mut PendingDelegationSubstitute,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
         if self.connections.is_failing() || self.report.end.is_interrupted {
             return Ok(true);
         }
-        if std::mem::take(&mut one.is_renewed) && !self.issuer.update_renewed(one) || one.stages.is_empty() {
+        if std::mem::take(&mut one.is_renewed) && !self.call_builder.update_renewed(one)
+            || one.stages.is_empty()
+        {
             return Ok(true);
         }
         let now = Instant::now();
@@ -337,20 +347,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => {
                 let mut sequence = None;
                 if let Some((session, captured)) = one.session {
-                    let Some(live) = self.issuer.values.session(session) else { return Ok(true) };
+                    let Some(live) = self.call_builder.values.session(session) else { return Ok(true) };
                     let slot = live.slot(captured);
                     if live.is_busy(slot) {
                         return Ok(false);
                     }
-                    let id = self.issuer.values.identifier(session);
+                    let id = self.call_builder.values.identifier(session);
                     let Some(id) = id else { return Ok(true) };
-                    let next = self.issuer.values.next_sequence((session, slot));
+                    let next = self.call_builder.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
                 let Some(xid) = self.connections.next_xid(one.line) else {
                     return Ok(true);
                 };
-                let Some(message) = self.issuer.substitute_call(one, sequence, xid) else { return Ok(true) };
+                let Some(message) = self.call_builder.substitute_call(one, sequence, xid) else {
+                    return Ok(true);
+                };
                 (xid, message)
             }
         };
@@ -359,15 +371,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
         match self.submit_own(connection, (xid, tag), (&message, None), transport) {
-            ReplayerCallSubmitResult::Sent => {
+            NonStepCallSubmitResult::Sent => {
                 self.scheduler.in_flight += 1;
                 one.sent = Some(now);
                 if let Some(slot) = one.slot {
-                    self.issuer.values.set_slot_state(slot, true, false);
+                    self.call_builder.values.set_slot_state(slot, true, false);
                 }
             }
-            ReplayerCallSubmitResult::Lost => self.mark_connection_lost(connection),
-            ReplayerCallSubmitResult::Escapes(_) => return Ok(true),
+            NonStepCallSubmitResult::Lost => self.mark_connection_lost(connection),
+            NonStepCallSubmitResult::Escapes(_) => return Ok(true),
             _ => {}
         }
         one.message = Some((xid, message));
@@ -375,13 +387,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Removes and returns the substitute in flight whose Call has this tag.
-    fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
+    fn take_substitute(&mut self, tag: CallTag) -> Option<PendingDelegationSubstitute> {
         let number = self.context.number;
-        let is_of = |one: &DelegationSubstitute| {
+        let is_of = |one: &PendingDelegationSubstitute| {
             one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
         };
-        let at = self.issuer.substitutes.waiting.iter().position(is_of)?;
-        let mut one = self.issuer.substitutes.waiting.remove(at)?;
+        let at = self.call_builder.substitutes.waiting.iter().position(is_of)?;
+        let mut one = self.call_builder.substitutes.waiting.remove(at)?;
         one.sent = None;
         self.scheduler.end_flight();
         Some(one)
@@ -392,9 +404,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(mut one) = self.take_substitute(reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
-            self.issuer.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
+            self.call_builder.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
-        let Some(opened) = SubstituteOpenReply::of(reply.cursor()) else {
+        let Some(opened) = DelegationSubstituteCallReply::of(reply.cursor()) else {
             self.abandon_substitute(one);
             return true;
         };
@@ -408,10 +420,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && opened.statuses.len() > 1
             && let Some(owner) = one.request.seqid_owner(&stage)
         {
-            let seqid = self.issuer.values.next_seqid((false, owner));
-            self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
+            let seqid = self.call_builder.values.next_seqid((false, owner));
+            self.call_builder.values.update_owner_seqid(false, owner, seqid, status.0);
         }
-        let is_return = matches!(stage, SubstituteOpenStage::ReturnDelegation(_));
+        let is_return = matches!(stage, DelegationSubstituteCall::ReturnDelegation(_));
         let is_forgotten = match status {
             Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION
@@ -421,10 +433,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => false,
         };
         if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
-            self.issuer.substitutes.waiting.push_back(one);
+            self.call_builder.substitutes.waiting.push_back(one);
             return true;
         }
-        one.stages.extend(opened.delegation.map(SubstituteOpenStage::ReturnDelegation));
+        one.stages.extend(opened.delegation.map(DelegationSubstituteCall::ReturnDelegation));
         match (status, opened.stateid) {
             (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
                 if one.tries < self.context.options.max_delay_retries =>
@@ -432,14 +444,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 one.tries += 1;
                 one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
                 self.report.delayed += 1;
-                self.issuer.substitutes.waiting.push_back(one);
+                self.call_builder.substitutes.waiting.push_back(one);
             }
             (status, stateid) => {
                 let is_done = is_return || status == Nfsstat4::NFS4_OK;
-                self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
+                self.call_builder.complete_stage(&mut one, &stage, stateid, is_done);
                 self.report.returned_delegations += u64::from(is_return);
                 match (is_done, one.stages.is_empty()) {
-                    (true, false) => self.issuer.substitutes.waiting.push_back(one),
+                    (true, false) => self.call_builder.substitutes.waiting.push_back(one),
                     (true, true) => self.scheduler.release(one.window_index, one.window_step),
                     (false, _) => self.abandon_substitute(one),
                 }
@@ -450,13 +462,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
     /// Returns `true` if this is possible.
-    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: TransportConnectionId) -> bool {
-        let id = one.session.and_then(|(session, _)| self.issuer.values.identifier(session));
+    fn reclaim_client(
+        &mut self,
+        one: &mut PendingDelegationSubstitute,
+        connection: TransportConnectionId,
+    ) -> bool {
+        let id = one.session.and_then(|(session, _)| self.call_builder.values.identifier(session));
         let client = match id {
-            Some(id) => self.issuer.client_state.session(id).map(|session| session.client),
+            Some(id) => self.call_builder.client_state.session(id).map(|session| session.client),
             None => Some(one.request.clientid),
         };
-        let Some(client) = client.filter(|client| self.issuer.client_state.client(*client).is_some()) else {
+        let Some(client) = client.filter(|client| self.call_builder.client_state.client(*client).is_some())
+        else {
             return false;
         };
         self.start_recovery(client, id, connection);
@@ -466,7 +483,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
-    fn abandon_substitute(&mut self, one: DelegationSubstitute) {
+    fn abandon_substitute(&mut self, one: PendingDelegationSubstitute) {
         self.verification.leaves_open = true;
         if let Some(slot) = one.slot {
             self.retire_slot(slot);
@@ -481,7 +498,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match is_again && one.resends < MAX_RESENDS {
             true => {
                 one.resends += 1;
-                self.issuer.substitutes.waiting.push_back(one);
+                self.call_builder.substitutes.waiting.push_back(one);
             }
             false => self.abandon_substitute(one),
         }
@@ -490,10 +507,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
         let timeout = self.context.options.timeout;
-        let is_late = |one: &DelegationSubstitute| {
+        let is_late = |one: &PendingDelegationSubstitute| {
             one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
         };
-        while let Some(late) = self.issuer.substitutes.waiting.iter().find(|one| is_late(one)) {
+        while let Some(late) = self.call_builder.substitutes.waiting.iter().find(|one| is_late(one)) {
             let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
             self.lose_substitute(tag, false);
         }
@@ -501,7 +518,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
-        while let Some(one) = self.issuer.substitutes.waiting.pop_front() {
+        while let Some(one) = self.call_builder.substitutes.waiting.pop_front() {
             self.scheduler.in_flight =
                 self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
             self.abandon_substitute(one);
@@ -511,7 +528,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// An operation that uses the stateid of an open in place of a delegation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct OperationWithOpenForDelegation {
+pub(in crate::run) struct OperationWithSubstituteOpenStateid {
     /// Index of the operation in the COMPOUND, from 0.
     pub(in crate::run) operation: usize,
     /// `true` if the open has this program's own open-owner.

@@ -14,7 +14,7 @@ use super::super::report::ReplayReport;
 use super::reply_check_queue::ReplyCheckQueue;
 use super::step_window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
-use crate::containment::ContainedTransport;
+use crate::containment::ContainmentCheckedTransport;
 
 /// Interval at which the loop checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ fn since_1970() -> Duration {
 /// Runs the engines until all steps are finished or the run is ended.
 pub(super) fn drive<R: Read + Seek>(
     engines: &mut [ReplayEngine<'_, R>],
-    transport: &mut ContainedTransport<'_>,
+    transport: &mut ContainmentCheckedTransport<'_>,
     watch: &mut dyn ReplayMonitor,
     tape: &mut OptionalReplayRecorder,
     callbacks: &CallbackServer,
@@ -156,8 +156,8 @@ pub(super) fn drive<R: Read + Seek>(
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
-                    engine.issuer.cb_getattr_answers.next_attributes(
-                        &engine.issuer.values,
+                    engine.call_builder.cb_getattr_answers.next_attributes(
+                        &engine.call_builder.values,
                         handle,
                         asked,
                         since_1970(),
@@ -184,7 +184,7 @@ pub(super) fn drive<R: Read + Seek>(
                     }
                     engine.connections.count_failure();
                     if reason != DisconnectReason::LocalClose
-                        && let Some(auxiliary) = &mut engine.issuer.auxiliary
+                        && let Some(auxiliary) = &mut engine.call_builder.auxiliary
                     {
                         auxiliary.record_server_disconnect();
                     }
@@ -233,8 +233,8 @@ pub(super) fn drive<R: Read + Seek>(
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
-            engine.issuer.cb_getattr_answers.next_attributes(
-                &engine.issuer.values,
+            engine.call_builder.cb_getattr_answers.next_attributes(
+                &engine.call_builder.values,
                 handle,
                 asked,
                 since_1970(),

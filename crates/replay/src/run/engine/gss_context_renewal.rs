@@ -12,11 +12,11 @@ use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, SubmitError, TransportConnectionId, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::rpcsec_gss::{GssReplyVerificationData, GssUnsignedCallReason};
 use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag};
 use super::{ReplayEngine, ReplayRunError};
-use crate::containment::{ContainedCall, ContainedTransport};
+use crate::containment::{ContainmentCheckedCall, ContainmentCheckedTransport};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
@@ -94,7 +94,7 @@ impl RenewableGssContext {
     }
 }
 
-impl CallIssuer {
+impl LiveCallBuilder {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableGssContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
@@ -115,7 +115,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: TransportConnectionId,
     ) -> bool {
         let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
-        let Some(kept) = self.issuer.context_mut(with.context) else { return false };
+        let Some(kept) = self.call_builder.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
@@ -162,12 +162,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Continues the renewal of contexts.
     pub(super) fn renew_contexts(
         &mut self,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let count = self.call_builder.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let due = self
-                .issuer
+                .call_builder
                 .context_mut(at)
                 .and_then(RenewableGssContext::renewal)
                 .filter(|renewal| renewal.sent.is_none());
@@ -182,7 +182,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         at: usize,
         line: usize,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         if self.connections.is_failing() {
             self.lose_context(at, "connections were lost without a Reply");
@@ -197,12 +197,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }) else {
             return Ok(());
         };
-        let Some(mechanism) = self.issuer.signing.as_ref().map(|signing| signing.mechanism) else {
+        let Some(mechanism) = self.call_builder.signing.as_ref().map(|signing| signing.mechanism) else {
             return Ok(());
         };
         let (host, tag) =
             (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
-        let Some(kept) = self.issuer.context_mut(at) else { return Ok(()) };
+        let Some(kept) = self.call_builder.context_mut(at) else { return Ok(()) };
         let version = kept.version;
         let Some(renewal) = kept.renewal() else { return Ok(()) };
         let establishing = match renewal.setup.take() {
@@ -218,7 +218,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let control = establishing.call(xid);
         renewal.setup = Some(establishing);
-        match transport.submit(connection, &ContainedCall::control(&control, tag)) {
+        match transport.submit(connection, &ContainmentCheckedCall::control(&control, tag)) {
             Ok(_) => {
                 renewal.sent = Some((Instant::now(), xid));
                 self.report.calls += 1;
@@ -235,9 +235,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
     pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(at) = self.issuer.context_of_tag(self.context.number, reply.tag) else { return false };
+        let Some(at) = self.call_builder.context_of_tag(self.context.number, reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
-        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableGssContext::renewal) else {
+        let Some(renewal) = self.call_builder.context_mut(at).and_then(RenewableGssContext::renewal) else {
             return true;
         };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
@@ -248,7 +248,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match establishing.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
-                if let Some(kept) = self.issuer.context_mut(at) {
+                if let Some(kept) = self.call_builder.context_mut(at) {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
                     (kept.generation, kept.state) = (kept.generation + 1, GssContextRenewalState::Ready);
                 }
@@ -262,8 +262,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
     pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
-        let Some(at) = self.issuer.context_of_tag(self.context.number, tag) else { return false };
-        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableGssContext::renewal) else {
+        let Some(at) = self.call_builder.context_of_tag(self.context.number, tag) else { return false };
+        let Some(renewal) = self.call_builder.context_mut(at).and_then(RenewableGssContext::renewal) else {
             return true;
         };
         (renewal.sent, renewal.setup) = (None, None);
@@ -277,10 +277,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
         let timeout = self.context.options.timeout;
-        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        let count = self.call_builder.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         for at in 0..count {
             let sent = self
-                .issuer
+                .call_builder
                 .context_mut(at)
                 .and_then(RenewableGssContext::renewal)
                 .and_then(|renewal| renewal.sent);
@@ -293,7 +293,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up a context: Calls that need it are not sent.
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("security context not re-established: {why}");
-        if let Some(kept) = self.issuer.context_mut(at) {
+        if let Some(kept) = self.call_builder.context_mut(at) {
             kept.state = GssContextRenewalState::Lost(why.clone());
         }
         self.report.add_refusal(why);
@@ -302,8 +302,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
     /// for.
-    pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
-        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.end.unreachable.is_none())
+    pub(super) fn destroy_contexts(&mut self, transport: &mut ContainmentCheckedTransport<'_>) {
+        let Some(mut signing) =
+            self.call_builder.signing.take().filter(|_| self.report.end.unreachable.is_none())
         else {
             return;
         };

@@ -19,13 +19,13 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
-use nfsrdma_rpc::{ReplyWriteChunkContents, TransportReply};
+use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery;
-use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
@@ -86,7 +86,7 @@ pub(super) struct SplitIoPiece {
 }
 
 /// File data of a READ or WRITE as its Reply reports it.
-struct IoReplyPayload<'a> {
+struct ReadOrWriteResult<'a> {
     /// Data that was read.
     data: &'a [u8],
     bytes: u32,
@@ -111,7 +111,7 @@ fn limit_exceeded_state(what: &str) -> StepOutcome {
     StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
-impl CallIssuer {
+impl LiveCallBuilder {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
     pub(super) fn limit_io(
@@ -244,8 +244,8 @@ impl CallIssuer {
     pub(super) fn session_limit_state(
         &self,
         held: &StepWindowEntry,
-        outcome: &ReplyStatusesAndGrants,
-        recorded: impl FnOnce() -> ReplyStatusesAndGrants,
+        outcome: &ReplyStatusesAndSessionGrants,
+        recorded: impl FnOnce() -> ReplyStatusesAndSessionGrants,
     ) -> Option<StepOutcome> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
         let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
@@ -267,11 +267,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         reply: &TransportReply<'_>,
         joined: &'j mut Vec<u8>,
-    ) -> Option<CombinedIoReply<'j>> {
+    ) -> Option<SplitIoStepReply<'j>> {
         let kept = std::mem::take(&mut held.step);
         let whole = match (kept.trace_step(), held.rewrites.piece) {
             (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
-            _ => Some(CombinedIoReply::LastPiece),
+            _ => Some(SplitIoStepReply::LastPiece),
         };
         held.step = kept;
         whole
@@ -284,14 +284,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
         joined: &'j mut Vec<u8>,
-    ) -> Option<CombinedIoReply<'j>> {
+    ) -> Option<SplitIoStepReply<'j>> {
         let procedure = step.asked.find_description();
         let Some((bytes, is_end)) = read_io_payload(procedure, reply.cursor(), |moved| {
             held.read_data.extend_from_slice(moved.data);
             piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
             (moved.bytes, moved.is_end)
         }) else {
-            return Some(CombinedIoReply::LastPiece);
+            return Some(SplitIoStepReply::LastPiece);
         };
         if bytes > piece.length_bytes {
             // RFC 8881 sections 18.22.3 and 18.32.3, RFC 1813 sections 3.3.6 and 3.3.7.
@@ -303,14 +303,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let has_more =
             piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
-            let outcome = ReplyStatusesAndGrants::of(procedure, reply.cursor());
+            let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
             self.count_sequences(&held.call.counts, &outcome);
             held.call.counts.slot = None;
             return None;
         }
         match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
-            Some(()) => Some(CombinedIoReply::Joined(joined)),
-            None => Some(CombinedIoReply::LastPiece),
+            Some(()) => Some(SplitIoStepReply::Joined(joined)),
+            None => Some(SplitIoStepReply::LastPiece),
         }
     }
 
@@ -329,29 +329,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {
-            if self.issuer.missing_values.len() < MAX_DIVERGENT_FILES {
-                self.issuer.missing_values.entry(slot.variable).or_insert(lack);
+            if self.call_builder.missing_values.len() < MAX_DIVERGENT_FILES {
+                self.call_builder.missing_values.entry(slot.variable).or_insert(lack);
             }
         }
     }
 }
 
 /// Reply to a step that was split into pieces.
-pub(super) enum CombinedIoReply<'j> {
+pub(super) enum SplitIoStepReply<'j> {
     /// Reply to the last piece, unchanged, because a piece failed.
     LastPiece,
     /// Joined Reply to all pieces; the file data that was read is kept separately.
     Joined(&'j [u8]),
 }
 
-impl CombinedIoReply<'_> {
+impl SplitIoStepReply<'_> {
     /// Returns the Reply with the file data that was read.
     pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
         match self {
             Self::LastPiece => came.clone(),
             Self::Joined(message) => {
                 let payloads = if data.is_empty() && came.payloads.items().is_empty() {
-                    ReplyWriteChunkContents::None
+                    ReplyWriteChunkReceivedData::None
                 } else {
                     [data].into_iter().collect()
                 };
@@ -365,7 +365,7 @@ impl CombinedIoReply<'_> {
 fn read_io_payload<T>(
     procedure: Option<Procedure>,
     mut cursor: Cursor<'_>,
-    mut take: impl FnMut(IoReplyPayload<'_>) -> T,
+    mut take: impl FnMut(ReadOrWriteResult<'_>) -> T,
 ) -> Option<T> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.reply().filter(|reply| reply.status().is_success())?;
@@ -380,7 +380,7 @@ fn read_io_payload<T>(
                 match results.ok()? {
                     Results::READ(StatusUnion::Ok(ok)) => {
                         let data = ok.data.bytes()?;
-                        found = Some(take(IoReplyPayload {
+                        found = Some(take(ReadOrWriteResult {
                             data,
                             bytes: data.len() as u32,
                             is_end: ok.eof,
@@ -389,7 +389,7 @@ fn read_io_payload<T>(
                     }
                     Results::WRITE(StatusUnion::Ok(ok)) => {
                         let committed = Some(ok.committed.0);
-                        found = Some(take(IoReplyPayload {
+                        found = Some(take(ReadOrWriteResult {
                             data: &[],
                             bytes: ok.count,
                             is_end: false,
@@ -406,7 +406,7 @@ fn read_io_payload<T>(
                 v3::Results::READ(outcome) => {
                     let ok = outcome.ok()?;
                     let data = ok.data.bytes()?;
-                    Some(take(IoReplyPayload {
+                    Some(take(ReadOrWriteResult {
                         data,
                         bytes: data.len() as u32,
                         is_end: ok.eof,
@@ -416,7 +416,7 @@ fn read_io_payload<T>(
                 v3::Results::WRITE(outcome) => {
                     let ok = outcome.ok()?;
                     let committed = Some(ok.committed.0);
-                    Some(take(IoReplyPayload { data: &[], bytes: ok.count, is_end: false, committed }))
+                    Some(take(ReadOrWriteResult { data: &[], bytes: ok.count, is_end: false, committed }))
                 }
                 _ => None,
             }

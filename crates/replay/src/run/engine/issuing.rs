@@ -6,18 +6,18 @@ use std::time::Instant;
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle};
-use crate::containment::ContainedTransport;
+use crate::containment::ContainmentCheckedTransport;
 use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
-        let Self { context, scheduler, issuer, verification, report, .. } = self;
+        let Self { context, scheduler, call_builder, verification, report, .. } = self;
         let directories = &context.seeded.directories;
         let is_directory = |variable| directories.contains(&variable);
         Ok(scheduler.admit(context.options.window.max(1), is_directory, |step, held| {
             if step.caller.is_reverse {
-                issuer.cb_getattr_answers.record_answers(step);
+                call_builder.cb_getattr_answers.record_answers(step);
             }
             if held.reason == Some(PlanReason::Filtered) {
                 verification.record_filtered(step, held);
@@ -31,7 +31,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the steps that may be sent. Returns the time when the next one is due, if there is one.
     pub(super) fn issue(
         &mut self,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if self.scheduler.in_flight == 0 {

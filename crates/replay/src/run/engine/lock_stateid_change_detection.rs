@@ -14,15 +14,15 @@ use crate::trace::{TraceSlotValueKind, TraceStep};
 const MAX_LOCK_OWNERS: usize = 1 << 12;
 
 /// Client, file, and the variables of the open and the lock-owner of a LOCK.
-type LiveLockKey = (u32, u32, [u32; 2]);
+type LockOwnerAndFileKey = (u32, u32, [u32; 2]);
 
 /// Stateids of granted locks, without their seqids.
 #[derive(Debug, Default)]
-pub(super) struct LockStateidChangeDetector {
-    by_locker: FxHashMap<LiveLockKey, [u8; 12]>,
+pub(super) struct LiveLockStateidChangeDetector {
+    by_locker: FxHashMap<LockOwnerAndFileKey, [u8; 12]>,
 }
 
-impl LockStateidChangeDetector {
+impl LiveLockStateidChangeDetector {
     /// Records the stateid `given` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
     /// stateid for the file and nothing was unlocked since.
     pub(super) fn has_changed_stateid(
@@ -39,7 +39,7 @@ impl LockStateidChangeDetector {
     }
 
     /// Records the stateid of a locker. Returns `true` if it had another one before.
-    fn record_stateid(&mut self, locker: LiveLockKey, given: [u8; 12]) -> bool {
+    fn record_stateid(&mut self, locker: LockOwnerAndFileKey, given: [u8; 12]) -> bool {
         if self.by_locker.len() >= MAX_LOCK_OWNERS {
             self.by_locker.clear();
         }
@@ -48,7 +48,7 @@ impl LockStateidChangeDetector {
 }
 
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
-fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LiveLockKey> {
+fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LockOwnerAndFileKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
     let of =
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn locks_of_one_owner_on_one_file_have_one_stateid() {
-        let mut locks = LockStateidChangeDetector::default();
+        let mut locks = LiveLockStateidChangeDetector::default();
         let (locker, of_another_file) = ((0, 1, [2, 3]), (0, 4, [2, 3]));
         assert!(!locks.record_stateid(locker, [7; 12]));
         assert!(!locks.record_stateid(of_another_file, [8; 12]));

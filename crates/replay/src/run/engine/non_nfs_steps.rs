@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, OutgoingRpcCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange};
+use super::super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream};
 use super::reply_check_queue::StepReplyDisposition;
 use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
@@ -27,7 +27,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Err(error) = self.check_all() {
             return error.into();
         }
-        let Some(mut beside) = self.issuer.auxiliary.take() else {
+        let Some(mut beside) = self.call_builder.auxiliary.take() else {
             return StepSendObstacle::unreplayable("other-program: a call of another program is in progress");
         };
         let kept = std::mem::take(&mut held.step);
@@ -38,7 +38,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => unreadable_state().into(),
         };
         held.step = kept;
-        self.issuer.auxiliary = Some(beside);
+        self.call_builder.auxiliary = Some(beside);
         going
     }
 
@@ -51,22 +51,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepOutcome, StepSendObstacle> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
-        let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
-        if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
+        let is_emitted = self.call_builder.emit_call(step, replacement_header(step, xid), xid, None);
+        if let Some(why) = self.call_builder.missing_value_reason(is_emitted) {
             return Err(StepSendObstacle::unreplayable(why));
         }
-        if !self.issuer.placed.is_empty() {
+        if !self.call_builder.placed.is_empty() {
             return Err(StepSendObstacle::unreplayable("payloads: more than a Call can carry"));
         }
-        let mut message = std::mem::take(&mut self.issuer.call_buffer);
+        let mut message = std::mem::take(&mut self.call_builder.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .or_else(|| beside.replace_nlm_caller(&message))
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
         let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
-        let call = self.issuer.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
-        self.issuer.values.swap_counts(&mut held.call.counts);
+        let call = self.call_builder.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
+        self.call_builder.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
         let program = (program, version);
         let mut lane =
@@ -78,7 +78,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut answer_of_tape = None;
         let mut process = |reply: &TransportReply<'_>| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
-            self.issuer.containment.record_reply(call.call(), reply.cursor());
+            self.call_builder.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
                 StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => {
                     Err(StepSendObstacle::RetryLater)
@@ -108,7 +108,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
-            tape.record_exchange(&NonNfsCallExchange {
+            tape.record_exchange(&CallbackOrAuxiliaryExchange {
                 // Each copy of the clients has its own connections.
                 stream: CallbackOrAuxiliaryStream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,

@@ -15,24 +15,24 @@ use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 
 use super::super::live_values::LiveServerSession;
 use super::super::recovery::calls::{
-    self, RecoveredIdentifiers, RecoveryCall, RecoveryCallContext, RecoveryReply,
+    self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
 };
 use super::super::recovery::recoverable_client_state::{
     RecoverableDelegation, SentCallWithReply, StateidOther, may_change_state,
 };
 use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
-use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::reply::missing_reply_difference;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
-use crate::containment::ContainedTransport;
+use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
 /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
-pub(super) type ReclaimSession = (Sessionid4, u32, u32);
+pub(super) type SessionUsedForReclaim = (Sessionid4, u32, u32);
 
 /// A client whose state is being reclaimed.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(super) struct ClientReclaim {
     /// Index of the live connection that carries the Calls.
     line: usize,
     calls: VecDeque<RecoveryCall>,
-    session: Option<ReclaimSession>,
+    session: Option<SessionUsedForReclaim>,
     /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
     seqids: [u32; 2],
@@ -77,7 +77,7 @@ impl ClientReclaim {
         client: Clientid4,
         line: usize,
         calls: VecDeque<RecoveryCall>,
-        session: Option<ReclaimSession>,
+        session: Option<SessionUsedForReclaim>,
     ) -> Self {
         Self { calls, session, is_return: true, ..Self::new(client, line) }
     }
@@ -91,7 +91,7 @@ enum RecoveryProgress {
     Finished,
 }
 
-impl CallIssuer {
+impl LiveCallBuilder {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
         &mut self,
@@ -252,11 +252,11 @@ impl CallIssuer {
         &mut self,
         restart: &mut ClientReclaim,
         ask: RecoveryCall,
-        got: RecoveredIdentifiers,
+        got: RecoveryCallResult,
     ) -> Result<u64, String> {
         let mut reclaimed = 0;
         match (ask, got) {
-            (RecoveryCall::ExchangeId, RecoveredIdentifiers::Client(id, sequence, is_known)) => {
+            (RecoveryCall::ExchangeId, RecoveryCallResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 let is_unchanged = is_known && id == restart.client;
                 if is_unchanged {
@@ -273,7 +273,7 @@ impl CallIssuer {
                     self.values.set_create_sequence(variable, sequence);
                 }
             }
-            (RecoveryCall::Setclientid, RecoveredIdentifiers::Unconfirmed(id, verifier)) => {
+            (RecoveryCall::Setclientid, RecoveryCallResult::Unconfirmed(id, verifier)) => {
                 self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(0) };
@@ -282,7 +282,7 @@ impl CallIssuer {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
-            (RecoveryCall::CreateSession(old), RecoveredIdentifiers::Session(id, slots)) => {
+            (RecoveryCall::CreateSession(old), RecoveryCallResult::Session(id, slots)) => {
                 self.client_state.rename_session(old, id);
                 if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
@@ -295,13 +295,13 @@ impl CallIssuer {
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
-            (RecoveryCall::Open(old), RecoveredIdentifiers::UnconfirmedOpen(stateid)) => {
+            (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveredIdentifiers::Stateid(stateid),
+                RecoveryCallResult::Stateid(stateid),
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
@@ -311,7 +311,7 @@ impl CallIssuer {
                     .rev()
                     .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
             }
-            (RecoveryCall::Lock(old, at), RecoveredIdentifiers::Stateid(stateid)) => {
+            (RecoveryCall::Lock(old, at), RecoveryCallResult::Stateid(stateid)) => {
                 let new = stateid.other;
                 self.client_state.rename_lock(old, new);
                 let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
@@ -410,23 +410,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         connection: TransportConnectionId,
-        outcome: &ReplyStatusesAndGrants,
-        recorded: impl FnOnce() -> ReplyStatusesAndGrants,
+        outcome: &ReplyStatusesAndSessionGrants,
+        recorded: impl FnOnce() -> ReplyStatusesAndSessionGrants,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
         if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
             return false;
         }
-        let Some(client) = self.issuer.client_state.client_of(step, &self.issuer.values) else {
+        let Some(client) = self.call_builder.client_state.client_of(step, &self.call_builder.values) else {
             return false;
         };
         let is_known = self
-            .issuer
+            .call_builder
             .client_state
             .client(client)
             .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
         if !is_known {
-            let id = held.call.counts.slot.and_then(|(session, _)| self.issuer.values.identifier(session));
+            let id =
+                held.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
             self.start_recovery(client, id, connection);
         }
         held.resend.renewals += 1;
@@ -447,16 +448,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         let mut restart = ClientReclaim::new(client, line);
-        match id.filter(|id| self.issuer.client_state.session(*id).is_some()) {
+        match id.filter(|id| self.call_builder.client_state.session(*id).is_some()) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
-            None => self.issuer.plan_recovery(&mut restart),
+            None => self.call_builder.plan_recovery(&mut restart),
         }
         self.continue_unless_repeated(restart);
     }
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
-        let restarts = self.issuer.client_state.client_mut(restart.client).map(|client| {
+        let restarts = self.call_builder.client_state.client_mut(restart.client).map(|client| {
             client.recovery_count += 1;
             client.recovery_count
         });
@@ -472,7 +473,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Continues a recovery. Returns the time of the next action, if known.
     pub(super) fn recover(
         &mut self,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if self.scheduler.in_flight > 0 {
             return Ok(None);
@@ -495,7 +496,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn continue_recovery(
         &mut self,
         restart: &mut ClientReclaim,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<RecoveryProgress, ReplayRunError> {
         let (now, timeout) = (Instant::now(), self.context.options.timeout);
         let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |ask| ask.name());
@@ -525,27 +526,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let next = restart
             .message
             .take()
-            .or_else(|| self.issuer.next_recovery_call(restart, || lines.next_xid(number)));
+            .or_else(|| self.call_builder.next_recovery_call(restart, || lines.next_xid(number)));
         let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
         };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        let client =
-            self.issuer.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
+        let client = self
+            .call_builder
+            .client_state
+            .client(restart.client)
+            .map_or(NONE, |client| client.captured_client);
         match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
-            ReplayerCallSubmitResult::Sent => {
+            NonStepCallSubmitResult::Sent => {
                 self.report.calls += 1;
                 restart.sent = Some(now);
             }
-            ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {}
-            ReplayerCallSubmitResult::Lost => {
+            NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {}
+            NonStepCallSubmitResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
-            ReplayerCallSubmitResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
-            ReplayerCallSubmitResult::Escapes(why) => {
+            NonStepCallSubmitResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
+            NonStepCallSubmitResult::Escapes(why) => {
                 return Ok(RecoveryProgress::Abandoned(format!("{}: {why}", name(restart))));
             }
         }
@@ -573,7 +577,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return true;
         };
         if let Some((_, bytes)) = &restart.message {
-            self.issuer.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
+            self.call_builder.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
         self.connections.stalled_since = None;
@@ -582,17 +586,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
             return true;
         };
-        self.issuer.count_recovery_sequences(&mut restart, ask, &answer);
+        self.call_builder.count_recovery_sequences(&mut restart, ask, &answer);
         let status = answer.status();
         match status {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
                 restart.calls.pop_front();
                 let open = answer.opened();
-                match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
+                match self.call_builder.apply_recovery_result(&mut restart, ask, answer.result) {
                     Ok(reclaimed) => {
                         if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
-                            self.issuer.client_state.remove_delegation(&other);
+                            self.call_builder.client_state.remove_delegation(&other);
                         }
                         self.report.returned_delegations += u64::from(matches!(
                             ask,
@@ -623,7 +627,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_CLIENTID
                 if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
-                self.issuer.plan_recovery(&mut restart);
+                self.call_builder.plan_recovery(&mut restart);
                 self.connections.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
@@ -632,7 +636,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             | Nfsstat4::NFS4ERR_DEADSESSION
                 if !restart.is_return =>
             {
-                self.issuer.plan_recovery(&mut restart);
+                self.call_builder.plan_recovery(&mut restart);
                 self.continue_unless_repeated(restart);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
@@ -641,7 +645,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             _ if restart.is_return => {
                 if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
-                    self.issuer.client_state.remove_delegation(&other);
+                    self.call_builder.client_state.remove_delegation(&other);
                 }
                 restart.calls.pop_front();
                 self.report.add_refusal(format!("delegation not returned: {status}"));
@@ -652,9 +656,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 restart.calls.pop_front();
                 let dropped = match ask {
                     RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                        self.issuer.drop_open(open)
+                        self.call_builder.drop_open(open)
                     }
-                    RecoveryCall::Lock(lock, _) => self.issuer.drop_lock(lock),
+                    RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
                     RecoveryCall::ReturnDelegation { .. } | RecoveryCall::ReturnHeldDelegation(..) => 0,
                     _ => {
                         self.abandon_recovery(&restart, &why);
@@ -674,27 +678,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if restart.is_return {
             return self.abandon_delegation_return(restart.client, why);
         }
-        let Some(client) = self.issuer.client_state.client(restart.client) else { return };
+        let Some(client) = self.call_builder.client_state.client(restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
-        for open in self.issuer.client_state.opens_of(restart.client) {
-            let locks = self.issuer.client_state.locks_of(open);
+        for open in self.call_builder.client_state.opens_of(restart.client) {
+            let locks = self.call_builder.client_state.locks_of(open);
             let of = locks
                 .iter()
-                .filter_map(|lock| self.issuer.client_state.lock(*lock))
+                .filter_map(|lock| self.call_builder.client_state.lock(*lock))
                 .flat_map(|lock| &lock.variables);
             let mut variables: Vec<u32> = of.copied().collect();
-            variables
-                .extend(self.issuer.client_state.open(open).into_iter().flat_map(|open| &open.variables));
+            variables.extend(
+                self.call_builder.client_state.open(open).into_iter().flat_map(|open| &open.variables),
+            );
             self.report.recovery.not_reclaimed += 1 + locks.len() as u64;
-            self.issuer.unset_variables(variables);
+            self.call_builder.unset_variables(variables);
         }
-        let sessions = self.issuer.client_state.sessions_of(restart.client);
-        let of = sessions.iter().filter_map(|id| self.issuer.client_state.session(*id));
+        let sessions = self.call_builder.client_state.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.call_builder.client_state.session(*id));
         let sessions: Vec<u32> = of.map(|session| session.variable).collect();
-        sessions.iter().for_each(|session| self.issuer.values.close_session(*session));
-        self.issuer.unset_variables(sessions.into_iter().chain([variable]));
-        self.issuer.client_state.remove_client(restart.client);
+        sessions.iter().for_each(|session| self.call_builder.values.close_session(*session));
+        self.call_builder.unset_variables(sessions.into_iter().chain([variable]));
+        self.call_builder.client_state.remove_client(restart.client);
         self.requeue_client(captured);
     }
 
@@ -709,14 +714,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verification.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
-            && let Some(session) = self.issuer.client_state.session(id)
+            && let Some(session) = self.call_builder.client_state.session(id)
         {
-            self.issuer
+            self.call_builder
                 .values
                 .renew_session(session.variable, LiveServerSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.connections.recoveries;
-        let captured = self.issuer.client_state.client_mut(restart.client).map(|client| {
+        let captured = self.call_builder.client_state.client_mut(restart.client).map(|client| {
             client.recovery_number = recoveries;
             client.captured_client
         });

@@ -13,15 +13,15 @@ use nfsrdma_rpc::{
 
 use super::super::recovery::{self, MAX_RESENDS, NO_CONNECTION, SessionBindError};
 use super::super::step_outcome::StepOutcome;
-use super::connections::{BindingInFlight, LiveConnection, SessionBinding};
+use super::connections::{LiveConnection, PendingBindConnToSession, PendingSessionBinding};
 use super::reply::missing_reply_difference;
 use super::scheduler::RETRY_DELAY;
 use super::send::unsigned_header;
 use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
 use super::{
-    OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, StepSendObstacle,
+    NonStepCallSubmitResult, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle,
 };
-use crate::containment::ContainedTransport;
+use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -36,7 +36,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn live_connection(
         &mut self,
         step: &TraceStep<'_>,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<usize, StepSendObstacle> {
         let of = step.caller.connection;
         let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
@@ -86,7 +86,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn ensure_connected(
         &mut self,
         number: usize,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
         let gone = self
             .connections
@@ -103,7 +103,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         number: usize,
         mut attempts: ReconnectionAttempts,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if attempts.next_attempt() > Instant::now() {
             return Ok(Some(attempts.next_attempt()));
@@ -139,7 +139,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn open_connection(
         &mut self,
         place: (u32, u64),
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<TransportConnectionId, StepSendObstacle> {
         let target = self.context.target;
         if self.report.calls == 0 {
@@ -215,7 +215,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         held: &mut StepWindowEntry,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
         let mut nobody = None;
@@ -227,12 +227,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let number = self.live_connection(&step, transport)?;
         let tag = call_tag(self.context.number, window_index, *turn);
-        swap(&mut self.issuer.call_buffer, sent);
-        swap(&mut self.issuer.placed, placed);
+        swap(&mut self.call_builder.call_buffer, sent);
+        swap(&mut self.call_builder.placed, placed);
         let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
         if submitted.is_err() {
-            swap(&mut self.issuer.call_buffer, sent);
-            swap(&mut self.issuer.placed, placed);
+            swap(&mut self.call_builder.call_buffer, sent);
+            swap(&mut self.call_builder.placed, placed);
         }
         let (since, gives) = submitted?;
         self.report.recovery.resent += u64::from(!held.resend.is_denied);
@@ -273,7 +273,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Sends BIND_CONN_TO_SESSION for the next session that a connection must be bound to: one at a time, as far as it
     /// has capacity.
-    pub(super) fn bind_sessions(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
+    pub(super) fn bind_sessions(&mut self, number: usize, transport: &mut ContainmentCheckedTransport<'_>) {
         while let Some(line) = self.connections.lines.get_mut(number) {
             if line.pending_bindings.is_empty() || line.binding_in_flight.is_some() {
                 return;
@@ -285,8 +285,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let required = line.pending_bindings.iter().position(|binding| binding.is_required);
             let Some(at) = required.or(line.pending_bindings.len().checked_sub(1)) else { return };
             let binding = line.pending_bindings.swap_remove(at);
-            let SessionBinding { session, minor_version, direction, .. } = binding;
-            let Some(id) = self.issuer.values.identifier(session) else { continue };
+            let PendingSessionBinding { session, minor_version, direction, .. } = binding;
+            let Some(id) = self.call_builder.values.identifier(session) else { continue };
             let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
             line.xid = xid.0;
             let mut encoder = Encoder::new();
@@ -294,24 +294,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, self.connections.binding_calls);
-            let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
+            let client =
+                self.call_builder.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };
-            if !matches!(result, ReplayerCallSubmitResult::Unready | ReplayerCallSubmitResult::Unsigned(_)) {
+            if !matches!(result, NonStepCallSubmitResult::Unready | NonStepCallSubmitResult::Unsigned(_)) {
                 line.recoveries_at_binding = self.connections.recoveries;
             }
             match result {
-                ReplayerCallSubmitResult::Sent => {
+                NonStepCallSubmitResult::Sent => {
                     self.report.calls += 1;
-                    line.binding_in_flight = Some(BindingInFlight { tag, binding, sent: now });
+                    line.binding_in_flight = Some(PendingBindConnToSession { tag, binding, sent: now });
                     return;
                 }
-                ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {
+                NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {
                     return line.pending_bindings.push(binding);
                 }
-                ReplayerCallSubmitResult::Lost => return,
-                ReplayerCallSubmitResult::Unsigned(why) | ReplayerCallSubmitResult::Escapes(why) => {
+                NonStepCallSubmitResult::Lost => return,
+                NonStepCallSubmitResult::Unsigned(why) | NonStepCallSubmitResult::Escapes(why) => {
                     line.refuse_binding(session);
                     self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
@@ -342,17 +343,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
         let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
-        let SessionBinding { session, direction, .. } = binding;
+        let PendingSessionBinding { session, direction, .. } = binding;
         let since = line.recoveries_at_binding;
         self.scheduler.unpark(number, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor(), direction) {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(SessionBindError::UnknownSession) => {
-                let id = self.issuer.values.identifier(session);
-                let client =
-                    id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
+                let id = self.call_builder.values.identifier(session);
+                let client = id
+                    .and_then(|id| self.call_builder.client_state.session(id))
+                    .map(|session| session.client);
                 let is_known = |client| {
-                    self.issuer.client_state.client(client).is_some_and(|known| since < known.recovery_number)
+                    self.call_builder
+                        .client_state
+                        .client(client)
+                        .is_some_and(|known| since < known.recovery_number)
                 };
                 if let Some(client) = client.filter(|client| !is_known(*client)) {
                     self.start_recovery(client, id, reply.connection);
@@ -360,7 +365,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
                 line.next_binding = Some(Instant::now() + RETRY_DELAY);
-                line.pending_bindings.push(SessionBinding { delays: binding.delays + 1, ..binding });
+                line.pending_bindings.push(PendingSessionBinding { delays: binding.delays + 1, ..binding });
             }
             Err(SessionBindError::Delayed) => {
                 line.refuse_binding(session);

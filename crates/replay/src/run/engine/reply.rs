@@ -13,17 +13,17 @@ use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery::{self, MAX_RESENDS};
-use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndGrants};
+use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
 use super::super::step_outcome::StepOutcome;
-use super::connections::SessionBinding;
-use super::io_split::CombinedIoReply;
-use super::issuer::CallIssuer;
+use super::connections::PendingSessionBinding;
+use super::io_split::SplitIoStepReply;
+use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
-use crate::containment::ReplyIdentifiers;
+use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
 use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
@@ -48,10 +48,10 @@ pub(super) struct CompletedStep {
 /// Status of a Call that is not the next on its slot.
 const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
-impl CallIssuer {
+impl LiveCallBuilder {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn register_identifiers(&mut self, held: &StepWindowEntry, reply: LiveReply<'_>) {
-        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
+        if held.call.reply_identifiers == ReplyIdentifierKinds::Nothing {
             return;
         }
         let items = TracePayloadInMessage::items(&held.call.placed);
@@ -65,7 +65,7 @@ impl CallIssuer {
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
-        outcome: &ReplyStatusesAndGrants,
+        outcome: &ReplyStatusesAndSessionGrants,
         has_same_layout: impl FnOnce() -> bool,
     ) -> Option<TraceSlotValueKind> {
         if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
@@ -167,7 +167,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.scheduler.end_flight();
         self.unpark_connection(connection, 1);
-        if self.issuer.signing.is_some() {
+        if self.call_builder.signing.is_some() {
             // The RPCSEC_GSS sequence window is shared by all connections.
             self.scheduler.unpark_each(1);
         }
@@ -217,8 +217,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(whole) => {
                 // The data that was read is kept in case the last piece is sent again.
                 let data = match whole {
-                    CombinedIoReply::LastPiece => Vec::new(),
-                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
+                    SplitIoStepReply::LastPiece => Vec::new(),
+                    SplitIoStepReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
                 };
                 flown.sent =
                     flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
@@ -261,7 +261,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 held.resend.was_unbound = true;
                 // SEQUENCE failed, so that the Call still has its slot.
                 if let Some(slot) = held.call.counts.slot {
-                    self.issuer.values.set_slot_state(slot, true, false);
+                    self.call_builder.values.set_slot_state(slot, true, false);
                 }
                 self.resend_denied_step(window_index, held, reply.connection);
             }
@@ -277,20 +277,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<StepReplyDisposition, ReplayRunError> {
         let procedure = step.asked.find_description();
-        let outcome = ReplyStatusesAndGrants::of(procedure, reply.cursor());
+        let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
         let is_echo = held
             .call
             .counts
             .slot
             .zip(outcome.sequence)
-            .is_none_or(|(slot, sequence)| self.issuer.values.matches_sequence(slot, sequence));
+            .is_none_or(|(slot, sequence)| self.call_builder.values.matches_sequence(slot, sequence));
         self.count_sequences(&held.call.counts, &outcome);
         let message = unprotected_reply(step);
         let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
         let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
             true => recorded_outcome(step, &message),
             // The recorded outcome is not used in this case.
-            false => ReplyStatusesAndGrants::default(),
+            false => ReplyStatusesAndSessionGrants::default(),
         };
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
@@ -355,7 +355,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report_export_status(held, status);
         }
         if let Some(state) =
-            self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+            self.call_builder.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
         {
             // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
             let executed_count = outcome.statuses.len().saturating_sub(1);
@@ -364,38 +364,38 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(StepReplyDisposition::Finished(state));
         }
-        let waits = held.call.reply_identifiers < ReplyIdentifiers::State
+        let waits = held.call.reply_identifiers < ReplyIdentifierKinds::State
             && outcome.fore_channel.is_none()
             && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
         let missing = match waits {
             true => self.defer_binding(step),
             false => {
-                self.issuer.register_identifiers(held, LiveReply::from(reply));
+                self.call_builder.register_identifiers(held, LiveReply::from(reply));
                 self.bind_values(step, LiveReply::from(reply), &outcome)
             }
         };
         if let Some(granted) = outcome.fore_channel {
             let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
-            self.issuer.begin_session(step, granted, captured);
+            self.call_builder.begin_session(step, granted, captured);
             let session =
                 step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
-                let binding = SessionBinding::of_backchannel(session, step.asked.minor_version);
+                let binding = PendingSessionBinding::of_backchannel(session, step.asked.minor_version);
                 let is_recorded = self.connections.record_binding(reply.connection, binding);
                 self.report.dropped_values += u64::from(!is_recorded);
             }
         }
         if held.rewrites.is_substituted {
-            self.issuer.substitute_closed(step);
+            self.call_builder.substitute_closed(step);
             return Ok(StepReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
-        self.issuer.record_state(held, step, reply);
+        self.call_builder.record_state(held, step, reply);
         let may_grant =
             |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
         if held.description.operations.iter().any(may_grant) {
-            self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
+            self.verification.leaves_open |= self.call_builder.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             let sessions = step.call.variables(TraceSlotValueKind::SESSION);
@@ -406,7 +406,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The server has confirmed every earlier Call on the slot.
         let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
             && held.resend.count == 0
-            && held.call.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
+            && held.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
         if is_made_up && recorded.client_error_name().is_none() {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
@@ -459,24 +459,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Frees a live slot and wakes the steps that wait for it.
     pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
-        self.issuer.values.set_slot_state(slot, false, is_counted);
+        self.call_builder.values.set_slot_state(slot, false, is_counted);
         self.scheduler.wake_slot(slot);
     }
 
     /// Retires a live slot whose Call was given up; steps that wait for it use another.
     pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
-        self.issuer.values.mark_slot_doubtful(slot);
+        self.call_builder.values.mark_slot_doubtful(slot);
         self.scheduler.wake_slot(slot);
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(&mut self, used: &CallSequenceIds, outcome: &ReplyStatusesAndGrants) {
+    pub(super) fn count_sequences(
+        &mut self,
+        used: &CallSequenceIds,
+        outcome: &ReplyStatusesAndSessionGrants,
+    ) {
         if let Some(slot) = used.slot {
             self.free_slot(slot, outcome.is_sequenced());
         }
         for (is_lock, owner, operation, seqid) in &used.seqids {
             if let Some(status) = outcome.statuses.get(*operation as usize) {
-                self.issuer.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
+                self.call_builder.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
             }
         }
     }
@@ -486,10 +490,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
-        outcome: &ReplyStatusesAndGrants,
+        outcome: &ReplyStatusesAndSessionGrants,
     ) -> Option<TraceSlotValueKind> {
         let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
-        self.issuer.bind_values(step, reply, outcome, || {
+        self.call_builder.bind_values(step, reply, outcome, || {
             checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
         })
     }
@@ -551,7 +555,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// Returns the difference of a step whose recorded Reply has `what` in its place.
 pub(super) fn missing_reply_difference(held: &StepWindowEntry, what: &str) -> Difference {
-    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
     let place = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
     let half = |value: &str| DifferenceSideValue {
@@ -636,9 +640,9 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
 }
 
 /// Returns the outcome of the recorded Reply.
-fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndGrants {
+fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndSessionGrants {
     let items = recorded_items(step, |_| None);
-    ReplyStatusesAndGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
+    ReplyStatusesAndSessionGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }
 
 /// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`]

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
-use nfsrdma_rpc::{ReplyWriteChunkContents, TransportReply};
+use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
-use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
@@ -37,9 +37,9 @@ pub(super) enum StepReplyDisposition {
 /// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
 pub(super) struct UncheckedLiveReplyFacts {
-    pub(super) outcome: ReplyStatusesAndGrants,
+    pub(super) outcome: ReplyStatusesAndSessionGrants,
     /// Outcome of the recorded Reply, where it matters.
-    pub(super) recorded: ReplyStatusesAndGrants,
+    pub(super) recorded: ReplyStatusesAndSessionGrants,
     /// `true` if it has the slot and the sequence ID of its Call.
     pub(super) is_echo: bool,
     /// `true` if its values are not bound yet.
@@ -119,11 +119,11 @@ impl OwnedLiveReply {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    fn payloads(&self) -> ReplyWriteChunkContents<'_> {
+    fn payloads(&self) -> ReplyWriteChunkReceivedData<'_> {
         self.chunks.iter().map(|range| self.bytes(range.clone())).collect()
     }
 
-    fn live<'a>(&'a self, payloads: &'a ReplyWriteChunkContents<'_>) -> LiveReply<'a> {
+    fn live<'a>(&'a self, payloads: &'a ReplyWriteChunkReceivedData<'_>) -> LiveReply<'a> {
         LiveReply { message: self.bytes(0..self.message_length_bytes), chunks: payloads.items() }
     }
 }
@@ -235,7 +235,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         answer: &mut UncheckedLiveReplyFacts,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
-            self.issuer.register_identifiers(held, live);
+            self.call_builder.register_identifiers(held, live);
             answer.missing = self.bind_values(step, live, &answer.outcome);
         }
     }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use nfsrdma_rpc::gss::{
-    self, GssContext, GssError, GssIntegrityError, GssMechanismContext, GssMechanismError,
+    self, GssContext, GssContextSetupError, GssIntegrityError, GssMechanismContext, GssMechanismError,
     GssReplyProtection, GssSealInput,
 };
 use nfsrdma_rpc::synchronous_client::RpcClient;
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
 use super::gss_context_renewal::RenewableGssContext;
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::root_credential;
@@ -40,7 +40,7 @@ pub(super) struct GssCallSigner {
     /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
     /// Machine credential by captured client.
-    machine_credentials: FxHashMap<u32, MachineCredential>,
+    machine_credentials: FxHashMap<u32, MachineCredentialGssContext>,
     pub(super) mechanism: GssSecurityContextFactory,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
@@ -66,7 +66,7 @@ pub(super) struct GssReplyVerificationData {
 /// Credential of the Calls that this program makes for a client; the same as the client's EXCHANGE_ID or SETCLIENTID
 /// had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MachineCredential {
+struct MachineCredentialGssContext {
     context: usize,
     service: RpcGssService,
 }
@@ -114,10 +114,11 @@ impl GssCallSigner {
         let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
         let mut line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
-            let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
+            let mechanism = mechanism(&target.name).map_err(GssContextSetupError::Mechanism)?;
             Ok(RenewableGssContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
         });
-        let contexts = contexts.collect::<Result<Vec<_>, GssError>>().map_err(ReplayRunError::Security);
+        let contexts =
+            contexts.collect::<Result<Vec<_>, GssContextSetupError>>().map_err(ReplayRunError::Security);
         transport.disconnect(connection);
         Ok(Some(Self {
             contexts: contexts?,
@@ -184,7 +185,8 @@ impl GssCallSigner {
         tag: CallTag,
         message: &[u8],
     ) -> Result<Option<&[u8]>, GssUnsignedCallReason> {
-        let Some(MachineCredential { context, service }) = self.machine_credentials.get(&client).copied()
+        let Some(MachineCredentialGssContext { context, service }) =
+            self.machine_credentials.get(&client).copied()
         else {
             return Ok(None);
         };
@@ -218,7 +220,7 @@ impl GssCallSigner {
 }
 
 /// Returns the machine credential of a client, if the step is its EXCHANGE_ID or SETCLIENTID.
-fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
+fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCredentialGssContext> {
     let service = match step.asked.protection {
         GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
         _ => RpcGssService::rpc_gss_svc_none,
@@ -229,7 +231,7 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullFieldObserver).ok()?;
     let operation = call.operations().next()?.ok()?;
     matches!(operation, v4::Args::EXCHANGE_ID(_) | v4::Args::SETCLIENTID(_))
-        .then_some(MachineCredential { context, service })
+        .then_some(MachineCredentialGssContext { context, service })
 }
 
 /// Returns `true` if the captured Call was signed.
@@ -260,7 +262,7 @@ fn whole(message: &[u8], placed: &[TracePayloadInMessage], contents: &[Vec<u8>],
     out.extend_from_slice(message.get(from..).unwrap_or_default());
 }
 
-impl CallIssuer {
+impl LiveCallBuilder {
     /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors
@@ -327,14 +329,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.resend_denied_step(flown.window_index, flown.window_step, reply.connection);
             return Ok(());
         }
-        let Some(signing) = &mut self.issuer.signing else { return self.complete_call(flown, reply) };
+        let Some(signing) = &mut self.call_builder.signing else { return self.complete_call(flown, reply) };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
             Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
             Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
         };
-        if let Some(signing) = &mut self.issuer.signing {
+        if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
         }
         outcome
@@ -344,20 +346,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// processed if it was forged.
     pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
         let Some(with) =
-            self.issuer.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
+            self.call_builder.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
         else {
             return self.complete_own_call(reply);
         };
         if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
             return self.resend_denied_control(reply);
         }
-        let Some(signing) = &mut self.issuer.signing else { return };
+        let Some(signing) = &mut self.call_builder.signing else { return };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
         if signing.open(with, reply.message, &mut plain).is_err() {
             plain.clear();
         }
         self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
-        if let Some(signing) = &mut self.issuer.signing {
+        if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
         }
     }

@@ -17,7 +17,7 @@ use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
-use super::step_window::{CapturedStepFacts, StepWindow, StepWindowEntry};
+use super::step_window::{CapturedStepFacts, StepWindowEntry, StepWindowSlots};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceStep};
@@ -35,7 +35,7 @@ pub(super) struct StepScheduler<'r, R> {
     pub(super) is_exhausted: bool,
     plan: StepPlanner,
     pub(super) titles: StepTitleCache,
-    pub(super) window: StepWindow,
+    pub(super) window: StepWindowSlots,
     graph: DependencyGraph,
     dependencies: DependencyCollector,
     pub(super) queue: ReadyStepQueue,
@@ -73,7 +73,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             is_exhausted: false,
             plan,
             titles: StepTitleCache::default(),
-            window: StepWindow::default(),
+            window: StepWindowSlots::default(),
             graph: DependencyGraph::default(),
             dependencies,
             queue: ReadyStepQueue::default(),
@@ -283,7 +283,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 }
 
-fn requeue(window: &StepWindow, queue: &mut ReadyStepQueue, window_index: u32) {
+fn requeue(window: &StepWindowSlots, queue: &mut ReadyStepQueue, window_index: u32) {
     if let Some(held) = window.get(window_index) {
         queue.push(held.turn, window_index, None);
     }

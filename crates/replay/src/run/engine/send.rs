@@ -14,20 +14,20 @@ use nfsrdma_rpc::{
 };
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use super::super::captured_open_grants::StepOpenGrants;
+use super::super::captured_open_grants::CapturedStepOpenGrants;
 use super::super::compound_server_adaptation::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::ReplayRecorderSentCall;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
-use super::issuer::CallIssuer;
+use super::live_call_builder::LiveCallBuilder;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle,
     record_divergence,
 };
-use crate::containment::{ContainedTransport, ReplyIdentifiers};
+use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, ReplayTraceReader, TraceError,
@@ -38,7 +38,7 @@ use crate::trace::{
 const NO_PAYLOAD: DdpEligibleArgument<'static> =
     DdpEligibleArgument { position: 0, source: OutgoingPayloadMemory::Copied(&[]) };
 
-impl CallIssuer {
+impl LiveCallBuilder {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
     fn recreates_refused_object(
@@ -119,7 +119,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         held: &mut StepWindowEntry,
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
         let StepWindowEntry { step: kept, description: parts, .. } = &*held;
@@ -129,7 +129,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
             return Err(self.call_auxiliary(held, tape));
         }
-        if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
+        if let Some(why) = self.call_builder.recreates_refused_object(&step, parts) {
             return Err(StepSendObstacle::unreplayable(why));
         }
         self.bind_deferred_for(&step);
@@ -146,24 +146,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 result => result,
             };
         }
-        if let Some(state) = self.issuer.not_reclaimed_state(held, &step) {
+        if let Some(state) = self.call_builder.not_reclaimed_state(held, &step) {
             return Err(state.into());
         }
         let root = &self.context.seeded.root;
-        let borrowed = self.issuer.substituted_stateids(&step);
+        let borrowed = self.call_builder.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
             let mut stateids = step.call.variables(TraceSlotValueKind::STATEID);
             let is_lost = |variable| {
-                self.issuer.values.get(variable).is_none()
-                    && !self.issuer.refused_opens.contains_key(&variable)
+                self.call_builder.values.get(variable).is_none()
+                    && !self.call_builder.refused_opens.contains_key(&variable)
             };
             if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Err(StepSendObstacle::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.captured.slot.and_then(|(session, slot)| {
-            let live = self.issuer.values.session(session)?;
+            let live = self.call_builder.values.session(session)?;
             let slot = live.slot(slot);
             live.is_busy(slot).then_some((session, slot))
         });
@@ -181,13 +181,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
         let header = replacement_header(&step, xid);
-        let is_unsigned = header.is_some() && self.issuer.signing.is_none();
-        let is_emitted = self.issuer.emit_call(&step, header, xid, held.captured.slot);
+        let is_unsigned = header.is_some() && self.call_builder.signing.is_none();
+        let is_emitted = self.call_builder.emit_call(&step, header, xid, held.captured.slot);
         let opens = match !self.context.options.keeps_requested_wants
             && parts.operations.contains(&Operation::OPEN)
         {
-            true => StepOpenGrants::wants_of_step(&step),
-            false => StepOpenGrants::default(),
+            true => CapturedStepOpenGrants::wants_of_step(&step),
+            false => CapturedStepOpenGrants::default(),
         };
         let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
             true => self.callback_address(&step, number, transport),
@@ -203,15 +203,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
-            true => rewrite_compound(&mut self.issuer.call_buffer, &mut self.issuer.placed, live_server),
-            false => Some(compound_server_adaptation::CompoundRewrites::default()),
+            true => rewrite_compound(
+                &mut self.call_builder.call_buffer,
+                &mut self.call_builder.placed,
+                live_server,
+            ),
+            false => Some(compound_server_adaptation::AppliedCompoundChangeFlags::default()),
         };
         let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
-        let refused = match self.issuer.missing_value_reason(is_emitted) {
+        let refused = match self.call_builder.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
-            None if self.issuer.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
+            None if self.call_builder.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
                 Some("payloads: more than a Call can carry".into())
             }
             why => why,
@@ -219,7 +223,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(why) = refused {
             return Err(StepSendObstacle::unreplayable(why));
         }
-        let piece = self.issuer.limit_io(
+        let piece = self.call_builder.limit_io(
             &step,
             parts,
             (held.captured.slot, held.rewrites.piece),
@@ -240,12 +244,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if gives_back {
             held.rewrites.is_substituted = !borrowed.is_empty();
             for one in &borrowed {
-                self.issuer.values.add_seqid(one.variable, one.operation as u32, one.seqid);
+                self.call_builder.values.add_seqid(one.variable, one.operation as u32, one.seqid);
             }
         }
-        self.issuer.values.swap_counts(&mut held.call.counts);
+        self.call_builder.values.swap_counts(&mut held.call.counts);
         if let Some(slot) = held.call.counts.slot {
-            self.issuer.values.set_slot_state(slot, true, false);
+            self.call_builder.values.set_slot_state(slot, true, false);
         }
         held.call.recoveries_at_send = self.connections.recoveries;
         held.rewrites.has_dropped_attributes = has_fewer;
@@ -260,7 +264,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         number: usize,
-        transport: &ContainedTransport<'_>,
+        transport: &ContainmentCheckedTransport<'_>,
     ) -> Option<SocketAddr> {
         let message = &step.call;
         // A captured client without a callback address was granted no delegation.
@@ -275,7 +279,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .context
             .callbacks
             .address((self.context.number, step.caller.client), terms.filter(|_| listened)?)?;
-        self.issuer
+        self.call_builder
             .containment
             .add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
         Some(address)
@@ -288,29 +292,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         (parts, piece): (&CallOperationsAndFiles, Option<SplitIoPiece>),
         (number, xid, tag): (usize, Xid, CallTag),
-        transport: &mut ContainedTransport<'_>,
+        transport: &mut ContainmentCheckedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(Instant, ReplyIdentifiers), StepSendObstacle> {
+    ) -> Result<(Instant, ReplyIdentifierKinds), StepSendObstacle> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Err(StepSendObstacle::Parked(number));
         };
-        self.issuer.check_signing(step, number)?;
-        if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
+        self.call_builder.check_signing(step, number)?;
+        if self.call_builder.is_window_full(step, self.scheduler.window.signatures()) {
             return Err(StepSendObstacle::Parked(number));
         }
         let files = &mut self.verification.divergent_files;
-        self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
+        self.call_builder.read_payloads(step, piece, self.contents, |file, touched| {
             record_divergence(files, file, &touched);
         })?;
-        let signed = self.issuer.sign(step, xid);
+        let signed = self.call_builder.sign(step, xid);
         let is_signed =
             signed.map_err(|error| StepSendObstacle::unreplayable(format_args!("security: {error}")))?;
-        let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
+        let (message, placed) = match self.call_builder.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
-            None => (&self.issuer.call_buffer, &self.issuer.placed),
+            None => (&self.call_builder.call_buffer, &self.call_builder.placed),
         };
         let mut payloads = [NO_PAYLOAD; OutgoingRpcCall::MAX_PAYLOADS];
-        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.call_builder.buffers) {
             *payload = DdpEligibleArgument {
                 position: placed.position,
                 source: OutgoingPayloadMemory::Copied(content),
@@ -318,12 +322,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let most = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
-        self.issuer.needs.clear();
+        self.call_builder.needs.clear();
         let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
-        self.issuer.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
-        let chunks =
-            (self.context.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
-        let lists = chunks.as_ref().map(SendChunkLengths::lists);
+        self.call_builder
+            .needs
+            .extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks = (self.context.options.captured_chunks && piece.is_none())
+            .then(|| CapturedCallChunkLengths::of(step));
+        let lists = chunks.as_ref().map(CapturedCallChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
         let offered = chunks
             .as_ref()
@@ -337,13 +343,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tag,
             message,
             payloads: payloads.get(..placed.len()).unwrap_or_default(),
-            reply: ReplySizeLimits { message: expected, payloads: &self.issuer.needs },
+            reply: ReplySizeLimits { message: expected, payloads: &self.call_builder.needs },
             requested_form: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = self.issuer.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
+        let call = self.call_builder.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
         match transport.submit(connection, &call) {
             Ok(_) => {}
             Err(SubmitError::Busy(_)) => return Err(StepSendObstacle::Parked(number)),
@@ -377,16 +383,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn mark_in_flight(
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
-        gives: ReplyIdentifiers,
+        gives: ReplyIdentifierKinds,
         held: &mut StepWindowEntry,
     ) {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
-        std::mem::swap(&mut self.issuer.placed, &mut held.call.placed);
+        std::mem::swap(&mut self.call_builder.call_buffer, &mut held.call.message);
+        std::mem::swap(&mut self.call_builder.placed, &mut held.call.placed);
         held.call.reply_identifiers = gives;
         self.scheduler.begin_flight(tag, now, held);
         held.call.in_flight = Some((connection, now));
-        held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        held.call.signature =
+            self.call_builder.signing.as_mut().and_then(|signing| signing.last_signature.take());
         if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
             self.report.timing.issue_delay.add(now.saturating_duration_since(due));
         }
@@ -453,14 +460,14 @@ pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid,
 }
 
 /// Chunk lengths of the captured Call, in the form that the transport expects.
-struct SendChunkLengths {
+struct CapturedCallChunkLengths {
     call: Vec<u32>,
     reads: Vec<Vec<u32>>,
     writes: Vec<Vec<u32>>,
     reply: Vec<u32>,
 }
 
-impl SendChunkLengths {
+impl CapturedCallChunkLengths {
     fn of(step: &TraceStep<'_>) -> Self {
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
         let most = OutgoingRpcCall::MAX_PAYLOADS;

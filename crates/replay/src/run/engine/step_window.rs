@@ -8,23 +8,23 @@ use nfsrdma_rpc::{CallTag, TransportConnectionId};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
-use super::super::report::StepId;
+use super::super::report::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssReplyVerificationData;
-use crate::containment::ReplyIdentifiers;
+use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{
-    ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits,
-    TraceStep, TraceWireForms,
+    CallAndReplyWireForms, ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage,
+    TraceReplySizeLimits, TraceStep,
 };
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct StepWindowEntry {
     pub(super) step: OwnedTraceStep,
-    pub(super) id: StepId,
+    pub(super) id: StepIdWithFrames,
     pub(super) description: CallOperationsAndFiles,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
@@ -86,7 +86,7 @@ pub(super) struct LastSentStepCall {
     /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
     /// Identifiers that its Reply may give.
-    pub(super) reply_identifiers: ReplyIdentifiers,
+    pub(super) reply_identifiers: ReplyIdentifierKinds,
     /// Signature, needed to verify the Reply.
     pub(super) signature: Option<GssReplyVerificationData>,
     /// Number of recoveries in the run when it was sent.
@@ -227,7 +227,7 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
             writes: List::default(),
             reply: none(),
         },
-        carried: TraceWireForms { returned: List::default(), ..step.carried.clone() },
+        carried: CallAndReplyWireForms { returned: List::default(), ..step.carried.clone() },
         needs: TraceReplySizeLimits { payloads: List::default(), ..step.needs.clone() },
     }
 }
@@ -239,13 +239,13 @@ pub(super) fn unreadable_state() -> StepOutcome {
 
 /// Entries of the window.
 #[derive(Debug, Default)]
-pub(super) struct StepWindow {
+pub(super) struct StepWindowSlots {
     /// Boxed, as steps are taken out and put back several times.
     held: Vec<Option<Box<StepWindowEntry>>>,
     free: Vec<u32>,
 }
 
-impl StepWindow {
+impl StepWindowSlots {
     /// Returns the index of a free entry, with the buffers of the step that released it.
     pub(super) fn take_free(&mut self) -> (u32, Box<StepWindowEntry>) {
         if let Some(window_index) = self.free.pop() {

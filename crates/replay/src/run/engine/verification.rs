@@ -11,14 +11,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::super::dependencies::effects::OperationEffect;
-use super::super::expected_final_tree::{ExpectedFinalTree, StepExecutionFidelity};
+use super::super::expected_final_tree::{ExecutedStepFidelity, ExpectedFinalTree};
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
 use super::super::step_outcome::StepOutcome;
 use super::super::{compound_server_adaptation, recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
-use super::lock_stateid_change_detection::LockStateidChangeDetector;
+use super::lock_stateid_change_detection::LiveLockStateidChangeDetector;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, UncheckedLiveReplyFacts};
 use super::step_window::StepWindowEntry;
@@ -52,7 +52,7 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) pending_variables: FxHashSet<u32>,
     /// Expected file tree after the run.
     pub(super) expected_tree: Option<ExpectedFinalTree>,
-    pub(super) locks: LockStateidChangeDetector,
+    pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
     /// Variables of directories in which a create, remove or rename was not sent.
@@ -83,7 +83,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
-            locks: LockStateidChangeDetector::default(),
+            locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
             leaves_open: false,
@@ -130,7 +130,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let (mut state, went) = match answer.is_echo {
             true => self.compare_reply(held, step, live, (answer, latency), contents)?,
             false => {
-                (StepOutcome::Mismatched(vec![slot_difference(held)]), StepExecutionFidelity::Differently)
+                (StepOutcome::Mismatched(vec![slot_difference(held)]), ExecutedStepFidelity::Differently)
             }
         };
         let given = match answer.missing {
@@ -217,12 +217,12 @@ impl<'r> LiveReplyVerificationState<'r> {
             Duration,
         ),
         contents: &mut ReplayTraceReader<R>,
-    ) -> Result<(StepOutcome, StepExecutionFidelity), TraceError> {
+    ) -> Result<(StepOutcome, ExecutedStepFidelity), TraceError> {
         let message = unprotected_reply(step);
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {
             return Ok((
                 StepOutcome::Substituted(PlanReason::ReplyLost.code()),
-                StepExecutionFidelity::AsRecorded,
+                ExecutedStepFidelity::AsRecorded,
             ));
         }
         // The client's next Call shows what the captured server decided.
@@ -230,10 +230,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let is_delayed_in_capture = recorded.is_delayed() && is_decided;
         // A reply of NLM has nothing else to compare.
         if is_delayed_in_capture && step.asked.program == Program::NLM.0 && !self.options.strict {
-            return Ok((
-                StepOutcome::Tolerated(tolerance_rules::DELAYED),
-                StepExecutionFidelity::Differently,
-            ));
+            return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), ExecutedStepFidelity::Differently));
         }
         let key = contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
@@ -357,8 +354,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             !(self.checker.is_enabled(tolerance_rules::AFTER) && touched.explains(differences))
         });
         let mut went = match verdict {
-            ReplyCheckResult::Tolerated(tolerance_rules::DELAYED) => StepExecutionFidelity::Differently,
-            _ => StepExecutionFidelity::AsRecorded,
+            ReplyCheckResult::Tolerated(tolerance_rules::DELAYED) => ExecutedStepFidelity::Differently,
+            _ => ExecutedStepFidelity::AsRecorded,
         };
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
@@ -373,22 +370,22 @@ impl<'r> LiveReplyVerificationState<'r> {
                     )
                 };
                 went = match differences.iter().any(is_other_way) {
-                    true => StepExecutionFidelity::Differently,
-                    false => StepExecutionFidelity::WithOtherAttributes,
+                    true => ExecutedStepFidelity::Differently,
+                    false => ExecutedStepFidelity::WithOtherAttributes,
                 };
                 let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
                 !reads || is_data_unchanged_except(step, live, &touched, contents)?
             }
             _ => false,
         };
-        if is_after && went == StepExecutionFidelity::Differently && !touched.is_outside() {
+        if is_after && went == ExecutedStepFidelity::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
         if let Some((mut differences, status)) = earlier {
             differences.push(*status);
-            return Ok((StepOutcome::Mismatched(differences), StepExecutionFidelity::Differently));
+            return Ok((StepOutcome::Mismatched(differences), ExecutedStepFidelity::Differently));
         }
         let state = match verdict {
             ReplyCheckResult::Mismatched(differences)
@@ -397,7 +394,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                     && !self.options.strict
                     && differences.iter().all(is_entry_attribute) =>
             {
-                went = StepExecutionFidelity::WithOtherAttributes;
+                went = ExecutedStepFidelity::WithOtherAttributes;
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
@@ -456,10 +453,10 @@ fn is_entry_attribute(difference: &Difference) -> bool {
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn has_recorded_effects(state: &StepOutcome, went: StepExecutionFidelity) -> bool {
+fn has_recorded_effects(state: &StepOutcome, went: ExecutedStepFidelity) -> bool {
     match state {
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
-        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == StepExecutionFidelity::AsRecorded,
+        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == ExecutedStepFidelity::AsRecorded,
         StepOutcome::Tolerated(rule) => {
             ![tolerance_rules::ROOM, tolerance_rules::AFTER, tolerance_rules::CREDENTIALS].contains(rule)
         }

@@ -198,7 +198,7 @@ fn header(message: &[u8]) -> Option<&[u8]> {
 
 /// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::run) enum RecoveredIdentifiers {
+pub(in crate::run) enum RecoveryCallResult {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
     Client(Clientid4, u32, bool),
     /// Client ID to be confirmed.
@@ -219,7 +219,7 @@ pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
-    pub(in crate::run) result: RecoveredIdentifiers,
+    pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
 }
@@ -231,7 +231,7 @@ impl RecoveryReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveredIdentifiers::Done, delegation: None };
+        let mut answer = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
@@ -239,26 +239,26 @@ impl RecoveryReply {
                 answer.delegation = ok.delegation.stateid().cloned();
             }
             answer.result = match results {
-                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Client(
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
                     ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
                 ),
                 Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                    RecoveredIdentifiers::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                    RecoveryCallResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
                 }
                 Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                    RecoveredIdentifiers::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                    RecoveryCallResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
                 Results::OPEN(StatusUnion::Ok(ok))
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
                 {
-                    RecoveredIdentifiers::UnconfirmedOpen(ok.stateid)
+                    RecoveryCallResult::UnconfirmedOpen(ok.stateid)
                 }
-                Results::OPEN(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.stateid),
-                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.open_stateid),
-                Results::LOCK(LockRes::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.lock_stateid),
-                _ => RecoveredIdentifiers::Done,
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
+                Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
+                _ => RecoveryCallResult::Done,
             };
         }
         (!answer.statuses.is_empty()).then_some(answer)
@@ -267,7 +267,7 @@ impl RecoveryReply {
     /// Returns the stateid of the open that was reclaimed.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
-            RecoveredIdentifiers::Stateid(stateid) | RecoveredIdentifiers::UnconfirmedOpen(stateid) => {
+            RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {
                 Some(stateid.other)
             }
             _ => None,

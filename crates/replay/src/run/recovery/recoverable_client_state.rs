@@ -17,7 +17,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use crate::run::captured_open_grants::StepOpenGrants;
+use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
@@ -40,7 +40,7 @@ pub(in crate::run) type StateidOther = [u8; 12];
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct RecoverableClientRecord {
+pub(in crate::run) struct RecoverableNfs4ClientState {
     /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
     /// Its owner string.
@@ -99,7 +99,7 @@ pub(in crate::run) struct RecoverableDelegation {
 
 /// Locks of one lock-owner in one file.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct RecoverableByteRangeLocks {
+pub(in crate::run) struct RecoverableLockOwnerFileLocks {
     pub(in crate::run) open: StateidOther,
     pub(super) owner: Box<[u8]>,
     pub(super) header: Box<[u8]>,
@@ -127,11 +127,11 @@ impl RecoverableLockRange {
 /// All state that is held.
 #[derive(Debug, Default)]
 pub(in crate::run) struct RecoverableState {
-    pub(super) clients: FxHashMap<Clientid4, RecoverableClientRecord>,
+    pub(super) clients: FxHashMap<Clientid4, RecoverableNfs4ClientState>,
     pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
     /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
-    pub(super) locks: BTreeMap<StateidOther, RecoverableByteRangeLocks>,
+    pub(super) locks: BTreeMap<StateidOther, RecoverableLockOwnerFileLocks>,
     delegations: BTreeMap<StateidOther, RecoverableDelegation>,
     /// Number of items dropped because a limit was reached.
     pub(in crate::run) dropped: u64,
@@ -232,7 +232,7 @@ impl RecoverableState {
                     let mut variables = stateid_variables(step, at);
                     let client = place.client.unwrap_or(args.owner.clientid);
                     if let Some(stateid) = ok.delegation.stateid()
-                        && StepOpenGrants::recorded(step).delegated_access(at) != 0
+                        && CapturedStepOpenGrants::recorded(step).delegated_access(at) != 0
                         && let Some(variable) = variables.pop()
                     {
                         let delegation = RecoverableDelegation {
@@ -337,7 +337,7 @@ impl RecoverableState {
                     Locker4::Existing(_) => None,
                 };
                 if let Some((open, owner)) = new {
-                    let lock = RecoverableByteRangeLocks {
+                    let lock = RecoverableLockOwnerFileLocks {
                         open,
                         owner: owner.into(),
                         header: header.into(),
@@ -388,7 +388,7 @@ impl RecoverableState {
             (Args::RELEASE_LOCKOWNER(args), Results::RELEASE_LOCKOWNER(StatusUnion::Ok(_))) => {
                 let owner = &args.lock_owner;
                 let opens = &self.opens;
-                let is_of = |lock: &RecoverableByteRangeLocks| {
+                let is_of = |lock: &RecoverableLockOwnerFileLocks| {
                     opens.get(&lock.open).is_some_and(|open| open.client == owner.clientid)
                 };
                 self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of(lock));
@@ -419,7 +419,7 @@ impl RecoverableState {
             self.dropped += 1;
             return;
         }
-        let client = RecoverableClientRecord {
+        let client = RecoverableNfs4ClientState {
             message: sent.into(),
             owner: owner.into(),
             minor_version: minor,
@@ -443,7 +443,7 @@ impl RecoverableState {
     }
 
     fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
-        let is_old = |(other, client): (&Clientid4, &RecoverableClientRecord)| {
+        let is_old = |(other, client): (&Clientid4, &RecoverableNfs4ClientState)| {
             (*other != id && *client.owner == *owner).then_some(*other)
         };
         let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
@@ -482,7 +482,7 @@ impl RecoverableState {
         }
     }
 
-    fn add_lock(&mut self, other: StateidOther, new: RecoverableByteRangeLocks) {
+    fn add_lock(&mut self, other: StateidOther, new: RecoverableLockOwnerFileLocks) {
         if let Some(lock) = self.locks.get_mut(&other) {
             add_variables(&mut lock.variables, new.variables);
             return;
@@ -566,11 +566,11 @@ impl RecoverableState {
         })
     }
 
-    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableClientRecord> {
+    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableNfs4ClientState> {
         self.clients.get(&id)
     }
 
-    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableClientRecord> {
+    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableNfs4ClientState> {
         self.clients.get_mut(&id)
     }
 
@@ -588,7 +588,7 @@ impl RecoverableState {
     }
 
     /// Returns the client of a session.
-    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableClientRecord> {
+    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableNfs4ClientState> {
         self.client(self.session(id)?.client)
     }
 
@@ -596,7 +596,7 @@ impl RecoverableState {
         self.opens.get(&other)
     }
 
-    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableByteRangeLocks> {
+    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableLockOwnerFileLocks> {
         self.locks.get(&other)
     }
 

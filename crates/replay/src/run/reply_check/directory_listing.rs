@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessageField, ComparableValue, ComparedMessageSection, hash,
+    ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, hash,
 };
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -32,14 +32,14 @@ struct ReplayListingCheck {
 
 /// Listings in progress, by the variable of the directory.
 #[derive(Debug, Default)]
-pub(super) struct ReplayListingChecks {
+pub(super) struct DirectoryListingChecks {
     by_directory: FxHashMap<u32, ReplayListingCheck>,
 }
 
 /// A field that differs, with its values.
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
-impl ReplayListingChecks {
+impl DirectoryListingChecks {
     /// Notes the creation of a name: completed listings may grow.
     pub(super) fn reopen_all(&mut self) {
         self.by_directory.values_mut().for_each(|listing| listing.has_ended = false);
@@ -50,8 +50,8 @@ impl ReplayListingChecks {
     pub(super) fn compare(
         &mut self,
         (directory, is_first): (u32, bool),
-        a: &mut ComparedMessageSection,
-        b: &mut ComparedMessageSection,
+        a: &mut ComparedOperationOrHeaders,
+        b: &mut ComparedOperationOrHeaders,
         is_strict: bool,
         needed: &mut Vec<BuiltInToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
@@ -188,9 +188,9 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
 }
 
 /// Returns `true` if the listing ends here.
-fn is_end(section: &ComparedMessageSection) -> bool {
+fn is_end(section: &ComparedOperationOrHeaders) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
-    eof.is_some_and(|entry| entry.datum == ComparableValue::Bool(true))
+    eof.is_some_and(|entry| entry.datum == ComparedFieldValue::Bool(true))
 }
 
 /// Name and fields of a directory entry.
@@ -198,7 +198,7 @@ type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
-fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReaddirReplyEntry>> {
+fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirReplyEntry>> {
     let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
@@ -216,7 +216,7 @@ fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReaddirReply
         let Some((name, fields)) = elements.last_mut() else { break };
         if entry.path.text.ends_with("entries.name") {
             *name = match &entry.datum {
-                ComparableValue::Text(bytes) | ComparableValue::Bytes(bytes) => bytes.clone(),
+                ComparedFieldValue::Text(bytes) | ComparedFieldValue::Bytes(bytes) => bytes.clone(),
                 other => other.to_string().into_bytes().into(),
             };
         }

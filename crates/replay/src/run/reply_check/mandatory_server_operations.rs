@@ -141,7 +141,7 @@ pub(super) fn missing_attributes(
 
 /// Attributes of a directory entry.
 #[derive(Debug, Default)]
-struct ListedAttributes<'p> {
+struct ReaddirEntryAttributePaths<'p> {
     paths: FxHashSet<&'p str>,
     /// `true` if its `rdattr_error` is not NFS4_OK.
     has_error: bool,
@@ -158,8 +158,10 @@ fn entry_name<'a>(place: &LocatedField<'a>) -> Option<&'a [u8]> {
 }
 
 /// Returns the attributes of each directory entry, which follow its name.
-fn listed_attributes<'p, 'a>(places: &'p [LocatedField<'a>]) -> FxHashMap<&'a [u8], ListedAttributes<'p>> {
-    let mut listed: FxHashMap<&'a [u8], ListedAttributes<'p>> = FxHashMap::default();
+fn listed_attributes<'p, 'a>(
+    places: &'p [LocatedField<'a>],
+) -> FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> {
+    let mut listed: FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> = FxHashMap::default();
     let mut current: &[u8] = &[];
     for place in places {
         if let Some(name) = entry_name(place) {

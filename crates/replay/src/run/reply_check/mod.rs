@@ -23,18 +23,18 @@ use nfsrdma_dissectors::field::field_name;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
 pub use attribute_relations::ReplyCheckStepContext;
-use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
-pub(in crate::run) use attribute_relations::{FinalAttributeDifference, FinalObjectAttributes};
-use directory_listing::ReplayListingChecks;
+use attribute_relations::{AttributeRelationCheckState, AttributeRelationViolation, reply_attribute_values};
+pub(in crate::run) use attribute_relations::{FinalAttributeDifference, LiveFinalObjectAttributes};
+use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
-use reply_check_result_cache::{CachedReplyCheckTemplate, ReplyPatternCache};
+use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
@@ -44,11 +44,11 @@ use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition};
+use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, ComparisonRecord,
-    FieldPath,
+    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
+    ComparisonRecord, FieldPath,
 };
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
@@ -159,7 +159,7 @@ pub struct ReplyChecker {
     /// Rules from a file.
     file_rules: Vec<ToleranceFileRule>,
     rule_cache: ReplyToleranceRuleCache,
-    patterns: ReplyPatternCache,
+    patterns: ReplyCheckResultCache,
     /// Attributes that the live server supports, or has returned.
     offered_attributes: FxHashSet<Box<str>>,
     /// Operations that the live server has executed.
@@ -168,8 +168,8 @@ pub struct ReplyChecker {
     unsupported: BTreeMap<String, Difference>,
     /// Of these, operations that it executed later.
     inconsistent: Vec<Difference>,
-    listings: ReplayListingChecks,
-    relations: AttributeRelations,
+    listings: DirectoryListingChecks,
+    relations: AttributeRelationCheckState,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
     /// `true` if the server has restarted in this run, or has ended a lease.
@@ -198,13 +198,13 @@ impl ReplyChecker {
             disabled_rules: off.into_iter().collect(),
             file_rules: Vec::new(),
             rule_cache: ReplyToleranceRuleCache::default(),
-            patterns: ReplyPatternCache::default(),
+            patterns: ReplyCheckResultCache::default(),
             offered_attributes: FxHashSet::default(),
             executed_operations: FxHashSet::default(),
             unsupported: BTreeMap::new(),
             inconsistent: Vec::new(),
-            listings: ReplayListingChecks::default(),
-            relations: AttributeRelations::default(),
+            listings: DirectoryListingChecks::default(),
+            relations: AttributeRelationCheckState::default(),
             may_have_restarted: false,
             has_lost_state: false,
             squashed_ids: None,
@@ -298,7 +298,7 @@ impl ReplyChecker {
         }
         if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
             let compared = (&verdict, compared);
-            let pattern = CachedReplyCheckTemplate::of(
+            let pattern = CheckedReplyPairPattern::of(
                 replies,
                 places,
                 compared,
@@ -326,7 +326,7 @@ impl ReplyChecker {
     pub(in crate::run) fn final_differences(
         &self,
         handles: &[u32],
-        state: &FinalObjectAttributes<'_>,
+        state: &LiveFinalObjectAttributes<'_>,
     ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
@@ -437,7 +437,7 @@ impl ReplyChecker {
             pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let place = replies.place();
         for (named, [one, other]) in pattern.identities.iter().zip(names) {
-            self.identities.record_pair(one, other, || FirstIdentityPairPosition {
+            self.identities.record_pair(one, other, || FirstOccurrenceOfIdentifierPair {
                 operation: self.recorder.word(replies.title),
                 section: Rc::clone(&named.section),
                 path: Rc::clone(&named.path),
@@ -711,7 +711,7 @@ fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
     for (entry, (length, hash)) in unknown.zip(known) {
         if let Some(hash) = hash {
-            entry.datum = ComparableValue::Digest(u64::from(*length), *hash);
+            entry.datum = ComparedFieldValue::Digest(u64::from(*length), *hash);
         }
     }
 }
@@ -720,22 +720,22 @@ fn is_status(entry: &ComparableMessageField) -> bool {
     entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status)
 }
 
-fn is_ok(datum: &ComparableValue) -> bool {
+fn is_ok(datum: &ComparedFieldValue) -> bool {
     match datum {
-        ComparableValue::Named(name) => {
+        ComparedFieldValue::Named(name) => {
             name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED"
         }
-        ComparableValue::Number(number) => *number == 0,
+        ComparedFieldValue::Number(number) => *number == 0,
         _ => false,
     }
 }
 
 /// Returns the status of each operation.
-fn statuses(message: &ComparableMessage) -> Vec<&ComparableValue> {
+fn statuses(message: &ComparableMessage) -> Vec<&ComparedFieldValue> {
     message.sections.iter().filter_map(section_status).collect()
 }
 
-fn section_status(section: &ComparedMessageSection) -> Option<&ComparableValue> {
+fn section_status(section: &ComparedOperationOrHeaders) -> Option<&ComparedFieldValue> {
     section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum)
 }
 
@@ -791,16 +791,16 @@ fn is_unsupported(status: &str) -> bool {
 
 /// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
 /// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn remove_incomparable(section: &mut ComparedMessageSection, may_have_restarted: bool) {
+fn remove_incomparable(section: &mut ComparedOperationOrHeaders, may_have_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
 }
 
 /// Clears the bits of NFSv3 modes that have no meaning: some servers add the type of the file. RFC 1813 section 2.6.
-fn clear_undefined_mode_bits(section: &mut ComparedMessageSection) {
+fn clear_undefined_mode_bits(section: &mut ComparedOperationOrHeaders) {
     let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_name::NFS_MODE3);
     for entry in modes {
-        if let ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) = &mut entry.datum {
+        if let ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) = &mut entry.datum {
             *mask &= MODE_BITS;
         }
     }

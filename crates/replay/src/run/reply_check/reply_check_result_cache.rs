@@ -1,7 +1,7 @@
 //! Cache of reply pairs whose result is known from their bytes.
 //!
 //! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
-//! to match, or to differ as a rule tolerates, creates a [`CachedReplyCheckTemplate`]: a class for each byte of the
+//! to match, or to differ as a rule tolerates, creates a [`CheckedReplyPairPattern`]: a class for each byte of the
 //! message. If another pair agrees with the pattern, both its messages would be decoded the same way, with the same
 //! result. Otherwise it is decoded: a pattern never finds a difference.
 
@@ -17,7 +17,7 @@ use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
-use nfsrdma_analysis::comparison::record::{ComparableValue, FieldPath, hash};
+use nfsrdma_analysis::comparison::record::{ComparedFieldValue, FieldPath, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
@@ -32,7 +32,7 @@ const MAX_UNUSED_PATTERNS: u32 = 64;
 
 /// Class of message bytes for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplyByteEqualityRequirement {
+enum ReplyPatternByteRequirement {
     /// They determine how the rest is decoded, or may do so: on each side they must equal those of the pattern.
     Fixed,
     /// A result that does not affect decoding: it must be the same on both sides.
@@ -65,7 +65,7 @@ impl ReplyPatternIdentitySlot {
             return Some([one.1, other.1]);
         }
         let name = |bytes: &[u8]| {
-            ServerAssignedValueHash::from_value(self.identity, &ComparableValue::from_bytes(bytes), None)
+            ServerAssignedValueHash::from_value(self.identity, &ComparedFieldValue::from_bytes(bytes), None)
         };
         let names = [name(of[0])?, name(of[1])?];
         self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
@@ -73,20 +73,20 @@ impl ReplyPatternIdentitySlot {
     }
 
     /// Returns the values in both messages.
-    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparableValue; 2] {
-        sides.map(|side| ComparableValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedFieldValue; 2] {
+        sides.map(|side| ComparedFieldValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
 /// Pattern of a decoded pair.
 #[derive(Debug)]
-pub(super) struct CachedReplyCheckTemplate {
+pub(super) struct CheckedReplyPairPattern {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
     /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
-    byte_classes: Vec<(Range<usize>, ReplyByteEqualityRequirement)>,
+    byte_classes: Vec<(Range<usize>, ReplyPatternByteRequirement)>,
     /// Lengths of the data items in Write chunks.
     items: Vec<u32>,
     /// Filehandles, and verifiers that show a loss of uncommitted data.
@@ -102,7 +102,7 @@ pub(super) struct CachedReplyCheckTemplate {
     pub(super) makes_names: bool,
 }
 
-impl CachedReplyCheckTemplate {
+impl CheckedReplyPairPattern {
     /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
     /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
@@ -145,7 +145,7 @@ impl CachedReplyCheckTemplate {
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
-        let mut of = vec![ReplyByteEqualityRequirement::Fixed; live.len()];
+        let mut of = vec![ReplyPatternByteRequirement::Fixed; live.len()];
         for place in places {
             let ((_, section), path) = (&place.section, &place.path);
             if let FieldValue::Chunk(length, _) = place.value {
@@ -154,7 +154,7 @@ impl CachedReplyCheckTemplate {
             let is_left_out = is_incomparable(section, path, may_have_restarted);
             let (bytes, what) = field_byte_class(place, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
-                if what != ReplyByteEqualityRequirement::Free {
+                if what != ReplyPatternByteRequirement::Free {
                     return None;
                 }
                 let (section, path) = (Rc::clone(section), Rc::clone(path));
@@ -183,9 +183,9 @@ impl CachedReplyCheckTemplate {
         recorded.len() == before.len()
             && live.len() == of_live.len()
             && self.byte_classes.iter().all(|(run, what)| match what {
-                ReplyByteEqualityRequirement::Free => true,
-                ReplyByteEqualityRequirement::Equal => recorded.get(run.clone()) == live.get(run.clone()),
-                ReplyByteEqualityRequirement::Fixed => {
+                ReplyPatternByteRequirement::Free => true,
+                ReplyPatternByteRequirement::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyPatternByteRequirement::Fixed => {
                     recorded.get(run.clone()) == before.get(run.clone())
                         && live.get(run.clone()) == of_live.get(run.clone())
                 }
@@ -211,44 +211,44 @@ impl CachedReplyCheckTemplate {
 fn field_byte_class(
     place: &LocatedField<'_>,
     is_left_out: bool,
-) -> (Range<usize>, ReplyByteEqualityRequirement) {
+) -> (Range<usize>, ReplyPatternByteRequirement) {
     let LocatedField { path, bytes, value, .. } = place;
     // Content without its length.
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.class, *value) {
         (_, FieldValue::Unsigned(_)) if path.field == field_name::RPC_XID => {
-            (bytes.clone(), ReplyByteEqualityRequirement::Free)
+            (bytes.clone(), ReplyPatternByteRequirement::Free)
         }
         // These may determine how the rest is decoded.
         _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
-            (bytes.clone(), ReplyByteEqualityRequirement::Fixed)
+            (bytes.clone(), ReplyPatternByteRequirement::Fixed)
         }
         (
             FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Identity(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyByteEqualityRequirement::Free),
+        ) => (content(of), ReplyPatternByteRequirement::Free),
         (FieldEqualityRequirement::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
-            (bytes.clone(), ReplyByteEqualityRequirement::Free)
+            (bytes.clone(), ReplyPatternByteRequirement::Free)
         }
-        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteEqualityRequirement::Free),
+        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyPatternByteRequirement::Free),
         (
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyByteEqualityRequirement::Equal),
+        ) => (content(of), ReplyPatternByteRequirement::Equal),
         // A hyper is never the count of following items.
         (
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
             FieldValue::Unsigned(_) | FieldValue::Signed(_),
-        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteEqualityRequirement::Equal),
-        _ => (bytes.clone(), ReplyByteEqualityRequirement::Fixed),
+        ) if bytes.len() == 8 => (bytes.clone(), ReplyPatternByteRequirement::Equal),
+        _ => (bytes.clone(), ReplyPatternByteRequirement::Fixed),
     }
 }
 
 /// Patterns of messages of one length.
 #[derive(Debug, Default)]
-struct ReplyPatternsOfLength {
-    patterns: Vec<CachedReplyCheckTemplate>,
+struct CheckedReplyPatternsOfLength {
+    patterns: Vec<CheckedReplyPairPattern>,
     /// Index of the pattern to be replaced next.
     next: usize,
     /// Number of decoded pairs since the last hit.
@@ -257,18 +257,18 @@ struct ReplyPatternsOfLength {
 
 /// Patterns of a run.
 #[derive(Debug, Default)]
-pub(super) struct ReplyPatternCache {
-    by_length: FxHashMap<usize, ReplyPatternsOfLength>,
+pub(super) struct ReplyCheckResultCache {
+    by_length: FxHashMap<usize, CheckedReplyPatternsOfLength>,
 }
 
-impl ReplyPatternCache {
+impl ReplyCheckResultCache {
     /// Removes all patterns, after a change of the comparison.
     pub(super) fn clear(&mut self) {
         self.by_length.clear();
     }
 
     /// Returns the pattern that a pair agrees with.
-    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CachedReplyCheckTemplate> {
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CheckedReplyPairPattern> {
         if replies.listing.is_some() {
             return None;
         }
@@ -300,7 +300,7 @@ impl ReplyPatternCache {
     }
 
     /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
-    pub(super) fn insert(&mut self, length: usize, pattern: Option<CachedReplyCheckTemplate>) {
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<CheckedReplyPairPattern>) {
         let of_length = self.by_length.entry(length).or_default();
         of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
-        let mut alike = ReplyPatternCache::default();
+        let mut alike = ReplyCheckResultCache::default();
         (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
         assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));
         assert!(!alike.wants_pattern(MAX_MESSAGE_BYTES + 1));

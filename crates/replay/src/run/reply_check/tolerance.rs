@@ -11,15 +11,15 @@ use super::ReplyChecker;
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
+    ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
 };
 
 impl ReplyChecker {
     /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
     pub(super) fn tolerate(
         &mut self,
-        a: &mut ComparedMessageSection,
-        b: &mut ComparedMessageSection,
+        a: &mut ComparedOperationOrHeaders,
+        b: &mut ComparedOperationOrHeaders,
         is_directory: bool,
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
@@ -35,8 +35,8 @@ impl ReplyChecker {
         &mut self,
         rulings: &mut ReplyToleranceRuleCache,
         operation: &Rc<str>,
-        a: &mut ComparedMessageSection,
-        b: &mut ComparedMessageSection,
+        a: &mut ComparedOperationOrHeaders,
+        b: &mut ComparedOperationOrHeaders,
         is_directory: bool,
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
@@ -95,7 +95,7 @@ impl ReplyChecker {
     }
 
     /// Returns `true` if the status flags of two SEQUENCE results only differ as those of two servers may.
-    fn has_usual_status_flags(&self, a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool {
+    fn has_usual_status_flags(&self, a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
         let flags = [a, b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
         tolerance_rules::may_report_status_flags(flags, self.has_lost_state)
     }
@@ -104,11 +104,11 @@ impl ReplyChecker {
     /// optional.
     fn remove_optional(
         &self,
-        a: &mut ComparedMessageSection,
-        b: &mut ComparedMessageSection,
+        a: &mut ComparedOperationOrHeaders,
+        b: &mut ComparedOperationOrHeaders,
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
-        let names = |section: &ComparedMessageSection| -> FxHashSet<Box<str>> {
+        let names = |section: &ComparedOperationOrHeaders| -> FxHashSet<Box<str>> {
             section
                 .entries
                 .iter()
@@ -149,12 +149,12 @@ impl ReplyChecker {
 
 /// Removes the mode of a file that was created exclusively, if it differs.
 pub(super) fn tolerate_mode(
-    a: &mut ComparedMessageSection,
-    b: &mut ComparedMessageSection,
+    a: &mut ComparedOperationOrHeaders,
+    b: &mut ComparedOperationOrHeaders,
     needed: &mut Vec<BuiltInToleranceRule>,
 ) {
     let is_mode = |entry: &&ComparableMessageField| entry.path.leaf() == "mode";
-    let mode = |section: &ComparedMessageSection| {
+    let mode = |section: &ComparedOperationOrHeaders| {
         section.entries.iter().find(is_mode).map(|entry| entry.datum.clone())
     };
     if let (Some(of_a), Some(of_b)) = (mode(a), mode(b))
@@ -194,8 +194,8 @@ impl ReplyToleranceRuleCache {
 
 /// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
 fn needs_no_rule(
-    a: &ComparedMessageSection,
-    b: &ComparedMessageSection,
+    a: &ComparedOperationOrHeaders,
+    b: &ComparedOperationOrHeaders,
     mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
 ) -> bool {
     let mut is_plain = |(a, b): (&ComparableMessageField, &ComparableMessageField)| {
@@ -244,7 +244,7 @@ impl DirectoryAttributePaths {
                 !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
             });
         }
-        if path.leaf() == "type" && matches!(entry.datum, ComparableValue::Named("NF4DIR" | "NF3DIR")) {
+        if path.leaf() == "type" && matches!(entry.datum, ComparedFieldValue::Named("NF4DIR" | "NF3DIR")) {
             self.directories.push(path.parent_path().into());
         }
     }
@@ -260,15 +260,17 @@ impl DirectoryAttributePaths {
 }
 
 /// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
-fn has_same_data(a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool {
-    let data = |section: &ComparedMessageSection| {
+fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
+    let data = |section: &ComparedOperationOrHeaders| {
         let mut entries = section.entries.iter();
         entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
     };
     let is_unknown =
-        |section: &ComparedMessageSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
+        |section: &ComparedOperationOrHeaders| section.entries.iter().any(|entry| entry.datum.is_unknown());
     match (data(a), data(b)) {
-        (Some(ComparableValue::Digest(one, _)), Some(ComparableValue::Digest(other, _))) if is_unknown(a) => {
+        (Some(ComparedFieldValue::Digest(one, _)), Some(ComparedFieldValue::Digest(other, _)))
+            if is_unknown(a) =>
+        {
             one == other
         }
         (Some(one), Some(other)) => one.is_same(&other),
@@ -278,19 +280,19 @@ fn has_same_data(a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool
 
 /// Removes the stability of written data if the live server did better.
 fn tolerate_committed(
-    a: &mut ComparedMessageSection,
-    b: &mut ComparedMessageSection,
+    a: &mut ComparedOperationOrHeaders,
+    b: &mut ComparedOperationOrHeaders,
     needed: &mut Vec<BuiltInToleranceRule>,
     is_on: impl Fn(BuiltInToleranceRule) -> bool,
 ) {
-    let find = |section: &ComparedMessageSection| {
+    let find = |section: &ComparedOperationOrHeaders| {
         section.entries.iter().position(|entry| entry.path.leaf() == "committed")
     };
     let (Some(at), Some(other)) = (find(a), find(b)) else { return };
     let rank = |datum: Option<&ComparableMessageField>| match datum.map(|entry| &entry.datum) {
-        Some(ComparableValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
-        Some(ComparableValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
-        Some(ComparableValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+        Some(ComparedFieldValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(ComparedFieldValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(ComparedFieldValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
         _ => None,
     };
     let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
@@ -303,8 +305,8 @@ fn tolerate_committed(
 
 /// Treats owners as equal if the live one is the user or group that the export squashes root to.
 fn tolerate_squashed_owner(
-    a: &mut ComparedMessageSection,
-    b: &ComparedMessageSection,
+    a: &mut ComparedOperationOrHeaders,
+    b: &ComparedOperationOrHeaders,
     squashed: [u32; 2],
     needed: &mut Vec<BuiltInToleranceRule>,
 ) {
@@ -315,7 +317,7 @@ fn tolerate_squashed_owner(
     };
     // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
     // same path occurs once per entry.
-    let mut of_live: FxHashMap<&str, VecDeque<&ComparableValue>> = FxHashMap::default();
+    let mut of_live: FxHashMap<&str, VecDeque<&ComparedFieldValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
     }
@@ -324,7 +326,7 @@ fn tolerate_squashed_owner(
         let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
             continue;
         };
-        let is_squashed = matches!(live, ComparableValue::Number(number) if *number == u64::from(owner));
+        let is_squashed = matches!(live, ComparedFieldValue::Number(number) if *number == u64::from(owner));
         if is_squashed && recorded.datum != *live {
             recorded.datum = live.clone();
             needed.push(tolerance_rules::OWNER);
@@ -335,16 +337,16 @@ fn tolerate_squashed_owner(
 /// Treats link counts of seeded objects as equal if the live one is larger by one: the name that seeding gave them.
 /// Returns `true` if there are any.
 fn tolerate_nameless_links(
-    a: &mut ComparedMessageSection,
-    b: &ComparedMessageSection,
+    a: &mut ComparedOperationOrHeaders,
+    b: &ComparedOperationOrHeaders,
     fileids: &FxHashSet<u128>,
 ) -> bool {
     if fileids.is_empty() {
         return false;
     }
     let is_links = |entry: &&ComparableMessageField| matches!(entry.path.leaf(), "numlinks" | "nlink");
-    let number = |datum: &ComparableValue| match datum {
-        ComparableValue::Number(number) => Some(*number),
+    let number = |datum: &ComparedFieldValue| match datum {
+        ComparedFieldValue::Number(number) => Some(*number),
         _ => None,
     };
     // The file ID is after the link count in NFSv3, before it in NFSv4 (RFC 1813 section 2.6, RFC 8881 section 5.6).
@@ -381,17 +383,17 @@ fn tolerate_nameless_links(
 }
 
 /// Returns the mask of the first field with this name.
-fn mask(section: &ComparedMessageSection, leaf: &str) -> Option<u64> {
+fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
     section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
-        ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(mask),
+        ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(mask),
         _ => None,
     })
 }
 
 /// Compares access rights in the bits that both servers support.
 fn tolerate_access(
-    a: &mut ComparedMessageSection,
-    b: &mut ComparedMessageSection,
+    a: &mut ComparedOperationOrHeaders,
+    b: &mut ComparedOperationOrHeaders,
     needed: &mut Vec<BuiltInToleranceRule>,
     is_on: impl Fn(BuiltInToleranceRule) -> bool,
 ) {
@@ -413,7 +415,7 @@ mod tests {
     use super::*;
     use nfsrdma_analysis::comparison::difference::DifferenceKind;
 
-    fn entry(text: &str, datum: ComparableValue) -> ComparableMessageField {
+    fn entry(text: &str, datum: ComparedFieldValue) -> ComparableMessageField {
         ComparableMessageField {
             path: Rc::new(FieldPath::new(text, "", FieldEqualityRequirement::Equal(DifferenceKind::Result))),
             datum,
@@ -423,8 +425,10 @@ mod tests {
     /// RFC 1813 section 2.6 (fattr3), RFC 8881 section 5.6.
     #[test]
     fn only_objects_without_a_captured_name_have_one_more_link() {
-        let section =
-            |entries: Vec<ComparableMessageField>| ComparedMessageSection { name: "GETATTR".into(), entries };
+        let section = |entries: Vec<ComparableMessageField>| ComparedOperationOrHeaders {
+            name: "GETATTR".into(),
+            entries,
+        };
         let of = |is_v4: bool, fileid, links| {
             let fields = match is_v4 {
                 true => [("obj_attributes.fileid", fileid), ("obj_attributes.numlinks", links)],
@@ -432,7 +436,7 @@ mod tests {
                     [("entries.name_attributes.nlink", links), ("entries.name_attributes.fileid", fileid)]
                 }
             };
-            fields.map(|(path, value)| entry(path, ComparableValue::Number(value)))
+            fields.map(|(path, value)| entry(path, ComparedFieldValue::Number(value)))
         };
         let fileids = FxHashSet::from_iter([7]);
         let is_tolerated = |recorded: [u64; 2], live: [[u64; 2]; 2]| {
@@ -453,9 +457,9 @@ mod tests {
     #[test]
     fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
         let of = |kind| {
-            let name = entry("reply.entries.name", ComparableValue::Text((*b"n").into()));
-            let size = entry("reply.entries.attrs.size", ComparableValue::Number(1));
-            [name, entry("reply.entries.attrs.type", ComparableValue::Named(kind)), size]
+            let name = entry("reply.entries.name", ComparedFieldValue::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", ComparedFieldValue::Number(1));
+            [name, entry("reply.entries.attrs.type", ComparedFieldValue::Named(kind)), size]
         };
         let mut kinds = DirectoryAttributePaths::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
@@ -465,7 +469,8 @@ mod tests {
             assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
         }
         assert!(
-            kinds.describes_directory(&entry("obj_attributes.size", ComparableValue::Number(1)).path, true)
+            kinds
+                .describes_directory(&entry("obj_attributes.size", ComparedFieldValue::Number(1)).path, true)
         );
     }
 }

@@ -5,24 +5,24 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 /// Visitor that assigns each data item of a Reply the next Write chunk that returned anything.
-struct WriteChunkItemVisitor<I> {
+struct WriteChunkLengthComparisonVisitor<I> {
     returned_lengths: I,
     /// First difference: length of the item, and of the chunk.
     first_difference: Option<[u32; 2]>,
 }
 
-impl<'a, I: Iterator<Item = u32>> FieldObserver<'a> for WriteChunkItemVisitor<I> {
-    fn enter(&mut self, _: &'static Field, _: usize) {}
+impl<'a, I: Iterator<Item = u32>> FieldObserver<'a> for WriteChunkLengthComparisonVisitor<I> {
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
 
-    fn value(&mut self, _: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if let FieldValue::Chunk(length, _) = value {
             let came = self.returned_lengths.next().unwrap_or(0);
             let differs = (came != length).then_some([length, came]);
@@ -40,7 +40,7 @@ pub(super) fn differing_lengths(
     let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
     // Most Replies have none.
     came.clone().next()?;
-    let mut items = WriteChunkItemVisitor { returned_lengths: came, first_difference: None };
+    let mut items = WriteChunkLengthComparisonVisitor { returned_lengths: came, first_difference: None };
     let message = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver).ok()?;
     if !message.reply()?.status().is_success() {
         return None;

@@ -19,7 +19,7 @@ pub(in crate::run) const MAX_EXAMPLES: usize = 5;
 
 /// Identification of a step in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StepId {
+pub struct StepIdWithFrames {
     /// The `id` of the step.
     pub step: u64,
     /// First frames of Call and Reply in the capture; 0 if there is none.
@@ -30,7 +30,7 @@ pub struct StepId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyStepId {
     /// The step.
-    pub step: StepId,
+    pub step: StepIdWithFrames,
     /// Number of the client copy, from 1; 0 if there is only one.
     pub copy: u32,
 }
@@ -39,7 +39,7 @@ pub struct CopyStepId {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepMismatch {
     /// The step.
-    pub step: StepId,
+    pub step: StepIdWithFrames,
     /// Number of the client copy, from 1; 0 if there is only one.
     pub copy: u32,
     /// Title of the operation.
@@ -77,14 +77,14 @@ pub struct StepOutcomeReasonCount {
     /// Number of steps by operation.
     pub operations: BTreeMap<String, u64>,
     /// Example steps.
-    pub first: Vec<StepId>,
+    pub first: Vec<StepIdWithFrames>,
     /// Number of the first step with it, in the order in which the steps were counted.
     number: u64,
 }
 
 /// Results of the steps of one operation.
 #[derive(Clone, Debug, Default)]
-pub struct ReplayOperationReport {
+pub struct StepResultsOfOperationType {
     /// Number of steps by state.
     pub states: StepCounts,
     /// Recorded and live latencies of steps that were sent and have both.
@@ -93,7 +93,7 @@ pub struct ReplayOperationReport {
 
 /// Results of the steps of a run.
 #[derive(Clone, Debug, Default)]
-pub struct StepOutcomeSummary {
+pub struct StepResultsOfRun {
     /// Number of steps of the trace.
     pub total: u64,
     /// Number of steps by state.
@@ -103,7 +103,7 @@ pub struct StepOutcomeSummary {
     /// Rules that were needed: name and justification.
     pub rules: BTreeMap<&'static str, &'static str>,
     /// Results by operation.
-    pub operations: BTreeMap<String, ReplayOperationReport>,
+    pub operations: BTreeMap<String, StepResultsOfOperationType>,
     /// First mismatches, one of each group of similar ones.
     pub mismatches: Vec<StepMismatch>,
     /// Maximum number of groups of mismatches.
@@ -114,9 +114,9 @@ pub struct StepOutcomeSummary {
     uncommon: FxHashMap<u64, (FinalStepState, u64)>,
 }
 
-impl StepOutcomeSummary {
+impl StepResultsOfRun {
     /// Counts a step in its final state.
-    pub fn count(&mut self, step: StepId, operation: &str, outcome: StepOutcome) {
+    pub fn count(&mut self, step: StepIdWithFrames, operation: &str, outcome: StepOutcome) {
         self.total += 1;
         let state = outcome.state();
         *self.states.get_mut(state) += 1;
@@ -136,7 +136,13 @@ impl StepOutcomeSummary {
     }
 
     /// Counts a step with a reason. Returns the number of the reason.
-    fn count_reason(&mut self, state: FinalStepState, reason: &str, step: StepId, operation: &str) -> u64 {
+    fn count_reason(
+        &mut self,
+        state: FinalStepState,
+        reason: &str,
+        step: StepIdWithFrames,
+        operation: &str,
+    ) -> u64 {
         let key = (state, reason.to_owned());
         let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let key = if has_room { key } else { (state, "other".to_owned()) };
@@ -154,7 +160,13 @@ impl StepOutcomeSummary {
     }
 
     /// Removes a step from the counts of its reason.
-    fn uncount_reason(&mut self, state: FinalStepState, number: u64, step: StepId, operation: &str) {
+    fn uncount_reason(
+        &mut self,
+        state: FinalStepState,
+        number: u64,
+        step: StepIdWithFrames,
+        operation: &str,
+    ) {
         self.reasons.retain(|(of, _), because| {
             if *of != state || because.number != number {
                 return true;
@@ -170,7 +182,7 @@ impl StepOutcomeSummary {
     }
 
     /// Adds a mismatch to its group, or begins one if the limit allows it.
-    fn keep_mismatch(&mut self, step: StepId, operation: &str, differences: Vec<Difference>) {
+    fn keep_mismatch(&mut self, step: StepIdWithFrames, operation: &str, differences: Vec<Difference>) {
         let group = self.mismatches.iter_mut().find(|known| known.is_similar(operation, &differences));
         if let Some(known) = group {
             known.add_similar(CopyStepId { step, copy: 0 });
@@ -207,11 +219,11 @@ impl StepOutcomeSummary {
     }
 
     /// Returns the results of an operation; beyond the limit, those of `other`.
-    pub fn operation(&mut self, operation: &str) -> &mut ReplayOperationReport {
+    pub fn operation(&mut self, operation: &str) -> &mut StepResultsOfOperationType {
         let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
         let name = if has_room { operation } else { "other" };
         if !self.operations.contains_key(name) {
-            self.operations.insert(name.to_owned(), ReplayOperationReport::default());
+            self.operations.insert(name.to_owned(), StepResultsOfOperationType::default());
         }
         // The entry exists now.
         self.operations.entry(name.to_owned()).or_default()
@@ -221,9 +233,11 @@ impl StepOutcomeSummary {
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
         for difference in differences {
             let place = difference.a.location.unwrap_or_default();
-            let frame =
-                |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
-            let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            let frame = |frame: Option<nfsrdma_dissectors::captured_frame::FrameNumber>| {
+                frame.map_or(0, |frame| frame.0)
+            };
+            let step =
+                StepIdWithFrames { step: place.index, frames: [frame(place.call), frame(place.reply)] };
             // A group keeps its fields.
             let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
             if let Some(known) = known.filter(|known| known.similar_steps == 0) {
@@ -248,7 +262,7 @@ impl StepOutcomeSummary {
 
     /// Returns the state that a step was counted in, and the number of its reason. If too many steps did not match to
     /// remember all, it may be any state of the operation.
-    fn state_of(&mut self, step: StepId, operation: &str) -> (FinalStepState, u64) {
+    fn state_of(&mut self, step: StepIdWithFrames, operation: &str) -> (FinalStepState, u64) {
         if let Some(known) = self.uncommon.get(&step.step) {
             return *known;
         }
@@ -284,7 +298,7 @@ fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::frame::FrameNumber;
+    use nfsrdma_dissectors::captured_frame::FrameNumber;
 
     use super::*;
     use crate::run::tolerance_rules;
@@ -294,8 +308,8 @@ mod tests {
 
     const READ: &str = "NFS 4.2 READ";
 
-    fn step_id(step: u64) -> StepId {
-        StepId { step, frames: [step * 2, step * 2 + 1] }
+    fn step_id(step: u64) -> StepIdWithFrames {
+        StepIdWithFrames { step, frames: [step * 2, step * 2 + 1] }
     }
 
     fn difference(step: u64, kind: DifferenceKind) -> Difference {
@@ -314,8 +328,8 @@ mod tests {
     }
 
     /// Returns the results of one step in each state: 0 matched, 1 tolerated, 2 mismatched, and so on.
-    fn one_of_each(max_mismatches: usize) -> StepOutcomeSummary {
-        let mut results = StepOutcomeSummary { max_mismatches, ..StepOutcomeSummary::default() };
+    fn one_of_each(max_mismatches: usize) -> StepResultsOfRun {
+        let mut results = StepResultsOfRun { max_mismatches, ..StepResultsOfRun::default() };
         let outcomes = [
             StepOutcome::Matched,
             StepOutcome::Tolerated(tolerance_rules::AFTER),
@@ -354,20 +368,20 @@ mod tests {
         }
     }
 
-    fn mismatched(results: &mut StepOutcomeSummary, step: u64, operation: &str, path: &str) {
+    fn mismatched(results: &mut StepResultsOfRun, step: u64, operation: &str, path: &str) {
         let difference = Difference { path: path.to_owned(), ..difference(step, DifferenceKind::Result) };
         results.count(step_id(step), operation, StepOutcome::Mismatched(vec![difference]));
     }
 
     /// Returns the steps of each group: the first, the number of the others, and the first of these.
-    fn groups(results: &StepOutcomeSummary) -> Vec<(u64, u64, Vec<u64>)> {
+    fn groups(results: &StepResultsOfRun) -> Vec<(u64, u64, Vec<u64>)> {
         let steps = |one: &StepMismatch| one.first_similar.iter().map(|similar| similar.step.step).collect();
         results.mismatches.iter().map(|one| (one.step.step, one.similar_steps, steps(one))).collect()
     }
 
     #[test]
     fn mismatches_of_one_operation_and_field_are_one_group_whatever_the_limit() {
-        let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
+        let mut results = StepResultsOfRun { max_mismatches: 2, ..StepResultsOfRun::default() };
         (0..100).for_each(|step| mismatched(&mut results, step, "NFS 3 GETATTR", "obj_attributes.uid"));
         mismatched(&mut results, 100, "NFS 3 GETATTR", "obj_attributes.size");
         (101..104).for_each(|step| mismatched(&mut results, step, "NFS 3 LOOKUP", "obj_attributes.uid"));
@@ -378,9 +392,9 @@ mod tests {
 
     #[test]
     fn the_groups_of_several_copies_are_joined() {
-        let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
+        let mut results = StepResultsOfRun { max_mismatches: 2, ..StepResultsOfRun::default() };
         let copy = || {
-            let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
+            let mut results = StepResultsOfRun { max_mismatches: 2, ..StepResultsOfRun::default() };
             mismatched(&mut results, 1, READ, "READ.eof");
             mismatched(&mut results, 2, READ, "READ.eof");
             results

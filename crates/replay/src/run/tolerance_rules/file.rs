@@ -22,7 +22,7 @@ const MAX_RULES: usize = 4096;
 
 /// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
-struct ToleranceRuleFileLine {
+struct ToleratedDifferencePattern {
     /// Matches the difference.
     ignore: ComparisonOptions,
     /// Operations that it is restricted to, if any.
@@ -34,7 +34,7 @@ struct ToleranceRuleFileLine {
 pub struct ToleranceFileRule {
     /// Name and reason.
     pub rule: BuiltInToleranceRule,
-    lines: Vec<ToleranceRuleFileLine>,
+    lines: Vec<ToleratedDifferencePattern>,
 }
 
 /// Reason why a file of rules cannot be read.
@@ -134,7 +134,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         }
     };
     match rules.last_mut() {
-        Some(rule) => rule.lines.push(ToleranceRuleFileLine { ignore, within }),
+        Some(rule) => rule.lines.push(ToleratedDifferencePattern { ignore, within }),
         None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::run::report::{ReplayReport, StepId};
+use crate::run::report::{ReplayReport, StepIdWithFrames};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of rules written.
@@ -14,7 +14,7 @@ const MAX_VALUE_CHARS: usize = 60;
 
 /// Differences of one kind: the first step, its values, and the number of differences in each run.
 struct LearnedDifference<'r> {
-    step: StepId,
+    step: StepIdWithFrames,
     values: [&'r str; 2],
     kind: DifferenceKind,
     steps: Vec<u64>,
@@ -134,7 +134,7 @@ mod tests {
                 a: half("0644"),
                 b: half("0777 # \n"),
             };
-            let step = StepId { step: 1, frames: [120, 121] };
+            let step = StepIdWithFrames { step: 1, frames: [120, 121] };
             report.steps.count(step, "NFS 4.2 LOOKUP", StepOutcome::Mismatched(vec![difference]));
         }
         report

@@ -9,13 +9,13 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
 use super::{Nfs4ClientState, run};
-use crate::containment::ContainedRpcClient;
-use crate::seed::file_server_client::{FileServerError, SessionLimits};
+use crate::containment::ContainmentCheckedRpcClient;
+use crate::seed::file_server_client::{FileServerClientError, SessionLimits};
 
 pub(super) fn set_clientid(
-    line: &mut ContainedRpcClient<'_>,
+    line: &mut ContainmentCheckedRpcClient<'_>,
     name: &str,
-) -> Result<Nfs4ClientState, FileServerError> {
+) -> Result<Nfs4ClientState, FileServerClientError> {
     let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
@@ -40,11 +40,11 @@ pub(super) fn set_clientid(
 /// Registers a client and creates a session. `known` has the client ID and the next csa_sequence of a client that was
 /// registered under this name before.
 pub(super) fn create_session(
-    line: &mut ContainedRpcClient<'_>,
+    line: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,
     name: &str,
     known: Option<(Clientid4, u32)>,
-) -> Result<Nfs4ClientState, FileServerError> {
+) -> Result<Nfs4ClientState, FileServerClientError> {
     let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),

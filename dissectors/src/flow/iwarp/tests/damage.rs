@@ -6,7 +6,7 @@ use super::super::begins_fpdu;
 use super::framing::conversation;
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 /// A stream of `count` Sends and Writes, and the start of each FPDU.
 fn stream(has_markers: bool, has_crc: bool, count: u8) -> (Sender, Vec<usize>, Vec<Seen>) {
@@ -41,7 +41,7 @@ fn a_stream_seen_from_the_middle_is_framed_from_the_first_segment_that_begins_wi
                 let mut bench = Bench::default();
                 bench.log.joins = true;
                 let from = begins[skipped];
-                bench.feed(ConnectionSide::B, START + from as u64, &server.bytes[from..]);
+                bench.feed(ConnectionSideAOrB::B, START + from as u64, &server.bytes[from..]);
                 assert_eq!(operations(&bench), expected[skipped..], "{has_markers} {has_crc} {skipped}");
                 assert_eq!(bench.counts().skipped_bytes, 0);
             }
@@ -56,7 +56,7 @@ fn one_fpdu_in_each_segment_is_found_at_once() {
     bench.log.joins = true;
     for (index, from) in begins.iter().enumerate() {
         let end = begins.get(index + 1).copied().unwrap_or(server.bytes.len());
-        bench.feed(ConnectionSide::B, START + *from as u64, &server.bytes[*from..end]);
+        bench.feed(ConnectionSideAOrB::B, START + *from as u64, &server.bytes[*from..end]);
     }
     assert_eq!(operations(&bench), expected);
 }
@@ -70,7 +70,7 @@ fn a_stream_seen_from_within_an_fpdu_is_framed_from_the_next() {
                 let mut bench = Bench::default();
                 bench.log.joins = true;
                 let from = begins[3] + into;
-                bench.feed(ConnectionSide::B, START + from as u64, &server.bytes[from..]);
+                bench.feed(ConnectionSideAOrB::B, START + from as u64, &server.bytes[from..]);
                 let operations = operations(&bench);
                 assert_eq!(operations, expected[4..], "{has_markers} {has_crc} {into}");
                 let counts = bench.counts();
@@ -90,10 +90,10 @@ fn a_gap_in_the_payload_of_an_fpdu_loses_only_these_bytes() {
             server.send(RdmapOpcode::SEND, &payload(60, 1));
             let mut bench = Bench::default();
             let at = |offset: usize| START + offset as u64;
-            bench.feed(ConnectionSide::B, START, &server.bytes[..from]);
-            bench.feed(ConnectionSide::B, at(from), &server.bytes[from..from + 120]);
-            bench.hole(ConnectionSide::B, at(from + 120), 200);
-            bench.feed(ConnectionSide::B, at(from + 320), &server.bytes[from + 320..]);
+            bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..from]);
+            bench.feed(ConnectionSideAOrB::B, at(from), &server.bytes[from..from + 120]);
+            bench.hole(ConnectionSideAOrB::B, at(from + 120), 200);
+            bench.feed(ConnectionSideAOrB::B, at(from + 320), &server.bytes[from + 320..]);
             let seen: u64 = bench
                 .log
                 .seen
@@ -121,9 +121,9 @@ fn a_snap_length_leaves_the_beginning_and_the_lengths() {
         let second = server.bytes.len();
         server.send(RdmapOpcode::SEND, &payload(500, 1));
         let mut bench = Bench::default();
-        bench.feed(ConnectionSide::B, START, &server.bytes[..from]);
-        bench.cut(ConnectionSide::B, START + from as u64, &server.bytes[from..second], 74);
-        bench.cut(ConnectionSide::B, START + second as u64, &server.bytes[second..], 74);
+        bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..from]);
+        bench.cut(ConnectionSideAOrB::B, START + from as u64, &server.bytes[from..second], 74);
+        bench.cut(ConnectionSideAOrB::B, START + second as u64, &server.bytes[second..], 74);
         let cut = Seen::Write { stag: 1, offset: 0, bytes: Content(payload(58, 0)), length: 600 };
         let sent = Seen::Send { bytes: Content(payload(54, 1)), length: 500, gaps: vec![], frames: vec![3] };
         assert_eq!(bench.log.seen[1..], [cut, sent]);
@@ -135,12 +135,12 @@ fn a_snap_length_leaves_the_beginning_and_the_lengths() {
 fn a_snap_length_behind_packed_fpdus_loses_those_that_it_cut_and_no_others() {
     let (server, begins, expected) = stream(false, false, 6);
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::B, START, &server.bytes[..begins[0]]);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..begins[0]]);
     let at = |index: usize| START + begins[index] as u64;
-    bench.cut(ConnectionSide::B, at(0), &server.bytes[begins[0]..begins[3]], 100);
-    bench.cut(ConnectionSide::B, at(3), &server.bytes[begins[3]..begins[4]], begins[4] - begins[3]);
+    bench.cut(ConnectionSideAOrB::B, at(0), &server.bytes[begins[0]..begins[3]], 100);
+    bench.cut(ConnectionSideAOrB::B, at(3), &server.bytes[begins[3]..begins[4]], begins[4] - begins[3]);
     bench.log.joins = true;
-    bench.feed(ConnectionSide::B, at(4), &server.bytes[begins[4]..]);
+    bench.feed(ConnectionSideAOrB::B, at(4), &server.bytes[begins[4]..]);
     let operations = operations(&bench);
     assert_eq!(operations.len(), 4);
     assert_eq!(operations[2..], expected[4..]);
@@ -159,9 +159,9 @@ fn what_is_lost_of_a_send_is_missing_when_the_next_message_comes() {
         [(from + fpdu..from + 2 * fpdu, 600..1200, 1500), (from + 2 * fpdu..second, 1200..1201, 1201)]
     {
         let mut bench = Bench::default();
-        bench.feed(ConnectionSide::B, START, &server.bytes[..lost.start]);
-        bench.hole(ConnectionSide::B, START + lost.start as u64, lost.len());
-        bench.feed(ConnectionSide::B, START + lost.end as u64, &server.bytes[lost.end..]);
+        bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..lost.start]);
+        bench.hole(ConnectionSideAOrB::B, START + lost.start as u64, lost.len());
+        bench.feed(ConnectionSideAOrB::B, START + lost.end as u64, &server.bytes[lost.end..]);
         let bytes = Content(payload(1500, 1)[..gap.start as usize].to_vec());
         let sends: Vec<_> = operations(&bench);
         let Seen::Send { bytes: found, length: found_length, gaps, .. } = &sends[0] else {
@@ -180,8 +180,8 @@ fn a_send_without_its_beginning_is_no_message() {
     server.send(RdmapOpcode::SEND, &payload(70, 2));
     let fpdu = 2 + 18 + 600 + 4;
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::B, START + fpdu as u64, &server.bytes[fpdu..second]);
-    bench.feed(ConnectionSide::B, START + second as u64, &server.bytes[second..]);
+    bench.feed(ConnectionSideAOrB::B, START + fpdu as u64, &server.bytes[fpdu..second]);
+    bench.feed(ConnectionSideAOrB::B, START + second as u64, &server.bytes[second..]);
     assert_eq!(bench.log.seen, [Seen::Undecoded("message_part"), send(payload(70, 2), &[2])]);
 }
 
@@ -195,15 +195,15 @@ fn rfc5044_section_6_markers_find_fpdus_that_no_segment_begins_with() {
     }
     let mut bench = Bench::default();
     bench.log.joins = true;
-    bench.feed(ConnectionSide::A, START, &Sender::starting(true, (true, false), (false, false)).bytes);
-    bench.feed(ConnectionSide::B, START, &server.bytes[..from]);
+    bench.feed(ConnectionSideAOrB::A, START, &Sender::starting(true, (true, false), (false, false)).bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..from]);
     // Segments of 1000 bytes, not aligned to FPDUs; the second is lost.
     for (index, part) in server.bytes[from..].chunks(1000).enumerate() {
         let at = START + (from + index * 1000) as u64;
         if index == 1 {
-            bench.hole(ConnectionSide::B, at, part.len())
+            bench.hole(ConnectionSideAOrB::B, at, part.len())
         } else {
-            bench.feed(ConnectionSide::B, at, part)
+            bench.feed(ConnectionSideAOrB::B, at, part)
         }
     }
     let stags: Vec<_> = operations(&bench)
@@ -217,7 +217,7 @@ fn rfc5044_section_6_markers_find_fpdus_that_no_segment_begins_with() {
 }
 
 /// Everything that an undamaged stream yields.
-fn whole_of(bytes: &[u8], side: ConnectionSide) -> Vec<Seen> {
+fn whole_of(bytes: &[u8], side: ConnectionSideAOrB) -> Vec<Seen> {
     let mut bench = Bench::default();
     bench.pieces(side, bytes, &[65_535]);
     operations(&bench)
@@ -251,7 +251,7 @@ proptest! {
         knows_memory: bool,
     ) {
         let (server, ..) = stream(has_markers, has_crc, 40);
-        let whole = whole_of(&server.bytes, ConnectionSide::B);
+        let whole = whole_of(&server.bytes, ConnectionSideAOrB::B);
         let mut bench = Bench::default();
         if knows_memory {
             bench.log.known.push(0x100);
@@ -261,9 +261,9 @@ proptest! {
             let length = lengths[index % lengths.len()].min(server.bytes.len() - at);
             if index == lost {
                 lost_until = at + length;
-                bench.hole(ConnectionSide::B, START + at as u64, length);
+                bench.hole(ConnectionSideAOrB::B, START + at as u64, length);
             } else {
-                bench.feed(ConnectionSide::B, START + at as u64, &server.bytes[at..at + length]);
+                bench.feed(ConnectionSideAOrB::B, START + at as u64, &server.bytes[at..at + length]);
             }
             at += length;
             index += 1;
@@ -286,10 +286,10 @@ proptest! {
         length in 100usize..1400,
     ) {
         let (server, ..) = stream(has_markers, has_crc, 20);
-        let whole = whole_of(&server.bytes, ConnectionSide::B);
+        let whole = whole_of(&server.bytes, ConnectionSideAOrB::B);
         let mut bench = Bench::default();
         for (index, part) in server.bytes.chunks(length).enumerate() {
-            bench.cut(ConnectionSide::B, START + (index * length) as u64, part, snap.min(part.len()));
+            bench.cut(ConnectionSideAOrB::B, START + (index * length) as u64, part, snap.min(part.len()));
         }
         for seen in operations(&bench) {
             prop_assert!(is_part_of(&seen, &whole), "{seen:?}");
@@ -305,19 +305,19 @@ proptest! {
         let mut at = [START, START];
         if starts {
             let (client, server) = conversation((false, true), (true, false));
-            bench.feed(ConnectionSide::A, at[0], &client.bytes[..300]);
-            bench.feed(ConnectionSide::B, at[1], &server.bytes[..300]);
+            bench.feed(ConnectionSideAOrB::A, at[0], &client.bytes[..300]);
+            bench.feed(ConnectionSideAOrB::B, at[1], &server.bytes[..300]);
             at = at.map(|at| at + 300);
         }
         for (is_b, bytes, hole) in pieces {
-            let side = if is_b { ConnectionSide::B } else { ConnectionSide::A };
+            let side = if is_b { ConnectionSideAOrB::B } else { ConnectionSideAOrB::A };
             let at = &mut at[usize::from(is_b)];
             bench.feed(side, *at, &bytes);
             *at += bytes.len() as u64;
             bench.hole(side, *at, hole);
             *at += hole as u64;
         }
-        for side in [ConnectionSide::A, ConnectionSide::B] {
+        for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
             bench.iwarp.finish(side, &mut bench.log);
         }
         prop_assert_eq!(bench.iwarp.buffered_bytes(), 0);
@@ -326,12 +326,12 @@ proptest! {
     #[test]
     fn a_changed_byte_never_panics_and_a_crc_tells_it(at in 32usize..6000, to: u8, has_markers: bool, length in 50usize..1500) {
         let (mut server, ..) = stream(has_markers, true, 20);
-        let whole = whole_of(&server.bytes, ConnectionSide::B);
+        let whole = whole_of(&server.bytes, ConnectionSideAOrB::B);
         let at = at.min(server.bytes.len() - 1);
         server.bytes[at] = to;
         let mut bench = Bench::default();
-        bench.feed(ConnectionSide::A, START, &Sender::starting(true, (has_markers, true), (false, true)).bytes);
-        bench.pieces(ConnectionSide::B, &server.bytes, &[length]);
+        bench.feed(ConnectionSideAOrB::A, START, &Sender::starting(true, (has_markers, true), (false, true)).bytes);
+        bench.pieces(ConnectionSideAOrB::B, &server.bytes, &[length]);
         for seen in operations(&bench) {
             prop_assert!(is_part_of(&seen, &whole), "{seen:?}");
         }
@@ -388,7 +388,7 @@ proptest! {
             let mut bench = Bench::default();
             for (number, piece) in (0..).zip(rest.chunks(length)) {
                 let _ = begins_fpdu(CapturedPacketPayload { bytes: piece, length: piece.len() as u32 }, true);
-                bench.feed(ConnectionSide::B, begin + number * length as u64, piece);
+                bench.feed(ConnectionSideAOrB::B, begin + number * length as u64, piece);
             }
             bench.log.seen
         };

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 const ALL_SENDS: [RdmapOpcode; 4] = [
     RdmapOpcode::SEND,
@@ -53,9 +53,9 @@ fn expected() -> (Vec<Seen>, Vec<Seen>) {
 fn joined(client: &Sender, server: &Sender, lengths: &[usize]) -> (Vec<Seen>, Vec<Seen>, Bench) {
     let mut bench = Bench::default();
     bench.log.joins = true;
-    bench.pieces(ConnectionSide::B, &server.bytes, lengths);
+    bench.pieces(ConnectionSideAOrB::B, &server.bytes, lengths);
     let from_server = std::mem::take(&mut bench.log.seen);
-    bench.pieces(ConnectionSide::A, &client.bytes, lengths);
+    bench.pieces(ConnectionSideAOrB::A, &client.bytes, lengths);
     let from_client = std::mem::take(&mut bench.log.seen);
     (from_client, from_server, bench)
 }
@@ -101,7 +101,7 @@ fn rfc5044_section_4_3_the_first_word_tells_markers_where_the_peer_was_not_heard
     let (client, _) = conversation((false, false), (true, true));
     let mut bench = Bench::default();
     bench.log.joins = true;
-    bench.pieces(ConnectionSide::A, &client.bytes, &[300]);
+    bench.pieces(ConnectionSideAOrB::A, &client.bytes, &[300]);
     assert_eq!(bench.log.seen[..3], expected().0[..3]);
     assert_eq!(bench.log.seen[3], Seen::Undecoded("read_response_without_request"));
 }
@@ -114,9 +114,9 @@ fn rfc5044_section_4_3_markers_over_packed_fpdus() {
     }
     let mut bench = Bench::default();
     let (startup, rest) = server.bytes.split_at(32);
-    bench.feed(ConnectionSide::B, START, startup);
+    bench.feed(ConnectionSideAOrB::B, START, startup);
     // All in one segment.
-    bench.feed(ConnectionSide::B, START + 32, rest);
+    bench.feed(ConnectionSideAOrB::B, START + 32, rest);
     let expected: Vec<_> =
         (0..40u8).map(|index| send(payload(40 + usize::from(index), index), &[2])).collect();
     assert_eq!(bench.log.seen[1..], expected);
@@ -130,7 +130,7 @@ fn rfc5040_section_4_1_every_kind_of_send_is_one() {
         client.send(opcode, &payload(50, index as u8));
     }
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     let expected: Vec<_> = (0..4).map(|index| send(payload(50, index), &[1])).collect();
     assert_eq!(bench.log.seen, expected);
 }
@@ -142,10 +142,10 @@ fn a_crc_behind_the_end_of_a_segment_is_waited_for() {
     server.write(1, 0, &payload(1428, 0));
     let mut bench = Bench::default();
     let end = server.bytes.len() - 4;
-    bench.feed(ConnectionSide::B, START, &server.bytes[..32]);
-    bench.feed(ConnectionSide::B, START + 32, &server.bytes[32..end]);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..32]);
+    bench.feed(ConnectionSideAOrB::B, START + 32, &server.bytes[32..end]);
     assert_eq!(bench.log.seen, [Seen::Startup]);
-    bench.feed(ConnectionSide::B, START + end as u64, &server.bytes[end..]);
+    bench.feed(ConnectionSideAOrB::B, START + end as u64, &server.bytes[end..]);
     assert_eq!(bench.log.seen[1..], [write(1, 0, payload(1428, 0))]);
     assert_eq!(bench.counts().good, 1);
 }
@@ -157,8 +157,8 @@ fn without_crcs_payload_goes_on_as_it_arrives() {
     server.segment = 1428;
     server.write(1, 0, &payload(1428, 0));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
-    bench.feed(ConnectionSide::B, START, &server.bytes[..from + 16 + 100]);
+    bench.feed(ConnectionSideAOrB::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes[..from + 16 + 100]);
     assert_eq!(bench.log.seen[2..], [write(1, 0, payload(1428, 0)[..100].to_vec())]);
     assert_eq!(bench.iwarp.buffered_bytes(), 0);
 }
@@ -175,7 +175,7 @@ fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_not_believed_and_the_next_is() {
             server.bytes[bad_at] ^= 1;
             let mut bench = Bench::default();
             bench.log.joins = true;
-            bench.pieces(ConnectionSide::B, &server.bytes, &[length]);
+            bench.pieces(ConnectionSideAOrB::B, &server.bytes, &[length]);
             bench.log.seen.dedup();
             let bad = Seen::Undecoded("mpa_crc");
             let expected = [Seen::Startup, send(payload(100, 1), &[]), bad, send(payload(120, 3), &[])];
@@ -197,7 +197,7 @@ fn crcs_are_found_out_where_the_start_was_not_seen() {
         server.send(RdmapOpcode::SEND, &payload(100, 3));
         server.bytes[bad_at] ^= 1;
         let mut bench = Bench::default();
-        bench.feed(ConnectionSide::B, START, &server.bytes);
+        bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
         let counts = bench.counts();
         assert_eq!((counts.good, counts.bad, counts.absent), (good, bad, 3 - good - bad));
     }
@@ -208,14 +208,14 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
     let mut server = Sender::starting(false, (false, false), (false, false));
     server.bytes[16] |= 0x20;
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
-    bench.feed(ConnectionSide::B, START, &server.bytes);
-    bench.feed(ConnectionSide::A, START + 32, &payload(100, 0));
+    bench.feed(ConnectionSideAOrB::A, START, &Sender::starting(true, (false, false), (false, false)).bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::A, START + 32, &payload(100, 0));
     assert_eq!(bench.log.seen, [Seen::Startup, Seen::Startup]);
-    assert!(bench.iwarp.startup(ConnectionSide::B).unwrap().rejected);
+    assert!(bench.iwarp.startup(ConnectionSideAOrB::B).unwrap().rejected);
     let mut again = Sender::starting(true, (false, false), (false, false));
     again.send(RdmapOpcode::SEND, &payload(10, 1));
-    bench.feed(ConnectionSide::A, START + 132, &again.bytes);
+    bench.feed(ConnectionSideAOrB::A, START + 132, &again.bytes);
     assert_eq!(bench.log.seen[2..], [Seen::Startup, send(payload(10, 1), &[4])]);
 }
 
@@ -223,7 +223,7 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
 fn rfc8797_private_data_of_both_sides_is_known() {
     let (client, server) = conversation((false, false), (false, false));
     let (_, _, bench) = joined(&client, &server, &[7]);
-    for side in [ConnectionSide::A, ConnectionSide::B] {
+    for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
         let startup = bench.iwarp.startup(side).unwrap();
         assert_eq!(startup.rpcrdma.present().unwrap().send_threshold_bytes(), 4096);
         assert_eq!(startup.enhanced.unwrap().ird.0, 16);
@@ -237,10 +237,10 @@ fn what_an_fpdu_of_single_bytes_costs_is_held() {
     server.write(1, 0, &payload(1400, 0));
     let mut bench = Bench::default();
     let (before, end) = server.bytes.split_at(server.bytes.len() - 1);
-    bench.pieces(ConnectionSide::B, before, &[1]);
+    bench.pieces(ConnectionSideAOrB::B, before, &[1]);
     // Each part has its range in the bytes, its frame, its time and its stream position.
     assert!(bench.iwarp.buffered_bytes() > 1400 * 50, "{}", bench.iwarp.buffered_bytes());
-    bench.feed(ConnectionSide::B, START + before.len() as u64, end);
+    bench.feed(ConnectionSideAOrB::B, START + before.len() as u64, end);
     assert_eq!(bench.iwarp.buffered_bytes(), 0);
     assert_eq!(bench.log.seen.len(), 1401);
 }

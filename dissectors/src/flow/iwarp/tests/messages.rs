@@ -1,15 +1,15 @@
 //! Messages and their copies.
 
 use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::PacketMeta;
-use crate::frame::{FrameNumber, Timestamp};
-use crate::iwarp::ddp::DdpQueue;
+use crate::iwarp::ddp::DdpQueueNumber;
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 fn feed(sender: &Sender) -> Vec<Seen> {
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &sender.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &sender.bytes);
     bench.log.seen
 }
 
@@ -19,7 +19,7 @@ fn the_owner_of_an_rdma_write_is_looked_up_once() {
     server.write(1, 0, &payload(6000, 0));
     server.write(1, 6000, &payload(6000, 0));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &server.bytes);
     assert_eq!((bench.log.seen.len(), bench.log.lookups), (20, 2));
 }
 
@@ -32,12 +32,12 @@ fn rfc5040_section_5_5_a_response_goes_back_to_what_was_asked_for() {
     client.respond((5, 100), &payload(50, 1));
     client.respond((5, 150), &payload(50, 2));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::B, START, &server.bytes);
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     let responses = [(0x2000, 1), (0x9000, 2)].map(|(offset, seed)| response(offset, payload(50, seed)));
     assert_eq!(bench.log.seen[2..], responses);
     // Each was answered.
-    bench.feed(ConnectionSide::A, START + client.bytes.len() as u64, &client.bytes);
+    bench.feed(ConnectionSideAOrB::A, START + client.bytes.len() as u64, &client.bytes);
     assert_eq!(
         bench.log.seen[4..],
         [Seen::Undecoded("read_response_without_request"), Seen::Undecoded("read_response_without_request")]
@@ -52,8 +52,8 @@ fn a_read_into_memory_that_is_used_again_takes_the_place_of_one_whose_response_w
     let mut client = Sender::plain(false);
     client.respond((5, 100), &payload(50, 2));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::B, START, &server.bytes);
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     assert_eq!(bench.log.seen[2..], [response(0x9000, payload(50, 2))]);
 }
 
@@ -65,19 +65,19 @@ fn rfc6581_section_9_2_what_only_says_ready_to_receive_does_nothing() {
     client.read((0, 0), 0, (0, 0));
     client.send(RdmapOpcode::SEND, &payload(5, 5));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     assert_eq!(bench.log.seen, [send(payload(5, 5), &[1])]);
     let mut server = Sender::plain(false);
     server.respond((0, 0), &[]);
     server.send(RdmapOpcode::SEND, &payload(6, 6));
-    bench.feed(ConnectionSide::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
     assert_eq!(bench.log.seen[1..], [send(payload(6, 6), &[2])]);
 }
 
 #[test]
 fn rfc5040_section_4_8_a_terminate_is_told() {
     let mut client = Sender::plain(false);
-    client.untagged(RdmapOpcode::TERMINATE, DdpQueue::TERMINATE, 1, &[0x01, 0x02, 0, 0]);
+    client.untagged(RdmapOpcode::TERMINATE, DdpQueueNumber::TERMINATE, 1, &[0x01, 0x02, 0, 0]);
     let expected = "RDMA, Remote Protection Error, Access rights violation";
     assert_eq!(feed(&client), [Seen::Terminate(expected.to_owned())]);
 }
@@ -85,9 +85,9 @@ fn rfc5040_section_4_8_a_terminate_is_told() {
 #[test]
 fn rfc7306_atomics_and_immediate_data_are_no_messages_of_rpc() {
     let mut client = Sender::plain(false);
-    client.untagged(RdmapOpcode::ATOMIC_REQUEST, DdpQueue::READ_REQUEST, 1, &[0; 52]);
-    client.untagged(RdmapOpcode::IMMEDIATE, DdpQueue::SEND, 1, &[0; 8]);
-    client.untagged(RdmapOpcode::ATOMIC_RESPONSE, DdpQueue::ATOMIC_RESPONSE, 1, &[0; 12]);
+    client.untagged(RdmapOpcode::ATOMIC_REQUEST, DdpQueueNumber::READ_REQUEST, 1, &[0; 52]);
+    client.untagged(RdmapOpcode::IMMEDIATE, DdpQueueNumber::SEND, 1, &[0; 8]);
+    client.untagged(RdmapOpcode::ATOMIC_RESPONSE, DdpQueueNumber::ATOMIC_RESPONSE, 1, &[0; 12]);
     assert_eq!(feed(&client), [const { Seen::Undecoded("other_rdma_service") }; 3]);
 }
 
@@ -99,14 +99,14 @@ fn bytes_that_tcp_sends_again_are_copies_of_the_messages_in_them() {
     client.send(RdmapOpcode::SEND, &payload(1000, 2));
     let end = START + client.bytes.len() as u64;
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     bench.log.seen.clear();
     let frames = [FrameNumber(9)];
     let packet_meta = PacketMeta::new(&frames, Timestamp(9));
-    bench.iwarp.process_retransmission(ConnectionSide::A, START..second, packet_meta, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, second..end - 100, packet_meta, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, end - 100..end, packet_meta, &mut bench.log);
-    bench.iwarp.process_retransmission(ConnectionSide::A, end - 4..end, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSideAOrB::A, START..second, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSideAOrB::A, second..end - 100, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSideAOrB::A, end - 100..end, packet_meta, &mut bench.log);
+    bench.iwarp.process_retransmission(ConnectionSideAOrB::A, end - 4..end, packet_meta, &mut bench.log);
     let again = |owner, ends| Seen::Again { owner, ends };
     // A trailer belongs to its message, and is no copy of it (RFC 5044 section 4.1).
     assert_eq!(bench.log.seen, [again(1, true), again(2, false), again(2, true), again(2, false)]);
@@ -117,12 +117,12 @@ fn a_message_knows_the_frames_that_carried_its_bytes() {
     let mut client = Sender::plain(false);
     client.send(RdmapOpcode::SEND, &payload(1000, 1));
     let mut bench = Bench::default();
-    bench.pieces(ConnectionSide::A, &client.bytes, &[200, 424, 300]);
+    bench.pieces(ConnectionSideAOrB::A, &client.bytes, &[200, 424, 300]);
     assert_eq!(bench.log.seen, [send(payload(1000, 1), &[1, 2, 3, 4])]);
     let mut server = Sender::plain(false);
     server.write(3, 0, &payload(10, 1));
     server.send(RdmapOpcode::SEND, &payload(20, 1));
-    bench.feed(ConnectionSide::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
     assert_eq!(bench.log.seen[1..], [write(3, 0, payload(10, 1)), send(payload(20, 1), &[5])]);
 }
 
@@ -143,7 +143,7 @@ fn what_the_gaps_of_a_message_cost_is_held_and_bounded() {
         if index % 1000 == 0 {
             let at = START + client.bytes.len() as u64;
             let bytes = client.take();
-            bench.feed(ConnectionSide::A, at - bytes.len() as u64, &bytes);
+            bench.feed(ConnectionSideAOrB::A, at - bytes.len() as u64, &bytes);
             held.push(bench.iwarp.buffered_bytes());
         }
     }
@@ -160,7 +160,7 @@ fn a_response_beyond_all_memory_answers_no_read() {
     let mut client = Sender::plain(false);
     client.respond((5, u64::MAX - 3), &payload(50, 2));
     let mut bench = Bench::default();
-    bench.feed(ConnectionSide::B, START, &server.bytes);
-    bench.feed(ConnectionSide::A, START, &client.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::A, START, &client.bytes);
     assert_eq!(bench.log.seen[1..], [Seen::Undecoded("read_response_without_request")]);
 }

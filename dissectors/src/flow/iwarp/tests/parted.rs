@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma_operation::ConnectionSide;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 /// Length of the start-up frame of a [`Sender`].
 const STARTUP: usize = 32;
@@ -15,12 +15,12 @@ const TRAILER: usize = 4;
 fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
     let mut bench = Bench::default();
     bench.feed(
-        ConnectionSide::A,
+        ConnectionSideAOrB::A,
         START,
         &Sender::starting(true, (has_markers, has_crc), (false, has_crc)).bytes,
     );
     let server = Sender::starting(false, (false, has_crc), (has_markers, has_crc));
-    bench.feed(ConnectionSide::B, START, &server.bytes);
+    bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
     (bench, server)
 }
 
@@ -28,7 +28,7 @@ fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
 fn feed(bench: &mut Bench, server: &Sender, ends: &[usize]) {
     let mut from = STARTUP;
     for end in ends.iter().map(|end| STARTUP + end) {
-        bench.feed(ConnectionSide::B, START + from as u64, &server.bytes[from..end]);
+        bench.feed(ConnectionSideAOrB::B, START + from as u64, &server.bytes[from..end]);
         from = end;
     }
 }
@@ -109,7 +109,7 @@ fn the_beginning_of_the_next_fpdu_is_no_trailer() {
     server.send(RdmapOpcode::SEND, &payload(100, 2));
     server.send(RdmapOpcode::SEND, &payload(100, 3));
     let mut bench = Bench::default();
-    bench.pieces(ConnectionSide::B, &server.bytes, &[first - TRAILER, TRAILER, 10, first - 10, first]);
+    bench.pieces(ConnectionSideAOrB::B, &server.bytes, &[first - TRAILER, TRAILER, 10, first - 10, first]);
     assert_eq!(bench.log.frames[..2], [[1, 2], [3, 4]]);
 }
 
@@ -121,7 +121,7 @@ fn a_stream_that_ends_before_the_trailer_loses_no_payload() {
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[end - TRAILER]);
         assert_eq!(bench.log.seen.len(), 2);
-        bench.iwarp.finish(ConnectionSide::B, &mut bench.log);
+        bench.iwarp.finish(ConnectionSideAOrB::B, &mut bench.log);
         assert_eq!(bench.log.seen[2..], [write(1, 0, payload(400, 1))], "{has_crc}");
         assert_eq!(bench.log.frames, [[3]]);
         assert_eq!(bench.iwarp.buffered_bytes(), 0);
@@ -136,10 +136,10 @@ fn a_gap_in_the_place_of_the_trailer_loses_no_payload() {
         let end = server.bytes.len();
         server.send(RdmapOpcode::SEND, &payload(60, 2));
         feed(&mut bench, &server, &[end - STARTUP - TRAILER]);
-        bench.hole(ConnectionSide::B, START + (end - TRAILER) as u64, TRAILER);
+        bench.hole(ConnectionSideAOrB::B, START + (end - TRAILER) as u64, TRAILER);
         assert_eq!(bench.log.seen[2..], [send(payload(100, 1), &[3])], "{has_crc}");
         assert_eq!(bench.log.times, [(3, 3)]);
-        bench.feed(ConnectionSide::B, START + end as u64, &server.bytes[end..]);
+        bench.feed(ConnectionSideAOrB::B, START + end as u64, &server.bytes[end..]);
         assert_eq!(bench.log.frames, [[3], [4]]);
     }
 }
@@ -150,7 +150,7 @@ fn a_trailer_that_a_snap_length_cut_belongs_to_its_message() {
     server.send(RdmapOpcode::SEND, &payload(100, 1));
     let end = server.bytes.len();
     feed(&mut bench, &server, &[end - STARTUP - TRAILER]);
-    bench.cut(ConnectionSide::B, START + (end - TRAILER) as u64, &server.bytes[end - TRAILER..], 0);
+    bench.cut(ConnectionSideAOrB::B, START + (end - TRAILER) as u64, &server.bytes[end - TRAILER..], 0);
     assert_eq!(bench.log.seen[2..], [send(payload(100, 1), &[3, 4])]);
     assert_eq!(bench.counts().unknown, 1);
 }
@@ -162,9 +162,9 @@ fn headers_and_trailer_make_nothing_seen_that_was_lost() {
         server.write(1, 0, &payload(400, 1));
         let end = server.bytes.len() - STARTUP;
         feed(&mut bench, &server, &[16]);
-        bench.hole(ConnectionSide::B, START + (STARTUP + 16) as u64, 400);
+        bench.hole(ConnectionSideAOrB::B, START + (STARTUP + 16) as u64, 400);
         bench.feed(
-            ConnectionSide::B,
+            ConnectionSideAOrB::B,
             START + (STARTUP + end - TRAILER) as u64,
             &server.bytes[STARTUP + end - TRAILER..],
         );
@@ -204,7 +204,7 @@ proptest! {
             if at == end {
                 break;
             }
-            bench.feed(ConnectionSide::B, START + from + (at - STARTUP) as u64, &server.bytes[at..end]);
+            bench.feed(ConnectionSideAOrB::B, START + from + (at - STARTUP) as u64, &server.bytes[at..end]);
             (at, number) = (end, number + 1);
         }
         let mut seen: Vec<u64> = bench.log.frames.concat();

@@ -3,16 +3,19 @@
 use std::num::NonZeroU64;
 
 use super::super::{IwarpConnection, IwarpEvent, IwarpEventSink, MpaCounts};
+use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::PacketMeta;
 use crate::flow::stream::{StreamBytes, StreamPosition};
-use crate::frame::{FrameNumber, Timestamp};
-use crate::iwarp::crc::FpduCrc;
-use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
+use crate::iwarp::crc::RunningFpduCrc;
+use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
-    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, RdmaReadQueueDepth, ReplyFrame, RequestFrame,
+    FpduHeader, Marker, MpaEnhancedConnectionData, MpaReadQueueDepthField, MpaReplyFrame, MpaRequestFrame,
+    REPLY_KEY, REQUEST_KEY,
 };
-use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, Handle, RdmaAttribution, RdmaOperation};
+use crate::iwarp::rdmap::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapReadRequestHeader};
+use crate::rdma_operation::{
+    CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaAttribution, RdmaOperation,
+};
 
 /// Start position of streams.
 pub(in crate::flow) const START: StreamPosition = 1 << 32;
@@ -40,22 +43,22 @@ impl Sender {
 
     /// Adds a start-up frame; `peer_wants` are its peer's flags M and C.
     pub(in crate::flow) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
-        let enhanced = Enhanced {
+        let enhanced = MpaEnhancedConnectionData {
             peer_to_peer: false,
             send_rtr: false,
-            ird: RdmaReadQueueDepth(16),
+            ird: MpaReadQueueDepthField(16),
             write_rtr: false,
             read_rtr: false,
-            ord: RdmaReadQueueDepth(16),
+            ord: MpaReadQueueDepthField(16),
         };
         let private = [&enhanced.encode()[..], &[0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]].concat();
         let (markers, crc) = wants;
         let (pd_length, rejected, res, rev) = (private.len() as u16, false, 0, 2);
         let frame = if is_request {
-            RequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+            MpaRequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
                 .encode()
         } else {
-            ReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+            MpaReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
                 .encode()
         };
         let bytes = [&frame[..], &private].concat();
@@ -95,7 +98,7 @@ impl Sender {
             self.bytes.extend(word);
         }
         self.marker(begins);
-        let crc = FpduCrc::compute(&self.bytes[covered_from..]).to_wire_bytes();
+        let crc = RunningFpduCrc::compute(&self.bytes[covered_from..]).to_wire_bytes();
         self.bytes.extend(if self.has_crc { crc } else { [0; 4] });
     }
 
@@ -114,7 +117,7 @@ impl Sender {
     pub(in crate::flow) fn untagged(
         &mut self,
         opcode: RdmapOpcode,
-        queue: DdpQueue,
+        queue: DdpQueueNumber,
         number: u32,
         payload: &[u8],
     ) {
@@ -123,9 +126,12 @@ impl Sender {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
             let ddp = DdpControl { tagged: false, last: at + 1 == count, reserved: 0, version: 1 };
             let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
-            let invalidate = Invalidate { stag: Handle(if opcode.invalidates() { 7 } else { 0 }) };
-            let untagged =
-                Untagged { queue, number: MessageNumber(number), offset: (at * self.segment) as u32 };
+            let invalidate = RdmapInvalidateStag { stag: Handle(if opcode.invalidates() { 7 } else { 0 }) };
+            let untagged = Untagged {
+                queue,
+                number: DdpMessageSequenceNumber(number),
+                offset: (at * self.segment) as u32,
+            };
             let headers =
                 [&ddp.encode()[..], &rdmap.encode(), &invalidate.encode(), &untagged.encode()].concat();
             self.fpdu(&[&headers, part].concat());
@@ -134,7 +140,7 @@ impl Sender {
 
     pub(in crate::flow) fn send(&mut self, opcode: RdmapOpcode, payload: &[u8]) {
         self.sends += 1;
-        self.untagged(opcode, DdpQueue::SEND, self.sends, payload);
+        self.untagged(opcode, DdpQueueNumber::SEND, self.sends, payload);
     }
 
     pub(in crate::flow) fn write(&mut self, stag: u32, offset: u64, payload: &[u8]) {
@@ -143,14 +149,14 @@ impl Sender {
 
     pub(in crate::flow) fn read(&mut self, sink: (u32, u64), length: u32, source: (u32, u64)) {
         self.reads += 1;
-        let request = ReadRequest {
+        let request = RdmapReadRequestHeader {
             sink_stag: Handle(sink.0),
             sink_offset: sink.1,
             length,
             source_stag: Handle(source.0),
             source_offset: source.1,
         };
-        self.untagged(RdmapOpcode::READ_REQUEST, DdpQueue::READ_REQUEST, self.reads, &request.encode());
+        self.untagged(RdmapOpcode::READ_REQUEST, DdpQueueNumber::READ_REQUEST, self.reads, &request.encode());
     }
 
     pub(in crate::flow) fn respond(&mut self, sink: (u32, u64), payload: &[u8]) {
@@ -314,7 +320,7 @@ impl Bench {
     /// Feeds a piece of which `captured` bytes were captured, in a frame of its own.
     pub(in crate::flow) fn cut(
         &mut self,
-        side: ConnectionSide,
+        side: ConnectionSideAOrB,
         at: StreamPosition,
         bytes: &[u8],
         captured: usize,
@@ -327,19 +333,19 @@ impl Bench {
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
-    pub(in crate::flow) fn feed(&mut self, side: ConnectionSide, at: StreamPosition, bytes: &[u8]) {
+    pub(in crate::flow) fn feed(&mut self, side: ConnectionSideAOrB, at: StreamPosition, bytes: &[u8]) {
         self.cut(side, at, bytes, bytes.len());
     }
 
     /// Feeds bytes that were not captured.
-    pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: StreamPosition, length: usize) {
+    pub(in crate::flow) fn hole(&mut self, side: ConnectionSideAOrB, at: StreamPosition, length: usize) {
         let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = CapturedPacketPayload { bytes: &[], length: length as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last one repeated.
-    pub(in crate::flow) fn pieces(&mut self, side: ConnectionSide, bytes: &[u8], lengths: &[usize]) {
+    pub(in crate::flow) fn pieces(&mut self, side: ConnectionSideAOrB, bytes: &[u8], lengths: &[usize]) {
         let mut at = 0;
         let mut lengths = lengths.iter().copied();
         let mut length = bytes.len();

@@ -5,10 +5,10 @@ use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4}
 use super::super::locations::*;
 use super::super::types::*;
 use super::*;
-use crate::field::{Field, FieldValue, NullFieldObserver};
+use crate::field::{FieldDefinition, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Xdr, XdrError};
 
-static FIELD: Field = Field::group("nfs.obj_attributes", "obj_attributes", "");
+static FIELD: FieldDefinition = FieldDefinition::group("nfs.obj_attributes", "obj_attributes", "");
 
 const ACE: Nfsace4<'_> = Nfsace4 {
     r#type: Acetype4::ACE4_ACCESS_DENIED_ACE_TYPE,

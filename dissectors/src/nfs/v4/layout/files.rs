@@ -1,7 +1,7 @@
 //! NFSv4.1 file layout type, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
@@ -43,20 +43,20 @@ crate::xdr! { "nfs";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NflUtil4(pub u32);
 
-static STRIPE_UNIT: Field = Field {
+static STRIPE_UNIT: FieldDefinition = FieldDefinition {
     name: "nfs.nfl_util.stripe_size",
     label: "stripe_unit_size",
     kind: FieldKind::Unsigned,
     doc: "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.",
 };
 
-static DENSE: Field = Field {
+static DENSE: FieldDefinition = FieldDefinition {
     name: "nfs.nfl_util.dense",
     label: "dense",
     kind: FieldKind::Bool,
     doc: "NFL4_UFLG_DENSE: the data servers store the file without holes. RFC 8881 section 13.3.",
 };
-static COMMIT_THRU_MDS: Field = Field {
+static COMMIT_THRU_MDS: FieldDefinition = FieldDefinition {
     name: "nfs.nfl_util.commit_thru_mds",
     label: "commit_thru_mds",
     kind: FieldKind::Bool,
@@ -95,7 +95,7 @@ impl<'a> Xdr<'a> for NflUtil4 {
     #[inline]
     fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
-        field: &'static Field,
+        field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
@@ -131,14 +131,19 @@ mod tests {
         #[derive(Default)]
         struct Told(Vec<(&'static str, String)>);
         impl<'a> FieldObserver<'a> for Told {
-            fn enter(&mut self, _: &'static Field, _: usize) {}
+            fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {
+            fn value(
+                &mut self,
+                field: &'static FieldDefinition,
+                _: std::ops::Range<usize>,
+                value: FieldValue<'a>,
+            ) {
                 self.0.push((field.name, format!("{value:?}")));
             }
         }
-        static WORD: Field =
-            Field { name: "nfs.nfl_util", label: "nfl_util", kind: FieldKind::Hex(8), doc: "" };
+        static WORD: FieldDefinition =
+            FieldDefinition { name: "nfs.nfl_util", label: "nfl_util", kind: FieldKind::Hex(8), doc: "" };
         let mut observed = Told::default();
         let bytes = 0x0001_0002_u32.to_be_bytes();
         NflUtil4::decode(&mut Cursor::new(&bytes), &WORD, &mut observed).unwrap();

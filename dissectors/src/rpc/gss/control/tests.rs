@@ -1,6 +1,6 @@
 use super::*;
 
-static FIELD: Field = Field::group("test", "test", "");
+static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
 /// Asserts that hand-written bytes decode to `expected` and encode to the same bytes.
 fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected: &T) {
@@ -123,7 +123,7 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
         (RpcGssService::rpc_gss_svc_channel_prot, args),
     ];
     for (service, bytes) in cases {
-        let control = GssControlMessage::List(service);
+        let control = GssControlMessageKind::List(service);
         let mut cursor = Cursor::new(bytes);
         control.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
@@ -138,10 +138,10 @@ proptest::proptest! {
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>, service in 0u32..6) {
         let service = RpcGssService(service);
         for control in [
-            GssControlMessage::Init,
-            GssControlMessage::Create(service),
-            GssControlMessage::List(service),
-            GssControlMessage::Unknown,
+            GssControlMessageKind::Init,
+            GssControlMessageKind::Create(service),
+            GssControlMessageKind::List(service),
+            GssControlMessageKind::Unknown,
         ] {
             let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullFieldObserver);
             let _ = control.results(&mut Cursor::new(&bytes), &mut NullFieldObserver);

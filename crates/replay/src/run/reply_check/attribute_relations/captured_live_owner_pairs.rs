@@ -12,11 +12,11 @@ type CapturedOwnerAttributeKey = (ComparedAttributeKind, bool, Box<[u8]>);
 
 /// Live owner of each captured owner. Seeded objects may have another one until it is set.
 #[derive(Debug, Default)]
-pub(super) struct OwnerPairs {
+pub(super) struct CapturedToLiveFileOwners {
     live: FxHashMap<CapturedOwnerAttributeKey, Box<[u8]>>,
 }
 
-impl OwnerPairs {
+impl CapturedToLiveFileOwners {
     /// Adds a captured and a live owner, as encoded. Returns both as text if the live one is another than before.
     pub(super) fn insert(
         &mut self,

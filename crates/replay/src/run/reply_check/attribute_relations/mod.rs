@@ -18,13 +18,13 @@
 //!
 //! - [`reply_attribute_values`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]:
 //!   violated relations;
-//! - [`applied_effects`]: effects of operations on what is known of their objects;
+//! - [`operation_effect_recording`]: effects of operations on what is known of their objects;
 //! - [`overlapped_sizes`]: sizes in Replies that overlapped with a change;
 //! - [`server_clock_granularity`]: properties of the server's times and change attributes.
 
-mod applied_effects;
 mod captured_live_fsid_pairs;
 mod captured_live_owner_pairs;
+mod operation_effect_recording;
 mod operation_filehandles;
 mod overlapped_sizes;
 pub(super) mod reply_attribute_values;
@@ -38,11 +38,11 @@ use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::captured_live_fsid_pairs::FileSystemPairs;
-use self::captured_live_owner_pairs::OwnerPairs;
+use self::captured_live_owner_pairs::CapturedToLiveFileOwners;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
 use self::reply_attribute_values::{AttributeSubject, ComparedAttributeKind, MatchedReplyAttribute};
-use self::server_clock_granularity::ServerClockTraits;
+use self::server_clock_granularity::ServerChangeAndTimeTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
@@ -102,7 +102,7 @@ pub struct ReplyCheckStepContext<'a> {
 
 /// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum AttributeChangeLikelihood {
+enum AttributeChangeLikelihoodSinceLastValue {
     #[default]
     None,
     /// They may have changed it.
@@ -113,9 +113,9 @@ enum AttributeChangeLikelihood {
 
 /// Last value of an attribute on both sides.
 #[derive(Clone, Debug)]
-struct LastAttributeValues {
+struct LastAttributeValuePair {
     values: [u128; 2],
-    likelihood: AttributeChangeLikelihood,
+    likelihood: AttributeChangeLikelihoodSinceLastValue,
     /// Number of reads since, or in flight with the Call that returned it, each of which may have updated the access
     /// time.
     reads: u32,
@@ -137,7 +137,7 @@ struct LastAttributeValues {
 
 /// Attributes of an object at the end of a run.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::run) struct FinalObjectAttributes<'a> {
+pub(in crate::run) struct LiveFinalObjectAttributes<'a> {
     /// Identity and version.
     pub(in crate::run) version: &'a ObjectVersionAttributes,
     /// Owner and group, if the server returned them.
@@ -163,7 +163,7 @@ pub(in crate::run) struct FinalAttributeDifference {
 #[derive(Debug, Default)]
 struct ReplyCheckFileState {
     turn: u64,
-    ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
+    ordered: [Option<LastAttributeValuePair>; ORDERED_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
     mounted_on_fileid: Option<[u128; 2]>,
     /// Send time of its last change.
@@ -191,13 +191,13 @@ pub(super) struct ReportedReplyLocation {
 
 /// Attributes observed so far.
 #[derive(Debug, Default)]
-pub(super) struct AttributeRelations {
+pub(super) struct AttributeRelationCheckState {
     objects: FxHashMap<u32, ReplyCheckFileState>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FileSystemPairs,
-    owners: OwnerPairs,
-    clock: ServerClockTraits,
+    owners: CapturedToLiveFileOwners,
+    clock: ServerChangeAndTimeTraits,
     sizes: OverlappedFileSizes<ReportedReplyLocation>,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
@@ -205,7 +205,7 @@ pub(super) struct AttributeRelations {
     roots: Vec<u32>,
 }
 
-impl AttributeRelations {
+impl AttributeRelationCheckState {
     /// Notes a restart of the server. Only what was not committed may be lost: a file that was written since its last
     /// COMMIT may have an earlier state. File numbers, file systems, owners and names stay, and change attributes and
     /// ctimes of other objects do not decrease. RFC 1813 section 4.8, RFC 8881 section 18.3.3.
@@ -216,7 +216,8 @@ impl AttributeRelations {
                 if is_lost {
                     *place = None;
                 } else if let Some(known) = place {
-                    known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
+                    known.likelihood =
+                        known.likelihood.max(AttributeChangeLikelihoodSinceLastValue::Possible);
                     known.is_before_restart = true;
                 }
             }
@@ -412,7 +413,7 @@ impl AttributeRelations {
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        found: &FinalObjectAttributes<'_>,
+        found: &LiveFinalObjectAttributes<'_>,
     ) -> Vec<FinalAttributeDifference> {
         let marks = found.version;
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
@@ -421,7 +422,8 @@ impl AttributeRelations {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
             let field = if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { known.field };
-            (known.likelihood == AttributeChangeLikelihood::None && known.names == self.changed_names)
+            (known.likelihood == AttributeChangeLikelihoodSinceLastValue::None
+                && known.names == self.changed_names)
                 .then_some((field, known.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
@@ -647,9 +649,9 @@ impl AttributeRelations {
         // The live value has been the same since it was first received.
         let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
         let first_received = since.unwrap_or(done.times[1]);
-        *place = Some(LastAttributeValues {
+        *place = Some(LastAttributeValuePair {
             values: now,
-            likelihood: AttributeChangeLikelihood::None,
+            likelihood: AttributeChangeLikelihoodSinceLastValue::None,
             reads,
             last_read,
             changed: None,
@@ -663,7 +665,7 @@ impl AttributeRelations {
         let then = |relation| Some(observation.violation_after(relation, known.values));
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
-        if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
+        if !recorded && known.likelihood == AttributeChangeLikelihoodSinceLastValue::None && is_same_names {
             let violation = if live { then("stays") } else { None };
             let is_read = aspect == ComparedAttributeKind::Change
                 && is_raised_by_reads(known.values[1], known.reads, now[1]);
@@ -675,7 +677,7 @@ impl AttributeRelations {
         if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !may_rise {
             return None;
         }
-        if recorded && known.likelihood == AttributeChangeLikelihood::Certain {
+        if recorded && known.likelihood == AttributeChangeLikelihoodSinceLastValue::Certain {
             let apart = server_clock_granularity::elapsed_between(
                 known.received,
                 known.changed.unwrap_or(known.received),

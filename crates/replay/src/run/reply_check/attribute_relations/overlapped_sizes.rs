@@ -28,7 +28,7 @@ struct PossibleFileSizes {
 
 /// A size that was not possible when it was returned.
 #[derive(Debug)]
-pub(in super::super) struct UnexplainedSize<P> {
+pub(in super::super) struct UnexplainedFileSizeInReply<P> {
     /// Variable of the file's filehandle.
     file: u32,
     bytes: u64,
@@ -43,7 +43,7 @@ pub(super) struct OverlappedFileSizes<P> {
     files: FxHashMap<u32, PossibleFileSizes>,
     /// Number of sizes of all files.
     count: usize,
-    unexplained: Vec<UnexplainedSize<P>>,
+    unexplained: Vec<UnexplainedFileSizeInReply<P>>,
 }
 
 impl<P> Default for OverlappedFileSizes<P> {
@@ -101,12 +101,12 @@ impl<P> OverlappedFileSizes<P> {
         let is_possible = known.is_some_and(|known| known.bytes.contains(&bytes));
         if is_checked && !is_possible && self.unexplained.len() < MAX_UNEXPLAINED {
             let (place, violation) = describe();
-            self.unexplained.push(UnexplainedSize { file, bytes, place, violation });
+            self.unexplained.push(UnexplainedFileSizeInReply { file, bytes, place, violation });
         }
     }
 
     /// Returns the sizes that no file had.
-    pub(super) fn take_unexplained(&mut self) -> Vec<UnexplainedSize<P>> {
+    pub(super) fn take_unexplained(&mut self) -> Vec<UnexplainedFileSizeInReply<P>> {
         let mut unexplained = std::mem::take(&mut self.unexplained);
         unexplained.retain(|one| {
             let known = self.files.get(&one.file);

@@ -19,7 +19,7 @@ const MAX_CAPTURE_SKEW_SECONDS: u64 = 3_600;
 
 /// Inferred properties of a server's change attributes and times.
 #[derive(Debug, Default)]
-pub(super) struct ServerClockTraits {
+pub(super) struct ServerChangeAndTimeTraits {
     /// Number of Replies whose change attribute was the time of a change, and of those where it was not.
     time_based_counts: [u32; 2],
     /// Number of changes close to the previous one that the change attribute distinguished.
@@ -32,12 +32,12 @@ pub(super) struct ServerClockTraits {
     increase_decrease_counts: [u32; 2],
     /// change_attr_type4, if the server returns it.
     pub(super) change_attr_type: Option<u32>,
-    change_range: ObservedChangeAttributeRange,
+    change_range: ServerWideChangeAttributeRange,
 }
 
 /// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
 #[derive(Debug, Default)]
-struct ObservedChangeAttributeRange {
+struct ServerWideChangeAttributeRange {
     /// Turn of the last step.
     turn: Option<u64>,
     /// Minimum and maximum of all steps, and maximum before the last step.
@@ -59,7 +59,7 @@ pub(super) fn decode_time(bytes: &[u8]) -> Option<(u64, u64)> {
     Some((number(seconds), number(nanoseconds)))
 }
 
-impl ServerClockTraits {
+impl ServerChangeAndTimeTraits {
     /// Adds a live time.
     pub(super) fn record_time(&mut self, time: (u64, u64)) {
         self.has_subseconds |= time.1 != 0;
@@ -106,14 +106,14 @@ impl ServerClockTraits {
         let is_recorded_below = recorded < drawn.recorded_least;
         drawn.recorded_least = drawn.recorded_least.min(recorded);
         let Some(last) = drawn.turn else {
-            *drawn = ObservedChangeAttributeRange {
+            *drawn = ServerWideChangeAttributeRange {
                 turn: Some(turn),
                 least: change,
                 greatest: change,
                 before: change,
                 recorded_least: recorded,
                 is_per_object: drawn.is_per_object,
-                ..ObservedChangeAttributeRange::default()
+                ..ServerWideChangeAttributeRange::default()
             };
             return false;
         };
@@ -141,7 +141,7 @@ impl ServerClockTraits {
     pub(super) fn forget(&mut self) {
         let is_per_object = self.change_range.is_per_object;
         self.change_range =
-            ObservedChangeAttributeRange { is_per_object, ..ObservedChangeAttributeRange::default() };
+            ServerWideChangeAttributeRange { is_per_object, ..ServerWideChangeAttributeRange::default() };
     }
 
     /// Returns the minimum distance of changes that times distinguish.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_coarse_change_attribute_need_not_tell_close_changes_apart_and_must_tell_others() {
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         clock.record_time((1, 5));
         assert!(!clock.must_move(3 * MS, None, false));
         assert!(clock.must_move(30 * MS, None, false));
@@ -199,14 +199,14 @@ mod tests {
 
     #[test]
     fn a_change_attribute_that_has_counted_must_count_on() {
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         (0..16).for_each(|_| assert!(!clock.must_move(MS / 2, Some(MS / 2), true)));
         assert!(clock.must_move(MS / 2, None, false));
     }
 
     #[test]
     fn changes_that_are_far_apart_do_not_show_that_it_counts() {
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         clock.record_time((1, 5));
         (0..100).for_each(|_| _ = clock.must_move(MS / 2, Some(4 * MS), true));
         assert!(!clock.must_move(MS / 2, None, false));
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
-        let mut clock = ServerClockTraits { change_attr_type: Some(1), ..ServerClockTraits::default() };
+        let mut clock =
+            ServerChangeAndTimeTraits { change_attr_type: Some(1), ..ServerChangeAndTimeTraits::default() };
         assert!(clock.must_move(MS / 2, None, false));
         assert!(clock.is_forbidden_decrease(2, 1) && !clock.is_forbidden_decrease(1, 2));
         clock.change_attr_type = Some(4);
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn rfc8881_section_5_8_1_4_a_change_attribute_that_is_the_time_is_as_coarse_as_that() {
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         (0..8).for_each(|second| clock.record_change(second * 1_000_000_000 + 7, &[(second, 7)]));
         (0..16).for_each(|_| _ = clock.must_move(MS / 2, Some(MS / 2), true));
         assert!(!clock.must_move(MS, None, false));
@@ -231,9 +232,9 @@ mod tests {
 
     #[test]
     fn where_all_change_attributes_are_of_one_clock_none_is_below_all_of_the_run() {
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         // A file and its directory in each step.
-        let step = |clock: &mut ServerClockTraits, turn: u64| {
+        let step = |clock: &mut ServerChangeAndTimeTraits, turn: u64| {
             [1001, 1000].map(|first| clock.is_below_run(turn, [first + 10 * turn; 2]))
         };
         (0..=16).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
@@ -245,11 +246,11 @@ mod tests {
             "objects count by themselves"
         );
         // Another file system has counters, also in the capture.
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         (0..40).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
         assert!(!clock.is_below_run(40, [2, 4]) && !clock.is_below_run(41, [3, 5]));
         // Each object counts from 1.
-        let mut clock = ServerClockTraits::default();
+        let mut clock = ServerChangeAndTimeTraits::default();
         (0..100).for_each(|turn| assert!(!clock.is_below_run(turn, [5000 + turn, 1 + turn / 3 % 2])));
         assert!(!clock.is_below_run(100, [6000, 0]));
         clock.forget();

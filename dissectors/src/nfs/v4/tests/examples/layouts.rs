@@ -97,12 +97,12 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
     };
-    let flex_rest = |lora_layoutreturn| FfLayoutreturnFromIomode {
+    let flex_rest = |lora_layoutreturn| FfLayoutreturnRemainingArgs {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
     };
     let flex_body = |lrf_body| {
-        FfReturn4::File(FfLayoutreturnFile4 {
+        FlexFilesLayoutreturn4::File(FfLayoutreturnFile4 {
             lrf_offset: 0,
             lrf_length: u64::MAX,
             lrf_stateid: STATEID,
@@ -167,9 +167,9 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000002 00000010 00000001 ffffffff fffff000 00000001",
         ),
         (
-            layoutreturn(LayoutreturnByType::Objects(OsdLayoutreturnFromIomode {
+            layoutreturn(LayoutreturnByLayoutType::Objects(OsdLayoutreturnIomodeAndBody {
                 lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
-                lora_layoutreturn: OsdReturn4::File(OsdLayoutreturnFile4 {
+                lora_layoutreturn: OsdLayoutreturn4::File(OsdLayoutreturnFile4 {
                     lrf_offset: 0,
                     lrf_length: u64::MAX,
                     lrf_stateid: STATEID,
@@ -204,7 +204,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000001 00000002 00000000 00000000 ffffffff ffffffff 00000000 00001000 $stateid 00001000",
         ),
         (
-            layoutreturn(LayoutreturnByType::Other(
+            layoutreturn(LayoutreturnByLayoutType::Other(
                 FILES,
                 rest(Layoutreturn4::File(LayoutreturnFile4 {
                     lrf_offset: 0,
@@ -216,22 +216,22 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000001 00000003 00000001 00000000 00000000 ffffffff ffffffff $stateid 00000000",
         ),
         (
-            layoutreturn(LayoutreturnByType::Other(
+            layoutreturn(LayoutreturnByLayoutType::Other(
                 FILES,
                 rest(Layoutreturn4::Other(LayoutreturnType4::LAYOUTRETURN4_ALL)),
             )),
             "00000000 00000001 00000003 00000003",
         ),
         (
-            layoutreturn(LayoutreturnByType::FlexFiles(flex_rest(flex_body(Known(flex_return()))))),
+            layoutreturn(LayoutreturnByLayoutType::FlexFiles(flex_rest(flex_body(Known(flex_return()))))),
             "00000000 00000004 00000003 00000001 00000000 00000000 ffffffff ffffffff $stateid 00000148 00000001 00000000 00001000 00000000 00001000 $stateid 00000001 $device 00000006 00000026 00000001 00000000 00000000 ffffffff ffffffff $stateid 00000000 00000001 00000000 00000002 00000000 00000003 00000000 00000004 $device $flex_update",
         ),
         (
-            layoutreturn(LayoutreturnByType::FlexFiles(flex_rest(flex_body(Unread(Opaque(b"")))))),
+            layoutreturn(LayoutreturnByLayoutType::FlexFiles(flex_rest(flex_body(Unread(Opaque(b"")))))),
             "00000000 00000004 00000003 00000001 00000000 00000000 ffffffff ffffffff $stateid 00000000",
         ),
         (
-            layoutreturn(LayoutreturnByType::FlexFiles(flex_rest(FfReturn4::Other(
+            layoutreturn(LayoutreturnByLayoutType::FlexFiles(flex_rest(FlexFilesLayoutreturn4::Other(
                 LayoutreturnType4::LAYOUTRETURN4_FSID,
             )))),
             "00000000 00000004 00000003 00000002",

@@ -1,0 +1,116 @@
+//! Session slots of Calls (RFC 8881 section 2.10.6.1).
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+
+/// A sessionid4 (RFC 8881 section 3.2).
+pub type SessionId = [u8; 16];
+
+/// The session slot of a Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSessionSlot {
+    /// The session.
+    pub session: SessionId,
+    /// `sa_slotid`, or `csa_slotid` of a callback.
+    pub slot: u32,
+}
+
+/// Fields of SEQUENCE or CB_SEQUENCE, the first operation of a COMPOUND, and of operations with their own session.
+#[derive(Debug, Default)]
+struct SequenceFields {
+    session: Option<SessionId>,
+    slot: Option<u32>,
+    target_highest_slot: Option<u32>,
+}
+
+impl<'a> FieldObserver<'a> for SequenceFields {
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
+        match (field.label, value) {
+            (
+                "sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid",
+                FieldValue::Bytes(bytes),
+            ) => {
+                self.session = self.session.or(bytes.try_into().ok());
+            }
+            ("sa_slotid" | "csa_slotid", FieldValue::Unsigned(slot)) => {
+                self.slot = self.slot.or(u32::try_from(slot).ok());
+            }
+            ("sr_target_highest_slotid" | "csr_target_highest_slotid", FieldValue::Unsigned(slot)) => {
+                self.target_highest_slot = self.target_highest_slot.or(u32::try_from(slot).ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn has_sessions(facts: &RpcSummary) -> bool {
+    facts.minor_version.is_some_and(|minor| minor > 0)
+}
+
+/// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
+pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<CallSessionSlot> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut fields = SequenceFields::default();
+    // Fields before an error are valid.
+    let _ = reading.observe_rpc(RpcMessageKind::Call, &mut fields);
+    Some(CallSessionSlot { session: fields.session?, slot: fields.slot? })
+}
+
+/// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.
+pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<u32> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut fields = SequenceFields::default();
+    let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut fields);
+    fields.target_highest_slot?.checked_add(1)
+}
+
+/// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,
+/// BIND_CONN_TO_SESSION or CREATE_SESSION (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
+pub fn session(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionId> {
+    if !has_sessions(facts) {
+        return None;
+    }
+    let mut fields = SequenceFields::default();
+    for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+        // Fields before an error are valid.
+        let _ = reading.observe_rpc(which, &mut fields);
+        if fields.session.is_some() {
+            break;
+        }
+    }
+    fields.session
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_of_nfsv42_has_a_slot_and_its_reply_grants_some() {
+        let transactions = crate::testing::transactions("rxe-v42.pcap");
+        let read = transactions.iter().find(|transaction| transaction.xid.0 == 0xb38d_f27d).unwrap();
+        read.with_messages(|reading| {
+            let facts = reading.summary();
+            assert_eq!(slot(reading, &facts).map(|used| used.slot), Some(0));
+            assert_eq!(granted_slots(reading, &facts), Some(64));
+        });
+    }
+
+    #[test]
+    fn nfsv3_has_none() {
+        for transaction in crate::testing::transactions("rxe-v3.pcap") {
+            transaction.with_messages(|reading| assert_eq!(slot(reading, &reading.summary()), None));
+        }
+    }
+}

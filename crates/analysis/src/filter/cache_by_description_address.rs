@@ -1,0 +1,64 @@
+//! A cache by the address of a description: descriptions are constants of the program, so that each is looked up by
+//! name only once.
+
+use rustc_hash::FxHashMap;
+
+/// Number of direct-mapped entries. Colliding entries are in a map.
+const DIRECT_ENTRIES: usize = 1024;
+
+/// Values by address, at most one for each description of the program.
+#[derive(Clone, Debug)]
+pub(super) struct CacheKeyedByDescriptionAddress<T> {
+    direct: Box<[(usize, T); DIRECT_ENTRIES]>,
+    overflow: FxHashMap<usize, T>,
+}
+
+impl<T: Copy + Default> Default for CacheKeyedByDescriptionAddress<T> {
+    fn default() -> Self {
+        Self { direct: Box::new([(0, T::default()); DIRECT_ENTRIES]), overflow: FxHashMap::default() }
+    }
+}
+
+impl<T: Copy> CacheKeyedByDescriptionAddress<T> {
+    /// Returns the value, if it is cached.
+    #[inline(always)]
+    pub(super) fn get(&self, address: usize) -> Option<T> {
+        let (known, answer) = self.place(address);
+        if known == address { Some(answer) } else { self.other(address) }
+    }
+
+    #[inline(always)]
+    fn place(&self, address: usize) -> (usize, T) {
+        // Descriptions are at least as large as their alignment.
+        self.direct[(address >> 4) % DIRECT_ENTRIES]
+    }
+
+    #[inline(never)]
+    fn other(&self, address: usize) -> Option<T> {
+        self.overflow.get(&address).copied()
+    }
+
+    /// Adds a value.
+    pub(super) fn insert(&mut self, address: usize, answer: T) {
+        let place = &mut self.direct[(address >> 4) % DIRECT_ENTRIES];
+        if place.0 == 0 {
+            *place = (address, answer);
+        } else {
+            self.overflow.insert(address, answer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_whose_places_are_one_are_both_known() {
+        let mut remembered = CacheKeyedByDescriptionAddress::default();
+        let (one, other) = (0x1000, 0x1000 + (DIRECT_ENTRIES << 4));
+        remembered.insert(one, 1);
+        remembered.insert(other, 2);
+        assert_eq!([one, other, other + 16].map(|at| remembered.get(at)), [Some(1), Some(2), None]);
+    }
+}

@@ -1,0 +1,349 @@
+//! The table of all faults.
+
+use nfsrdma_dissectors::rpc::AcceptStat;
+
+use super::MockFieldMutation::{
+    AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
+};
+use super::{
+    MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind, MockTransportFault,
+};
+
+/// Operations of one version, and their fields with the changes of each.
+type MockFaultTable =
+    &'static [(u32, &'static [&'static str], &'static [(&'static str, &'static [MockFieldMutation])])];
+
+/// NFS3ERR_IO and NFS3ERR_ACCES, and the same numbers of NFSv4.
+const STATUSES: [u32; 2] = [5, 13];
+
+/// Fields of Replies and their changes. Excluded are operations that the captures of the tests do not contain, values
+/// that a server may choose (times, change values, capabilities), and eof of an NFSv4 READDIR without more names: the
+/// client asks once more, and gets none.
+const RESULT_FAULTS: MockFaultTable = &[
+    (
+        3,
+        &["READ"],
+        &[
+            ("data", &[Flipped, LastFlipped, Shorter]),
+            ("eof", &[Flipped]),
+            ("count", &[More, Less]),
+            ("file_attributes.size", &[More, Less]),
+            ("file_attributes.mode", &[Flipped]),
+        ],
+    ),
+    (
+        3,
+        &["WRITE"],
+        &[
+            ("count", &[More, Less]),
+            ("committed", &[Less]),
+            ("verf", &[Flipped]),
+            ("after.size", &[More, Less]),
+        ],
+    ),
+    (3, &["COMMIT"], &[("verf", &[Flipped]), ("after.size", &[More])]),
+    (
+        3,
+        &["LOOKUP", "GETATTR"],
+        &[
+            ("obj_attributes.type", &[More]),
+            ("obj_attributes.mode", &[Flipped]),
+            ("obj_attributes.nlink", &[More]),
+            ("obj_attributes.uid", &[More]),
+            ("obj_attributes.gid", &[More]),
+            ("obj_attributes.size", &[More, Less]),
+        ],
+    ),
+    (3, &["LOOKUP"], &[("object", &[LastFlipped])]),
+    (
+        3,
+        &["CREATE", "MKDIR", "SYMLINK", "MKNOD"],
+        &[("obj", &[LastFlipped]), ("obj_attributes.type", &[More]), ("obj_attributes.mode", &[Flipped])],
+    ),
+    (3, &["SETATTR"], &[("after.size", &[More]), ("after.mode", &[Flipped]), ("after.uid", &[More])]),
+    (3, &["LINK"], &[("file_attributes.nlink", &[Less])]),
+    (3, &["ACCESS"], &[("access", &[Flipped])]),
+    (3, &["READLINK"], &[("data", &[Flipped, LastFlipped, Shorter])]),
+    (
+        3,
+        &["READDIRPLUS"],
+        &[
+            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
+            ("entries.name", &[Flipped]),
+            ("eof", &[Flipped]),
+            ("name_handle", &[LastFlipped]),
+            ("name_attributes.size", &[More]),
+        ],
+    ),
+    (4, &["READ"], &[("data", &[Flipped, LastFlipped, Shorter]), ("eof", &[Flipped])]),
+    (4, &["WRITE"], &[("count", &[More, Less]), ("committed", &[Less]), ("writeverf", &[Flipped])]),
+    (4, &["COMMIT"], &[("writeverf", &[Flipped])]),
+    (
+        4,
+        &["GETATTR"],
+        &[
+            ("obj_attributes.type", &[More]),
+            ("obj_attributes.mode", &[Flipped]),
+            ("obj_attributes.numlinks", &[More]),
+            ("obj_attributes.size", &[More, Less]),
+            ("obj_attributes.fileid", &[More]),
+        ],
+    ),
+    (4, &["GETFH"], &[("object", &[LastFlipped])]),
+    (4, &["ACCESS"], &[("access", &[Flipped])]),
+    (4, &["READLINK"], &[("link", &[Flipped, LastFlipped, Shorter])]),
+    (
+        4,
+        &["READDIR"],
+        &[
+            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
+            ("entries.name", &[Flipped]),
+            ("attrs.size", &[More]),
+            ("attrs.mode", &[Flipped]),
+            ("attrs.type", &[More]),
+        ],
+    ),
+    (4, &["OPEN"], &[("stateid.other", &[Flipped]), ("stateid.seqid", &[More])]),
+    (4, &["OPEN_CONFIRM"], &[("open_stateid.other", &[Flipped]), ("open_stateid.seqid", &[More])]),
+    (4, &["LOCK", "LOCKU"], &[("lock_stateid.other", &[Flipped]), ("lock_stateid.seqid", &[More])]),
+    (4, &["SEQUENCE"], &[("sr_sessionid", &[Flipped]), ("sr_sequenceid", &[More]), ("sr_slotid", &[More])]),
+    (4, &["EXCHANGE_ID"], &[("eir_clientid", &[Flipped]), ("eir_sequenceid", &[More])]),
+    (4, &["CREATE_SESSION"], &[("csr_sessionid", &[Flipped])]),
+    (4, &["SETCLIENTID"], &[("clientid", &[Flipped]), ("setclientid_confirm", &[Flipped])]),
+];
+
+/// Arguments and their changes before execution.
+const ARGUMENT_FAULTS: MockFaultTable = &[
+    (3, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("file", &[LastFlipped])]),
+    (3, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("file", &[LastFlipped])]),
+    (3, &["LOOKUP"], &[("name", &[Flipped]), ("dir", &[LastFlipped])]),
+    (3, &["CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR"], &[("name", &[Flipped])]),
+    (3, &["CREATE"], &[("obj_attributes.mode", &[Flipped])]),
+    (3, &["MKDIR"], &[("attributes.mode", &[Flipped])]),
+    (3, &["SYMLINK"], &[("symlink_data", &[Flipped])]),
+    (3, &["RENAME"], &[("from.name", &[Flipped]), ("to.name", &[Flipped])]),
+    (3, &["LINK"], &[("link.name", &[Flipped])]),
+    (3, &["SETATTR"], &[("mode", &[Flipped]), ("size", &[More]), ("uid", &[More]), ("gid", &[More])]),
+    (3, &["ACCESS"], &[("access", &[Flipped])]),
+    (4, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("stateid.other", &[Flipped])]),
+    (4, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("stateid.other", &[Flipped])]),
+    (4, &["LOOKUP"], &[("objname", &[Flipped])]),
+    (4, &["PUTFH"], &[("object", &[LastFlipped])]),
+    (4, &["CREATE"], &[("objname", &[Flipped]), ("createattrs.mode", &[Flipped]), ("linkdata", &[Flipped])]),
+    (4, &["OPEN"], &[("file", &[Flipped]), ("share_access", &[More])]),
+    (4, &["CLOSE"], &[("open_stateid.other", &[Flipped])]),
+    (4, &["REMOVE"], &[("target", &[Flipped])]),
+    (4, &["RENAME"], &[("oldname", &[Flipped]), ("newname", &[Flipped])]),
+    (4, &["LINK"], &[("newname", &[Flipped])]),
+    (4, &["SETATTR"], &[("obj_attributes.mode", &[Flipped]), ("obj_attributes.size", &[More])]),
+    (4, &["SEQUENCE"], &[("sa_sequenceid", &[More]), ("sa_slotid", &[More])]),
+];
+
+/// Operations that can fail after execution.
+const FAILING_OPERATIONS: &[(u32, &[&str])] = &[
+    (
+        3,
+        &[
+            "GETATTR",
+            "SETATTR",
+            "LOOKUP",
+            "ACCESS",
+            "READLINK",
+            "READ",
+            "WRITE",
+            "CREATE",
+            "MKDIR",
+            "SYMLINK",
+            "MKNOD",
+            "REMOVE",
+            "RMDIR",
+            "RENAME",
+            "LINK",
+            "READDIRPLUS",
+            "FSSTAT",
+            "FSINFO",
+            "PATHCONF",
+            "COMMIT",
+        ],
+    ),
+    (
+        4,
+        &[
+            "ACCESS",
+            "CLOSE",
+            "COMMIT",
+            "CREATE",
+            "GETATTR",
+            "GETFH",
+            "LINK",
+            "LOCK",
+            "LOCKU",
+            "LOOKUP",
+            "OPEN",
+            "OPEN_CONFIRM",
+            "PUTFH",
+            "READ",
+            "READDIR",
+            "READLINK",
+            "REMOVE",
+            "RENAME",
+            "SAVEFH",
+            "RESTOREFH",
+            "SECINFO_NO_NAME",
+            "SETATTR",
+            "SETCLIENTID",
+            "SETCLIENTID_CONFIRM",
+            "WRITE",
+            "RELEASE_LOCKOWNER",
+            "EXCHANGE_ID",
+            "CREATE_SESSION",
+            "DESTROY_SESSION",
+            "DESTROY_CLIENTID",
+            "SEQUENCE",
+            "RECLAIM_COMPLETE",
+            "FREE_STATEID",
+        ],
+    ),
+];
+
+/// The effect of an operation on files, which determines the applicable file faults.
+#[derive(Clone, Copy)]
+enum FileFaultOperationClass {
+    /// Changes attributes or content of a file.
+    Alters,
+    /// Creates a name, if it does not exist.
+    Opens,
+    /// Creates a name that must not exist.
+    Makes,
+    /// Removes a name.
+    Removes,
+    /// Renames a name.
+    Renames,
+}
+
+impl FileFaultOperationClass {
+    /// Returns the applicable file faults. `Twice` is excluded if repetition has the same result.
+    const fn deeds(self) -> &'static [MockFileStateFault] {
+        match self {
+            Self::Alters => &[MockFileStateFault::Nothing],
+            Self::Opens => &[MockFileStateFault::Nothing, MockFileStateFault::LosesNames],
+            Self::Makes => {
+                &[MockFileStateFault::Nothing, MockFileStateFault::Twice, MockFileStateFault::LosesNames]
+            }
+            Self::Removes => {
+                &[MockFileStateFault::Nothing, MockFileStateFault::Twice, MockFileStateFault::KeepsNames]
+            }
+            Self::Renames => &[
+                MockFileStateFault::Nothing,
+                MockFileStateFault::Twice,
+                MockFileStateFault::KeepsNames,
+                MockFileStateFault::LosesNames,
+            ],
+        }
+    }
+}
+
+/// Operations that change files.
+const CHANGES: &[(u32, FileFaultOperationClass, &[&str])] = &[
+    (3, FileFaultOperationClass::Alters, &["SETATTR", "WRITE"]),
+    (3, FileFaultOperationClass::Opens, &["CREATE"]),
+    (3, FileFaultOperationClass::Makes, &["MKDIR", "SYMLINK", "MKNOD", "LINK"]),
+    (3, FileFaultOperationClass::Removes, &["REMOVE", "RMDIR"]),
+    (3, FileFaultOperationClass::Renames, &["RENAME"]),
+    (4, FileFaultOperationClass::Alters, &["SETATTR", "WRITE"]),
+    (4, FileFaultOperationClass::Opens, &["OPEN"]),
+    (4, FileFaultOperationClass::Makes, &["CREATE", "LINK"]),
+    (4, FileFaultOperationClass::Removes, &["REMOVE"]),
+    (4, FileFaultOperationClass::Renames, &["RENAME"]),
+];
+
+/// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
+const TRANSPORT_OPERATIONS: &[(u32, &[&str])] =
+    &[(3, &["READ", "WRITE", "LOOKUP", "REMOVE"]), (4, &["READ", "WRITE", "REMOVE", "CLOSE"])];
+
+/// Transport faults. A late Reply and other credits are no faults of the server.
+const FAULTS: &[MockTransportFault] = &[
+    MockTransportFault::NoReply,
+    MockTransportFault::BreakBefore,
+    MockTransportFault::BreakAfter,
+    MockTransportFault::ErrVers,
+    MockTransportFault::ErrChunk,
+    MockTransportFault::Twice,
+    MockTransportFault::OtherXid,
+    MockTransportFault::CutHeader,
+    MockTransportFault::CutMessage,
+];
+
+/// Transport faults of chunks.
+const CHUNK_FAULTS: &[MockTransportFault] = &[
+    MockTransportFault::MoreThanOffered,
+    MockTransportFault::OtherHandle,
+    MockTransportFault::OtherByte,
+    MockTransportFault::LessThanWritten,
+    MockTransportFault::MoreThanWritten,
+    MockTransportFault::Unwritten,
+    MockTransportFault::NotReturned,
+];
+
+/// Refusals of RPC. RFC 5531 section 9.
+const REFUSALS: [AcceptStat; 3] =
+    [AcceptStat::PROC_UNAVAIL, AcceptStat::GARBAGE_ARGS, AcceptStat::SYSTEM_ERR];
+
+/// Returns all faults, in the order of the tables.
+pub fn all() -> Vec<MockServerFault> {
+    let mut all = Vec::new();
+    let mut add = |version, operation, what| all.push(MockServerFault { version, operation, what });
+    let rows = [
+        (RESULT_FAULTS, MockServerFaultKind::WrongResult as fn(_, _) -> _),
+        (ARGUMENT_FAULTS, MockServerFaultKind::WrongArgument),
+    ];
+    for (rows, what) in rows {
+        for (version, operations, fields) in rows {
+            for (operation, (field, changes)) in
+                operations.iter().flat_map(|of| fields.iter().map(move |f| (of, f)))
+            {
+                changes.iter().for_each(|change| add(*version, operation, what(field, *change)));
+            }
+        }
+    }
+    let each = |rows: &'static [(u32, &'static [&'static str])]| {
+        rows.iter()
+            .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
+    };
+    for (version, operation) in each(FAILING_OPERATIONS) {
+        STATUSES
+            .into_iter()
+            .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
+    }
+    for (version, effect, operations) in CHANGES {
+        for (operation, deed) in
+            operations.iter().flat_map(|of| effect.deeds().iter().map(move |deed| (of, deed)))
+        {
+            add(*version, operation, MockServerFaultKind::WrongFiles(*deed));
+        }
+    }
+    for (version, operation) in each(TRANSPORT_OPERATIONS) {
+        FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
+        REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
+        if operation == "READ" {
+            CHUNK_FAULTS
+                .iter()
+                .for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_lie_has_a_name_of_its_own_and_there_are_more_than_200() {
+        let names: BTreeSet<String> = all().iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), all().len());
+        assert!(names.len() > 200, "{}", names.len());
+    }
+}

@@ -1,0 +1,293 @@
+//! Requests for substitute opens, derived from a step of the trace, and the Calls that carry them out.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Close4Args, CompoundCall, CompoundCallHead, CompoundReply, Delegreturn4Args,
+    GetDirDelegation4ResNonFatal, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
+    OpenRflags, Openflag4, Opentype4, Results, ShareAccess, ShareDeny, Stateid4,
+};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
+
+use super::super::reply_check_queue::LiveReply;
+use super::super::step_window::StepWindowEntry;
+use crate::run::captured_open_grants::CapturedStepOpenGrants;
+use crate::trace::value_substitution::TracePayloadInMessage;
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+
+/// Maximum number of operations of a COMPOUND that are read.
+const MAX_OPERATIONS: usize = 256;
+/// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
+const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
+
+/// A file to be opened and an open to be closed.
+#[derive(Clone, Debug)]
+pub(super) struct DelegationSubstituteOpenRequest {
+    /// Variable of the missing delegation and the access that it gave; `None` if no delegation is missing.
+    pub(super) delegation: Option<(u32, ShareAccess)>,
+    /// Open that the captured client did not have.
+    pub(super) surplus_open: Option<Stateid4>,
+    /// Delegation that was not in the capture.
+    pub(super) unwanted: Option<Stateid4>,
+    /// Open that must be confirmed and was not in the capture.
+    pub(super) unconfirmed: Option<UnconfirmedOpen>,
+    pub(super) minor_version: u32,
+    /// Client ID of the OPEN and its variable; 0 and `None` from NFSv4.1 on.
+    pub(super) clientid: u64,
+    pub(super) client_variable: Option<u32>,
+    /// RPC header of the OPEN's Call, with its credential.
+    pub(super) header: Box<[u8]>,
+    pub(super) file: Box<[u8]>,
+    /// Directory and name, for NFSv4.0, which opens by name only.
+    pub(super) name: Option<[Box<[u8]>; 2]>,
+}
+
+/// An open of the captured owner that the live server wants confirmed.
+#[derive(Clone, Debug)]
+pub(super) struct UnconfirmedOpen {
+    pub(super) stateid: Stateid4,
+    /// Variables of the stateid and of the owner.
+    pub(super) variables: [u32; 2],
+}
+
+/// Task of the next Call.
+#[derive(Clone, Debug)]
+pub(super) enum DelegationSubstituteCall {
+    /// OPEN_CONFIRM of the captured owner.
+    ConfirmCaptured(UnconfirmedOpen),
+    Open,
+    /// OPEN_CONFIRM of this program's owner. RFC 7530 section 16.18.
+    Confirm(Stateid4),
+    /// DELEGRETURN of a delegation that the capture does not have. RFC 8881 section 18.6.
+    ReturnDelegation(Stateid4),
+}
+
+/// Decoded Reply to a Call of a substitute.
+pub(super) struct DelegationSubstituteCallReply {
+    pub(super) statuses: Vec<Nfsstat4>,
+    /// Stateid of OPEN or OPEN_CONFIRM, with `true` if it must be confirmed.
+    pub(super) stateid: Option<(Stateid4, bool)>,
+    /// Delegation that came with the open.
+    pub(super) delegation: Option<Stateid4>,
+}
+
+impl DelegationSubstituteCallReply {
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
+    /// reports an error.
+    pub(super) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+        message.reply().filter(|reply| reply.status().is_success())?;
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+        let mut opened = Self { statuses: Vec::new(), stateid: None, delegation: None };
+        for results in reply.operations().map_while(Result::ok).take(8) {
+            opened.statuses.push(results.status());
+            match results {
+                Results::OPEN(StatusUnion::Ok(ok)) => {
+                    let must_confirm = ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM);
+                    opened.stateid = Some((ok.stateid.clone(), must_confirm));
+                    opened.delegation = ok.delegation.stateid().cloned();
+                }
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
+                    opened.stateid = Some((ok.open_stateid.clone(), false))
+                }
+                _ => {}
+            }
+        }
+        (!opened.statuses.is_empty()).then_some(opened)
+    }
+}
+
+/// Returns the variable of this kind of an operation's slots, or [`NONE`].
+pub(super) fn slot_variable(
+    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
+    holds: TraceSlotValueKind,
+    at: usize,
+) -> u32 {
+    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
+    slot.map_or(NONE, |slot| slot.variable)
+}
+
+impl DelegationSubstituteOpenRequest {
+    /// Returns a request for nothing, with the RPC header of its Calls.
+    fn new(head: &CompoundCallHead<'_>, header: &[u8]) -> Self {
+        Self {
+            delegation: None,
+            surplus_open: None,
+            unwanted: None,
+            unconfirmed: None,
+            minor_version: head.minorversion,
+            clientid: 0,
+            client_variable: None,
+            header: header.into(),
+            file: Box::default(),
+            name: None,
+        }
+    }
+
+    /// Returns the stages of the request.
+    pub(super) fn stages(&self) -> VecDeque<DelegationSubstituteCall> {
+        let mut stages = VecDeque::new();
+        stages.extend(self.unconfirmed.clone().map(DelegationSubstituteCall::ConfirmCaptured));
+        if self.delegation.is_some() || self.surplus_open.is_some() {
+            stages.push_back(DelegationSubstituteCall::Open);
+        }
+        stages.extend(self.unwanted.clone().map(DelegationSubstituteCall::ReturnDelegation));
+        stages
+    }
+
+    /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation
+    /// that the live Reply lacks: its variable and operation.
+    pub(super) fn of(
+        held: &StepWindowEntry,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        missing: Option<(u32, u32)>,
+    ) -> Option<Self> {
+        let opens = CapturedStepOpenGrants::recorded(step);
+        let items = TracePayloadInMessage::items(&held.call.placed);
+        let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
+        let mut answered = reply.cursor();
+        rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver).ok()?;
+        let header = held.call.message.get(..sent.at())?;
+        rpc::RpcMsg::decode(&mut answered, &mut NullFieldObserver).ok()?;
+        let call = CompoundCall::decode(&mut sent, &mut NullFieldObserver).ok()?;
+        let results = CompoundReply::decode(&mut answered, &mut NullFieldObserver).ok()?;
+        let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
+        let mut current: Option<&[u8]> = None;
+        let mut wanted: Option<Self> = None;
+        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
+            match (&args, &results) {
+                (Args::PUTFH(args), _) => current = Some(args.object.0),
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
+                    current = Some(got.object.0);
+                    if let Some(wanted) = wanted.as_mut().filter(|wanted| wanted.file.is_empty()) {
+                        wanted.file = got.object.0.into();
+                    }
+                }
+                (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
+                    if wanted.is_none()
+                        && slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at)
+                            == NONE =>
+                {
+                    if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
+                        wanted = Some(Self {
+                            unwanted: Some(granted.gddr_stateid.clone()),
+                            file: current.unwrap_or_default().into(),
+                            ..Self::new(&call.head, header)
+                        });
+                    }
+                }
+                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if wanted.is_none() => {
+                    let of = missing.filter(|(_, operation)| *operation as usize == at);
+                    let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
+                    // If the owner had the file open before, other steps close it.
+                    let is_surplus = has_open && ok.stateid.seqid == 1 && opens.granted_only_delegation(at);
+                    let by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let name = match &args.claim {
+                        OpenClaim4::Null(name) => current.map(|directory| [directory.into(), name.0.into()]),
+                        _ => None,
+                    };
+                    let file = current.filter(|_| by_handle).unwrap_or_default();
+                    let must_confirm = call.head.minorversion == 0
+                        && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
+                        && !opens.must_confirm(at);
+                    // One of another type than the captured one counts as missing.
+                    let is_unwanted = of.is_some() || opens.delegated_access(at) == 0;
+                    let unwanted = ok.delegation.stateid().filter(|_| is_unwanted);
+                    if of.is_some() || is_surplus || must_confirm || unwanted.is_some() {
+                        let access = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0;
+                        let access = access | opens.delegated_access(at);
+                        wanted = Some(Self {
+                            delegation: of.map(|(variable, _)| (variable, ShareAccess(access))),
+                            surplus_open: is_surplus.then(|| ok.stateid.clone()),
+                            unconfirmed: must_confirm.then(|| UnconfirmedOpen {
+                                stateid: ok.stateid.clone(),
+                                variables: [
+                                    slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at),
+                                    slot_variable(step.call.slots.iter(), TraceSlotValueKind::OPEN_SEQID, at),
+                                ],
+                            }),
+                            unwanted: unwanted.cloned(),
+                            clientid: args.owner.clientid,
+                            client_variable: step
+                                .call
+                                .slots
+                                .iter()
+                                .find(|slot| slot.holds == TraceSlotValueKind::CLIENTID)
+                                .map(|slot| slot.variable),
+                            file: file.into(),
+                            name,
+                            ..Self::new(&call.head, header)
+                        });
+                    }
+                    current = Some(file).filter(|_| by_handle);
+                }
+                (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::OPEN(_) | Args::CREATE(_), _) => current = None,
+                _ => {}
+            }
+        }
+        let wanted = wanted?;
+        let has_way = wanted.minor_version > 0 || wanted.name.is_some() || wanted.delegation.is_none();
+        (has_way && !wanted.file.is_empty()).then_some(wanted)
+    }
+
+    /// Returns the variable of the owner whose seqid the Call of a stage counts, if it counts one. Substitutes count
+    /// under the variable of their delegation.
+    pub(super) fn seqid_owner(&self, stage: &DelegationSubstituteCall) -> Option<u32> {
+        match stage {
+            DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => {
+                Some(*owner)
+            }
+            DelegationSubstituteCall::Open | DelegationSubstituteCall::Confirm(_) => {
+                self.delegation.map(|(variable, _)| variable)
+            }
+            DelegationSubstituteCall::ReturnDelegation(_) => None,
+        }
+    }
+
+    /// Returns the operations of the next Call, without SEQUENCE.
+    pub(super) fn operations<'w>(
+        &'w self,
+        stage: &DelegationSubstituteCall,
+        owner: &'w [u8],
+        seqid: u32,
+    ) -> Vec<Args<'w>> {
+        let put = |handle: &'w [u8]| Args::PUTFH(ObjectFh4 { object: Opaque(handle) });
+        if let DelegationSubstituteCall::Confirm(stateid)
+        | DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen { stateid, .. }) = stage
+        {
+            let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
+            return vec![put(&self.file), Args::OPEN_CONFIRM(confirm)];
+        }
+        if let DelegationSubstituteCall::ReturnDelegation(stateid) = stage {
+            let args = Delegreturn4Args { deleg_stateid: stateid.clone() };
+            return vec![put(&self.file), Args::DELEGRETURN(args)];
+        }
+        let mut operations = Vec::new();
+        if let Some((_, access)) = self.delegation {
+            let (begin, claim, wants) = match &self.name {
+                Some([directory, name]) if self.minor_version == 0 => {
+                    (directory, OpenClaim4::Null(Text(name)), 0)
+                }
+                _ => (&self.file, OpenClaim4::Fh, WANT_NO_DELEGATION),
+            };
+            operations.push(put(begin));
+            operations.push(Args::OPEN(Open4Args {
+                seqid,
+                share_access: ShareAccess(access.0 | wants),
+                share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+                owner: OpenOwner4 { clientid: self.clientid, owner: Opaque(owner) },
+                openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+                claim,
+            }));
+        }
+        if let Some(stateid) = &self.surplus_open {
+            operations.push(put(&self.file));
+            operations.push(Args::CLOSE(Close4Args { seqid: 0, open_stateid: stateid.clone() }));
+        }
+        operations
+    }
+}

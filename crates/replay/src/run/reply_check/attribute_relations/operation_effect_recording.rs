@@ -1,0 +1,290 @@
+//! Effects of operations on what is known of their objects.
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+
+use super::operation_filehandles::OperationFilehandleVariables;
+use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
+use super::{AttributeChangeLikelihoodSinceLastValue, AttributeRelationCheckState, ReplyCheckStepContext};
+use crate::run::call_operations_and_files::ROOT;
+use crate::run::dependencies::effects::OperationEffect;
+use crate::run::reply_check::ReplyPair;
+use crate::trace::NONE;
+
+impl AttributeRelationCheckState {
+    /// Records sizes that files can have because of an operation, and objects that are no regular files.
+    pub(super) fn record_possible_sizes(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        done: &ReplyCheckStepContext<'_>,
+        names: &OperationFilehandleVariables<'_>,
+        index: usize,
+    ) {
+        let Some(act) = done.acts.get(index) else { return };
+        let file = names.subject(AttributeSubject::Current, index);
+        let is_new = self.was_created_in_run(done, file);
+        match act {
+            OperationEffect::Write(offset, _) => {
+                let written = done.written_bytes.get(index).copied().unwrap_or(0);
+                self.sizes.add(file, offset.saturating_add(written));
+            }
+            OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
+            OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
+            OperationEffect::ChangeAttributes => {
+                if let Some(bytes) = done.set_size_bytes {
+                    self.sizes.add(file, bytes);
+                }
+            }
+            OperationEffect::Open(Some(_), may_create) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
+                if *may_create && is_new {
+                    self.sizes.add_base(file, 0);
+                } else if *may_create {
+                    self.sizes.add(file, 0);
+                }
+            }
+            OperationEffect::Create(_) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::CallHandle(0), index));
+                let made = names.subject(AttributeSubject::ReplyHandle, index);
+                // NFSv4 has OPEN for regular files.
+                match replies.title.ends_with(" CREATE") && names.is_v3 {
+                    true => self.sizes.add_base(made, 0),
+                    false => self.sizes.set_unlimited(made),
+                }
+            }
+            OperationEffect::Lookup(_) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
+            }
+            OperationEffect::Remove(_) | OperationEffect::ReadDirectory => self.sizes.set_unlimited(file),
+            OperationEffect::Rename(..) => {
+                self.sizes.set_unlimited(file);
+                self.sizes.set_unlimited(names.second_object(index));
+            }
+            OperationEffect::Link(_) if names.is_v3 => self.sizes.set_unlimited(names.second_object(index)),
+            OperationEffect::Link(_) => self.sizes.set_unlimited(file),
+            _ => {}
+        }
+    }
+
+    /// Records the effects of an operation on its objects.
+    pub(super) fn apply_effect(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        names: &OperationFilehandleVariables<'_>,
+        index: usize,
+        is_unchanged: bool,
+    ) {
+        use AttributeChangeLikelihoodSinceLastValue::{Certain, Possible};
+        let Some(act) = done.acts.get(index).copied() else { return };
+        let operation = done.operations.get(index).copied();
+        let [first, second] =
+            [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
+        if matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)) && first != NONE {
+            self.object_state(first, done.step_turn).has_uncommitted_data = true;
+        }
+        match done.statuses.get(index) {
+            None | Some(0) => {}
+            Some(status) if is_refusal(*status) => return,
+            Some(_) => {
+                for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
+                    self.record_change(done, object, [Possible; 3]);
+                }
+                if act.changes_names() {
+                    self.clear_names();
+                }
+                return;
+            }
+        }
+        if names.is_commit(operation) && first != NONE {
+            self.object_state(first, done.step_turn).has_uncommitted_data = false;
+        }
+        match act {
+            OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
+            }
+            OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
+            OperationEffect::Copy(..) => {
+                self.record_change(done, first, [Possible; 3]);
+                self.record_read(done, second);
+            }
+            OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
+                self.record_change(done, first, [Possible; 3]);
+            }
+            OperationEffect::ChangeAttributes => {
+                self.record_change(done, first, [Certain, Possible, Certain]);
+                self.record_write(done, first, false);
+                if first != NONE {
+                    let object = self.object_state(first, done.step_turn);
+                    object.is_set = true;
+                    if done.was_sent_unchanged && done.has_no_overlap {
+                        object.set_modify_seconds = done.set_modify_seconds;
+                    }
+                }
+            }
+            OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
+                let parent = names.subject(AttributeSubject::Parent, index);
+                if !is_unchanged {
+                    self.record_change(done, parent, [Certain; 3]);
+                    self.record_write(done, parent, true);
+                }
+                let made =
+                    if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
+                let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
+                self.record_change(done, made, [Possible; 3]);
+                self.record_write(done, made, false);
+                if is_new {
+                    self.object_state(made, done.step_turn).made = Some(done.step_turn);
+                }
+            }
+            OperationEffect::Remove(name) => {
+                self.remove_name(done, (first, name), 0);
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
+            }
+            OperationEffect::Rename(..) | OperationEffect::Link(_) => {
+                let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
+                match act {
+                    OperationEffect::Rename(from, to) => {
+                        self.remove_name(done, (object, from), 1);
+                        self.remove_name(done, (directory, to), 0);
+                        self.record_change(done, object, [Certain; 3]);
+                        self.record_write(done, object, true);
+                    }
+                    OperationEffect::Link(name) => {
+                        self.names.remove(&(directory, name));
+                        self.record_change(done, object, [Certain, Possible, Certain]);
+                    }
+                    _ => {}
+                }
+                self.record_change(done, directory, [Certain; 3]);
+                self.record_write(done, directory, true);
+            }
+            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
+            _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
+            _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
+            _ => {}
+        }
+    }
+
+    /// Records that an object was read, which may raise its change attribute.
+    fn record_read(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        let change = ComparedAttributeKind::Change as usize;
+        let object = self.objects.get_mut(&object);
+        if let Some(known) = object.and_then(|object| object.ordered.get_mut(change)?.as_mut()) {
+            known.reads = known.reads.saturating_add(1);
+            known.last_read = Some(done.times[1]);
+        }
+    }
+
+    /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
+    fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
+        match self.names.remove(&name) {
+            Some((_, object)) if object != NONE => {
+                self.record_change(done, object, [AttributeChangeLikelihoodSinceLastValue::Possible; 3])
+            }
+            _ => self
+                .changed_names
+                .iter_mut()
+                .skip(how)
+                .take(1)
+                .for_each(|count| *count = count.wrapping_add(1)),
+        }
+    }
+
+    /// Records that the content or the names of an object were written, or its attributes set.
+    fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
+        if object != NONE {
+            let object = self.object_state(object, done.step_turn);
+            object.written = is_written.then_some(done.step_turn);
+        }
+    }
+
+    /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
+    /// changed.
+    fn record_change(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        object: u32,
+        of: [AttributeChangeLikelihoodSinceLastValue; 3],
+    ) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        if object == NONE || !self.objects.contains_key(&object) {
+            return;
+        }
+        let of =
+            if done.was_sent_unchanged { of } else { [AttributeChangeLikelihoodSinceLastValue::Possible; 3] };
+        let is_set = of[1] != AttributeChangeLikelihoodSinceLastValue::Certain;
+        let owner = if is_set {
+            AttributeChangeLikelihoodSinceLastValue::Possible
+        } else {
+            AttributeChangeLikelihoodSinceLastValue::None
+        };
+        let of = [of[0], of[1], of[2], owner, owner];
+        let object = self.object_state(object, done.step_turn);
+        object.changed = Some(done.times[0]);
+        object.set_modify_seconds = None;
+        for (known, touch) in object.ordered.iter_mut().zip(of) {
+            let Some(known) = known else { continue };
+            if touch == AttributeChangeLikelihoodSinceLastValue::Certain && known.changed.is_none() {
+                known.changed = Some(done.times[0]);
+            }
+            known.likelihood = known.likelihood.max(touch);
+        }
+    }
+
+    /// Returns the name by which the current object was reached after an operation.
+    pub(super) fn reached_name(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        names: &OperationFilehandleVariables<'_>,
+        index: usize,
+        name: Option<(u32, u64)>,
+    ) -> Option<(u32, u64)> {
+        let parent = names.subject(AttributeSubject::Parent, index);
+        match done.acts.get(index).copied()? {
+            OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
+            OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
+                self.names.remove(&(parent, name));
+                Some((parent, name))
+            }
+            OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
+            _ => match done.operations.get(index).copied() {
+                Some(
+                    Operation::PUTFH
+                    | Operation::PUTROOTFH
+                    | Operation::PUTPUBFH
+                    | Operation::RESTOREFH
+                    | Operation::LOOKUPP
+                    | Operation::OPENATTR,
+                ) => None,
+                _ => name,
+            },
+        }
+    }
+}
+
+/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
+/// section 15.1.
+fn is_refusal(status: u32) -> bool {
+    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
+    // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
+    matches!(
+        status,
+        1 | 2 | 13 | 17
+            ..=22
+                | 30
+                | 31
+                | 63
+                | 66
+                | 70
+                | 10_001
+                | 10_002
+                | 10_004
+                | 10_007
+                | 10_013
+                | 10_040
+                | 10_041
+                | 10_083
+    )
+}

@@ -1,0 +1,240 @@
+//! FPDU payload: passed on as it arrives, or buffered until its FPDU is confirmed.
+
+use std::ops::Range;
+
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::statistics::UndecodedReason;
+use crate::flow::stream::StreamPosition;
+use crate::flow::transport_event::TransportAnomalyKind;
+use crate::flow::{DeliveryAnomaly, PacketMeta};
+use crate::iwarp::DdpSegment;
+use crate::iwarp::mpa::MpaStartupFrame;
+use crate::rdma_operation::{CapturedPacketPayload, Handle};
+
+/// Payload of a segment, or a part of it.
+#[derive(Clone, Debug)]
+pub(super) struct DdpSegmentPayload<'a> {
+    /// The DDP segment.
+    pub(super) segment: &'a DdpSegment,
+    /// Length of the whole payload in bytes.
+    pub(super) length: u32,
+    /// Offset of the bytes in the payload.
+    pub(super) offset: u32,
+    /// The bytes.
+    pub(super) data: CapturedPacketPayload<'a>,
+    /// Stream range of the bytes.
+    pub(super) range: Range<StreamPosition>,
+    /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
+    /// is that of the bytes.
+    pub(super) meta: PacketMeta<'a>,
+    /// Times of the first and last of the frames.
+    pub(super) times: FrameTimeRange,
+}
+
+/// Time range of several frames.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameTimeRange {
+    pub(super) first: Timestamp,
+    pub(super) last: Timestamp,
+}
+
+impl FrameTimeRange {
+    /// Creates the range of one frame.
+    #[inline]
+    pub(super) fn at(time: Timestamp) -> Self {
+        Self { first: time, last: time }
+    }
+
+    fn union(self, other: Self) -> Self {
+        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
+/// that follows. Few FPDUs have any.
+#[derive(Debug, Default)]
+pub(super) struct FpduHeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimeRange)>>);
+
+impl FpduHeaderFrames {
+    pub(super) fn add(&mut self, packet_meta: PacketMeta<'_>) {
+        if packet_meta.frames.is_empty() {
+            return;
+        }
+        let now = FrameTimeRange::at(packet_meta.time);
+        let (frames, times) = &mut **self.0.get_or_insert_with(|| Box::new((Vec::new(), now)));
+        if frames.last() != packet_meta.frames.last() {
+            frames.extend_from_slice(packet_meta.frames);
+            *times = times.union(now);
+        }
+    }
+
+    /// Passes payload on with these frames.
+    pub(super) fn pass_with_frames(
+        &mut self,
+        mut payload: DdpSegmentPayload<'_>,
+        to: impl FnOnce(DdpSegmentPayload<'_>),
+    ) {
+        // Header bytes do not prove that lost payload was captured.
+        let Some(ahead) = self.0.take_if(|_| payload.was_captured()) else { return to(payload) };
+        let (mut frames, times) = *ahead;
+        if frames.last() != payload.meta.frames.last() {
+            frames.extend_from_slice(payload.meta.frames);
+        }
+        payload.times = payload.times.union(times);
+        to(DdpSegmentPayload { meta: PacketMeta { frames: &frames, ..payload.meta }, ..payload });
+    }
+}
+
+impl DdpSegmentPayload<'_> {
+    /// Returns `true` if this is the whole payload.
+    pub(super) fn is_complete(&self) -> bool {
+        self.data.length == self.length
+    }
+
+    /// Returns `true` if frames carried it. This includes bytes removed by a snap length, but not those of a
+    /// lost segment.
+    pub(super) fn was_captured(&self) -> bool {
+        !self.meta.frames.is_empty()
+    }
+
+    /// Returns `true` if the payload ends here.
+    pub(super) fn is_end(&self) -> bool {
+        self.offset + self.data.length == self.length
+    }
+}
+
+/// Receiver of the FPDUs of a direction.
+pub(super) trait FpduSink {
+    /// Handles payload; an FPDU without payload is reported with empty payload.
+    fn payload(&mut self, payload: DdpSegmentPayload<'_>);
+
+    /// Handles a start-up frame of MPA.
+    fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>);
+
+    /// Handles captured bytes that cannot be decoded.
+    fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
+
+    /// Returns `true` if transport events are recorded.
+    fn records_events(&self) -> bool;
+
+    /// Handles a transport event.
+    fn transport_event(&mut self, kind: TransportAnomalyKind, packet_meta: PacketMeta<'_>);
+
+    /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
+    fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>);
+
+    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
+    fn lost_fpdus(&mut self);
+
+    /// Returns `true` if memory with this STag is known.
+    fn knows_memory(&self, stag: Handle) -> bool;
+}
+
+/// Buffered payload.
+#[derive(Debug)]
+struct BufferedFpduPayloadPart {
+    bytes: Range<usize>,
+    frames: Range<usize>,
+    time: Timestamp,
+    times: FrameTimeRange,
+    offset: u32,
+    length: u32,
+    range: Range<StreamPosition>,
+    anomaly: Option<DeliveryAnomaly>,
+}
+
+/// Maximum number of parts of an FPDU whose memory is kept for the next.
+const RETAINED_PARTS: usize = 64;
+
+/// Buffered payload of one FPDU. Its memory is reused for the next.
+#[derive(Debug, Default)]
+pub(super) struct FpduPayloadBuffer {
+    bytes: Vec<u8>,
+    frames: Vec<FrameNumber>,
+    payloads: Vec<BufferedFpduPayloadPart>,
+    /// Segment, payload length and captured bytes of a complete FPDU that its successor must confirm.
+    pub(super) unconfirmed: Option<(DdpSegment, u32, u64)>,
+}
+
+impl FpduPayloadBuffer {
+    /// Returns the memory in bytes: the payload and its bookkeeping.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let Self { bytes, frames, payloads, .. } = self;
+        bytes.len() + size_of_val(&frames[..]) + size_of_val(&payloads[..])
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.frames.clear();
+        self.payloads.clear();
+        // Few FPDUs consist of many parts.
+        self.frames.shrink_to(RETAINED_PARTS);
+        self.payloads.shrink_to(RETAINED_PARTS);
+        self.unconfirmed = None;
+    }
+
+    pub(super) fn push(&mut self, payload: &DdpSegmentPayload<'_>) {
+        let (bytes, frames) = (self.bytes.len(), self.frames.len());
+        self.bytes.extend_from_slice(payload.data.bytes);
+        self.frames.extend_from_slice(payload.meta.frames);
+        self.payloads.push(BufferedFpduPayloadPart {
+            bytes: bytes..self.bytes.len(),
+            frames: frames..self.frames.len(),
+            time: payload.meta.time,
+            times: payload.times,
+            offset: payload.offset,
+            length: payload.data.length,
+            range: payload.range.clone(),
+            anomaly: payload.meta.anomaly.copied(),
+        });
+    }
+
+    /// Adds frames of the trailer to the payload before it.
+    pub(super) fn add_trailer_frames(&mut self, packet_meta: PacketMeta<'_>) {
+        // A trailer does not prove that lost payload was captured.
+        let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
+        if packet_meta.frames.is_empty() || self.frames.last() == packet_meta.frames.last() {
+            return;
+        }
+        self.frames.extend_from_slice(packet_meta.frames);
+        last.frames.end = self.frames.len();
+        last.times = last.times.union(FrameTimeRange::at(packet_meta.time));
+    }
+
+    /// Delivers the buffered payload.
+    pub(super) fn deliver(&mut self, segment: &DdpSegment, length: u32, out: &mut impl FpduSink) {
+        for waiting in &self.payloads {
+            out.payload(DdpSegmentPayload {
+                segment,
+                length,
+                offset: waiting.offset,
+                data: CapturedPacketPayload {
+                    bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
+                    length: waiting.length,
+                },
+                range: waiting.range.clone(),
+                meta: PacketMeta {
+                    frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
+                    anomaly: waiting.anomaly.as_ref(),
+                    ..PacketMeta::new(&[], waiting.time)
+                },
+                times: waiting.times,
+            });
+        }
+        self.clear();
+    }
+
+    /// Drops the buffered payload and reports its frames as undecoded.
+    pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
+        let mut last_frame = None;
+        for waiting in &self.payloads {
+            let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
+            // Markers split the payload of one frame.
+            if frames.last() > last_frame {
+                last_frame = frames.last();
+                out.undecoded(why, PacketMeta::new(frames, waiting.time));
+            }
+        }
+        self.clear();
+    }
+}

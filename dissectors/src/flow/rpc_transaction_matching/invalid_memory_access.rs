@@ -1,0 +1,228 @@
+//! RDMA Reads and Writes of memory that the peer did not offer for them.
+//!
+//! A capture may lack the Call that offered the memory, or have it later than the access. So an access is reported only
+//! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
+//! set-up of the connection, only some time after the first captured packet.
+
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::chunk::ChunkKind;
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
+use crate::flow::transport_event::{
+    MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
+};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
+
+use super::{BorrowedFlowState, ConnectionRpcState};
+
+/// Maximum number of suspected accesses per connection.
+const MAX_SUSPECTS: usize = 64;
+
+/// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
+pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
+
+/// An access that looks invalid.
+#[derive(Clone, Copy, Debug)]
+struct SuspectedAccess {
+    sender: ConnectionSideAOrB,
+    frame: FrameNumber,
+    time: Timestamp,
+    transaction: Option<TransactionSlabKey>,
+    access: RdmaReadOrWrite,
+    fault: RdmaAccessViolationReason,
+    losses: u64,
+}
+
+impl SuspectedAccess {
+    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
+        context.transaction_table.transport_events.record_at(
+            (context.connection, self.sender),
+            (self.frame, self.time),
+            self.transaction,
+            (TransportAnomalyKind::InvalidAccess(self.access, self.fault), is_certain),
+        );
+    }
+}
+
+/// Accesses of one connection that look invalid.
+#[derive(Debug, Default)]
+pub(super) struct SuspectedAccesses {
+    suspects: Vec<SuspectedAccess>,
+    /// Time of the last access that looks invalid and belongs to no known Call.
+    last_unattributed: Option<Timestamp>,
+}
+
+impl SuspectedAccesses {
+    /// Returns `true` if an access that looks invalid may have been meant for a Call that was sent at `call_time`.
+    #[inline]
+    pub(super) fn may_concern(&self, call_time: Timestamp) -> bool {
+        self.last_unattributed.is_some_and(|access| call_time <= access)
+    }
+}
+
+impl ConnectionRpcState {
+    /// Records that packets of the connection were lost, or are missing from the capture.
+    pub(in crate::flow) fn record_loss(&mut self, now: Timestamp) {
+        self.losses += 1;
+        self.last_loss = Some(now);
+        self.read_depths.forget();
+    }
+
+    /// Checks the first packet of an RDMA Read or Write of `sender`, whose memory is `owner`.
+    pub(super) fn check_access(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        owner: RdmaAttribution,
+        access: RdmaReadOrWrite,
+    ) {
+        if access.length == 0 {
+            return;
+        }
+        let found = TransactionSlabKey::from_attribution(owner);
+        let (fault, key) = match found {
+            Some((key, at)) => {
+                let fault = fault_of_known_memory(context.transaction_table.get(key), at, access.is_read);
+                (fault, Some(key))
+            }
+            None => {
+                let (fault, key) = self.fault_of_unknown_memory(context, sender, &access);
+                (Some(fault), key)
+            }
+        };
+        if let Some(fault) = fault {
+            self.suspect_access(context, sender, access, (fault, key));
+        }
+    }
+
+    #[cold]
+    pub(super) fn suspect_access(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        access: RdmaReadOrWrite,
+        (fault, transaction): (RdmaAccessViolationReason, Option<TransactionSlabKey>),
+    ) {
+        let now = context.packet_meta.time;
+        match transaction.and_then(|key| context.transaction_table.get_mut(key)) {
+            Some(entry) => entry.transaction.has_suspected_access = true,
+            None => self.suspects.last_unattributed = Some(now),
+        }
+        let suspects = &self.suspects.suspects;
+        let is_known =
+            |known: &SuspectedAccess| known.sender == sender && known.access.handle == access.handle;
+        if context.packet_meta.anomaly.is_some()
+            || self.has_cut_lists
+            || suspects.len() >= MAX_SUSPECTS
+            || suspects.iter().any(is_known)
+            || self.may_lack_calls(now)
+        {
+            return;
+        }
+        self.suspects.suspects.push(SuspectedAccess {
+            sender,
+            frame: context.packet_meta.last_frame(),
+            time: now,
+            transaction,
+            access,
+            fault,
+            losses: self.losses,
+        });
+    }
+
+    /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
+    pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
+        let is_recent = |since: Timestamp| now.abs_diff_ns(since) < MIN_LOSSLESS_NS;
+        self.last_loss.is_some_and(is_recent) || (!self.has_set_up && self.first_time.is_none_or(is_recent))
+    }
+
+    /// Returns the violation of an access to memory that no Call offers, and the Call that it may have been meant for.
+    fn fault_of_unknown_memory(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        access: &RdmaReadOrWrite,
+    ) -> (RdmaAccessViolationReason, Option<TransactionSlabKey>) {
+        let open = |side| context.transaction_table.open_on(context.connection, side);
+        let uses = self.handles.get(&(sender.peer(), access.handle));
+        let is_open = |key: TransactionSlabKey| {
+            context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
+        };
+        if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
+            (RdmaAccessViolationReason::OutOfBounds, Some(key))
+        } else if open(sender) > 0 && open(sender.peer()) == 0 {
+            let own = self.handles.get(&(sender, access.handle));
+            let key = own.and_then(|uses| uses.keys().find(|key| is_open(*key)));
+            (RdmaAccessViolationReason::ByRequester, key)
+        } else {
+            (RdmaAccessViolationReason::NotOffered, None)
+        }
+    }
+
+    /// Decides the suspected accesses to memory of `owner`, who sent a message without loss or refused an access.
+    #[inline]
+    pub(in crate::flow) fn confirm_accesses(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        owner: ConnectionSideAOrB,
+        is_refusal: bool,
+    ) {
+        if !self.suspects.suspects.is_empty() {
+            self.decide_accesses(context, owner, is_refusal);
+        }
+    }
+
+    #[cold]
+    fn decide_accesses(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        owner: ConnectionSideAOrB,
+        is_refusal: bool,
+    ) {
+        let now = context.packet_meta.time;
+        let mut waiting = Vec::new();
+        for suspect in std::mem::take(&mut self.suspects.suspects) {
+            let SuspectedAccess { sender, time, access, fault, losses, .. } = suspect;
+            let is_certain = losses == self.losses;
+            if is_certain {
+                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_CAPTURE_SKEW_NS) {
+                    waiting.push(suspect);
+                    continue;
+                }
+                let is_unknown = matches!(
+                    fault,
+                    RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
+                );
+                let RdmaReadOrWrite { handle, offset, length, .. } = access;
+                let found = self.find_segment(context.transaction_table, owner, handle, offset, length);
+                // A Call that was captured after the access offers the memory.
+                if is_unknown && found.0.is_some() {
+                    continue;
+                }
+            }
+            suspect.record(context, is_certain);
+        }
+        self.suspects.suspects = waiting;
+    }
+
+    /// Records the suspected accesses as uncertain: the connection or the capture ends.
+    pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut BorrowedFlowState<'_>) {
+        for suspect in std::mem::take(&mut self.suspects.suspects) {
+            suspect.record(context, false);
+        }
+    }
+}
+
+/// Returns the violation of an access to a segment that contains its range.
+fn fault_of_known_memory(
+    entry: Option<&TrackedFlowTransaction>,
+    at: PackedChunkSegmentOrdinal,
+    is_read: bool,
+) -> Option<RdmaAccessViolationReason> {
+    let entry = entry?;
+    let is_readable = at.is_reply_segment() || at.kind() == ChunkKind::Read;
+    if is_readable != is_read {
+        return Some(RdmaAccessViolationReason::WrongOperation);
+    }
+    // The Requester reads chunks of the Reply after it.
+    (!entry.is_open() && !at.is_reply_segment()).then_some(RdmaAccessViolationReason::AfterReply)
+}

@@ -1,0 +1,458 @@
+//! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
+
+use crate::field::NullFieldObserver;
+use crate::flow::FrameContentKind;
+use crate::flow::non_message_frame_role::FrameRole;
+use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
+use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
+use crate::flow::statistics::UndecodedReason;
+use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transport_event::TransportAnomalyKind;
+use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaSendMessage};
+use crate::rpc::{VERSION as RPC_VERSION, Xid};
+use crate::rpcrdma::version2::RpcRdma2HeaderType;
+use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
+use crate::xdr::Cursor;
+
+use super::{
+    BorrowedFlowState, ConnectionRpcState, advertises_other_memory, inline_message_cursor, message_record,
+    rpc_type,
+};
+
+/// Kind of a message, as far as the capture shows it.
+#[derive(Clone, Copy, Debug)]
+struct InferredMessageKind {
+    kind: RpcMessageKind,
+    /// See [`CapturedMessage::is_kind_known`](crate::flow::transaction::CapturedMessage::is_kind_known).
+    is_known: bool,
+}
+
+impl InferredMessageKind {
+    const CALL: Self = Self::known(RpcMessageKind::Call);
+    const REPLY: Self = Self::known(RpcMessageKind::Reply);
+
+    const fn known(kind: RpcMessageKind) -> Self {
+        Self { kind, is_known: true }
+    }
+}
+
+impl ConnectionRpcState {
+    /// Handles a message that `sender` sent.
+    pub(super) fn handle_message(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        message: &RdmaSendMessage<'_>,
+        owner: &mut RdmaAttribution,
+    ) -> FrameContentKind {
+        let sides = (context.connection, sender);
+        if message.length == 0 {
+            let events = &mut context.transaction_table.transport_events;
+            events.record(sides, context.packet_meta, None, TransportAnomalyKind::EmptySend);
+            return FrameContentKind::EmptyOperation;
+        }
+        let kind = self.decode_message(context, sender, message, owner);
+        if let FrameContentKind::Undecoded(reason) = kind
+            && self.is_rpc
+        {
+            self.record_undecoded(context, sender, message, reason);
+        }
+        kind
+    }
+
+    fn decode_message(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        message: &RdmaSendMessage<'_>,
+        owner: &mut RdmaAttribution,
+    ) -> FrameContentKind {
+        let dialect = match self.detect_dialect(message, context.limits.dialect) {
+            Ok(dialect) => dialect,
+            Err(why) => {
+                if why == UndecodedReason::CutHeader {
+                    self.has_cut_lists = true;
+                    self.record_loss(context.packet_meta.time);
+                }
+                return context.count_undecoded(why);
+            }
+        };
+        let Some(envelope) = RpcRdmaHeaderSummary::decode(dialect, message.bytes, message.length) else {
+            // The fixed words end with the message type.
+            let is_cut = message.bytes.len() < message.length.min(RpcRdmaHeaderWords::LENGTH);
+            let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
+            self.has_cut_lists |= is_cut;
+            // It may have advertised memory, or have been a Call or a Reply.
+            self.record_loss(context.packet_meta.time);
+            return context.count_undecoded(why);
+        };
+        let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());
+        if envelope.is_unknown() || is_other_version {
+            self.record_loss(context.packet_meta.time);
+        }
+        if context.limits.dialect.is_none() {
+            self.update_dialect(&envelope);
+        }
+        self.has_cut_lists |= envelope.is_cut;
+        if let RpcRdmaMessageType::Version2(_) = envelope.words.message_type
+            && !envelope.is_unknown()
+            && !context.packet_meta.is_captured_twice()
+        {
+            self.record_message_credits(sender, envelope.words.credits);
+        }
+        match envelope.words.transfer_mode {
+            RpcTransferMode::Done => {
+                context.transaction_table.header_only_messages.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
+                self.handle_done(context, sender, envelope.xid, owner)
+            }
+            RpcTransferMode::Control => {
+                context.transaction_table.header_only_messages.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
+                self.record_properties(sender, message);
+                *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
+                FrameContentKind::TransportMessage(envelope.words.message_type)
+            }
+            RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
+            // An error without a Call: the peer refused properties or a grant. Only version 2 has such errors.
+            RpcTransferMode::Error
+                if envelope.xid == Xid(0)
+                    && matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
+                    && !self.has_transaction(sender.peer(), Xid(0)) =>
+            {
+                context.transaction_table.header_only_messages.add(
+                    context.packet_meta.last_frame(),
+                    dialect,
+                    message,
+                );
+                *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
+                FrameContentKind::TransportMessage(envelope.words.message_type)
+            }
+            RpcTransferMode::Inline
+            | RpcTransferMode::InChunk
+            | RpcTransferMode::Error
+            | RpcTransferMode::Unknown => {
+                self.handle_complete_message(context, sender, message, envelope, owner)
+            }
+        }
+    }
+
+    /// Counts a version 2 message of `sender`, which grants credits to its peer up to `limit`.
+    fn record_message_credits(&mut self, sender: ConnectionSideAOrB, limit: u32) {
+        let [a, b] = &mut self.message_credits;
+        let (own, peer) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
+        own.count_sent();
+        peer.send_limit = Some(limit);
+    }
+
+    /// Records the properties that a side announces.
+    fn record_properties(&mut self, sender: ConnectionSideAOrB, message: &RdmaSendMessage<'_>) {
+        let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+        let header = AnyDialectHeader::decode(Dialect::Version2, &mut cursor, &mut NullFieldObserver);
+        if let Ok(AnyDialectHeader::Version2(header)) = &header
+            && let Some(properties) = header.properties()
+        {
+            let [a, b] = &mut self.properties;
+            let of = if sender == ConnectionSideAOrB::A { a } else { b };
+            of.get_or_insert_default().record(properties);
+        }
+    }
+
+    /// Handles a message that this Send completes.
+    fn handle_complete_message(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        message: &RdmaSendMessage<'_>,
+        envelope: RpcRdmaHeaderSummary,
+        owner: &mut RdmaAttribution,
+    ) -> FrameContentKind {
+        // Only an error is shorter than a version 1 header with empty lists.
+        let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
+        let is_error = envelope.words.transfer_mode == RpcTransferMode::Error;
+        if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
+            return context.count_undecoded(UndecodedReason::MalformedHeader);
+        }
+        let rpc = inline_message_cursor(message, &envelope);
+        let has_invalidation = message.invalidated_handle.is_some();
+        let Some(kind) = self.message_kind(context, sender, (&envelope, has_invalidation), &rpc) else {
+            // It may have been a Call, with memory, or the Reply to one.
+            self.record_loss(context.packet_meta.time);
+            return context.count_undecoded(UndecodedReason::MalformedHeader);
+        };
+        let which = kind.kind;
+        let xid = envelope.xid;
+        let is_last = matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
+            && envelope.words.transfer_mode == RpcTransferMode::Inline;
+        let assembled = match is_last {
+            true => self.continuations.add_last_part((sender, xid, which), message, &envelope, context.stats),
+            false => None,
+        };
+        let key = match &assembled {
+            Some(assembled) => self.add_message(
+                context,
+                sender,
+                (&assembled.message(), assembled.send_count),
+                envelope,
+                kind,
+            ),
+            None => self.add_message(context, sender, (message, 1), envelope, kind),
+        };
+        let at = match which {
+            RpcMessageKind::Call => PackedChunkSegmentOrdinal::CALL,
+            RpcMessageKind::Reply => PackedChunkSegmentOrdinal::REPLY,
+        };
+        *owner = key.to_attribution(at);
+        FrameContentKind::Message { key, which }
+    }
+
+    /// Adds a Call or a Reply that came in `sends` Sends.
+    fn add_message(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        (message, sends): (&RdmaSendMessage<'_>, u32),
+        envelope: RpcRdmaHeaderSummary,
+        kind: InferredMessageKind,
+    ) -> TransactionSlabKey {
+        let record = message_record(message, &envelope, (sends, kind.is_known));
+        match kind.kind {
+            RpcMessageKind::Call => {
+                let rpc = inline_message_cursor(message, &envelope);
+                self.add_call(context, sender, record, envelope, rpc)
+            }
+            RpcMessageKind::Reply => {
+                if !envelope.read_chunks.is_empty() {
+                    self.record_reply_read_chunks();
+                }
+                if context.limits.dialect.is_none() {
+                    self.record_read_list(&envelope);
+                }
+                self.add_reply(context, sender, envelope.xid, record, Some(envelope))
+            }
+        }
+    }
+
+    /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
+    fn handle_message_part(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        message: &RdmaSendMessage<'_>,
+        envelope: &RpcRdmaHeaderSummary,
+        owner: &mut RdmaAttribution,
+    ) -> FrameContentKind {
+        let is_call = envelope.words.message_type
+            == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
+        let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
+        *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::PART);
+        let bound = (&mut *context.stats, context.limits.partial_message_bytes);
+        let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
+        if let Some(assembled) = late
+            && let Some(key) = self.complete_message(context, sender, which, &assembled)
+        {
+            return FrameContentKind::Message { key, which };
+        }
+        FrameContentKind::PartialMessage
+    }
+
+    /// Adds late parts to a message that was added without them.
+    fn complete_message(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        which: RpcMessageKind,
+        assembled: &MultiSendRpcMessage,
+    ) -> Option<TransactionSlabKey> {
+        let message = assembled.message();
+        let envelope = RpcRdmaHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
+        let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
+        let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
+        let whole = message_record(&message, &envelope, (assembled.send_count, true));
+        let entry = context.transaction_table.get_mut(key)?;
+        let before = match which {
+            RpcMessageKind::Call => entry.transaction.call.as_mut()?,
+            RpcMessageKind::Reply => entry.transaction.reply.as_mut()?,
+        };
+        before.frames.clone_from(&whole.frames);
+        before.sends = whole.sends;
+        if before.adopt_longer_copy(&whole) && which == RpcMessageKind::Reply {
+            context.transaction_table.close(key, *context.packet_meta);
+        } else if which == RpcMessageKind::Call && advertises_other_memory(&entry.transaction, &envelope) {
+            let rpc = inline_message_cursor(&message, &envelope);
+            self.readvertise(context, key, envelope, rpc);
+        }
+        Some(key)
+    }
+
+    /// Returns the kind of a message; `None` if it is neither Call nor Reply.
+    fn message_kind(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        (envelope, has_invalidation): (&RpcRdmaHeaderSummary, bool),
+        rpc: &Cursor<'_>,
+    ) -> Option<InferredMessageKind> {
+        let (call, reply) = (InferredMessageKind::CALL, InferredMessageKind::REPLY);
+        // The Call may be missing from the capture. RFC 8797 section 4.1: only Replies invalidate handles.
+        let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
+            true => reply,
+            false if has_invalidation => InferredMessageKind { is_known: false, ..reply },
+            false => InferredMessageKind { is_known: false, ..call },
+        };
+        // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
+        // side is waiting for the Reply.
+        let reader = || match self.has_pending_call(context, sender, envelope.xid) {
+            true => reply,
+            false if envelope.words.dialect == Dialect::Prototype => {
+                if self.nfs_client_side == Some(sender.peer()) { reply } else { call }
+            }
+            false => call,
+        };
+        Some(match envelope.words.message_type {
+            _ if envelope.words.transfer_mode == RpcTransferMode::Error => reply,
+            RpcRdmaMessageType::Version2(
+                RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL
+                | RpcRdma2HeaderType::RDMA2_CALL_MIDDLE
+                | RpcRdma2HeaderType::RDMA2_CALL_INLINE,
+            ) => call,
+            RpcRdmaMessageType::Version2(
+                RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL
+                | RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE
+                | RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
+            ) => reply,
+            _ if envelope.has_position_zero() => reader(),
+            // Otherwise a pending Call identifies the Reply.
+            _ if envelope.is_cut && !envelope.read_chunks.is_empty() => reader(),
+            _ if envelope.is_cut || envelope.is_unknown() => answers(),
+            // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
+            // section 4.5.2); a Call like that is answered by ERR_CHUNK.
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => reply,
+            RpcRdmaMessageType::Prototype(_)
+            | RpcRdmaMessageType::Version1(_)
+            | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
+                Ok(which) => InferredMessageKind::known(which.filter(|which| {
+                    starts_with(rpc, envelope.xid) || self.may_have_other_xid(sender, envelope, rpc, *which)
+                })?),
+                Err(_) => answers(),
+            },
+        })
+    }
+
+    /// Returns `true` if what follows the chunk lists may be an RPC message with another XID than its header.
+    /// Otherwise, the lists end elsewhere: a number of segments, or the announcement of a list entry, is wrong.
+    #[cold]
+    fn may_have_other_xid(
+        &self,
+        sender: ConnectionSideAOrB,
+        envelope: &RpcRdmaHeaderSummary,
+        rpc: &Cursor<'_>,
+        which: RpcMessageKind,
+    ) -> bool {
+        if envelope.words.message_type != RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG) {
+            return true;
+        }
+        let mut words = *rpc;
+        let mut word = || words.word().ok();
+        let (xid, _type, version) = (word(), word(), word());
+        let answers = |xid: Xid| self.has_transaction(sender.peer(), xid);
+        match which {
+            RpcMessageKind::Call => {
+                version.is_none_or(|version| version == RPC_VERSION) && !answers(envelope.xid)
+            }
+            RpcMessageKind::Reply => answers(envelope.xid) || xid.is_some_and(|xid| answers(Xid(xid))),
+        }
+    }
+
+    /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
+    fn has_pending_call(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        xid: Xid,
+    ) -> bool {
+        let call =
+            self.transactions.get(&(sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
+        call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
+    }
+
+    /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
+    fn handle_done(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        xid: Xid,
+        owner: &mut RdmaAttribution,
+    ) -> FrameContentKind {
+        let key = self.transactions.get(&(sender, xid)).copied();
+        self.record_done(context, sender, key);
+        let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
+        else {
+            return context.count_undecoded(UndecodedReason::DoneWithoutCall);
+        };
+        entry.transaction.is_done = true;
+        context.transaction_table.close(key, *context.packet_meta);
+        if context.limits.record_transaction_frames {
+            context.transaction_table.record_event(key, FrameRole::Done, *context.packet_meta);
+        }
+        *owner = key.to_attribution(PackedChunkSegmentOrdinal::DONE);
+        FrameContentKind::Done { key }
+    }
+}
+
+/// Returns `true` if a cursor is at this XID.
+fn starts_with(cursor: &Cursor<'_>, xid: Xid) -> bool {
+    let mut cursor = *cursor;
+    cursor.word() == Ok(xid.0)
+}
+
+/// Returns `true` if the start of a message may be that of the Call with this XID. A Reply of the same side may have
+/// the XID, too: they are independent in each direction (RFC 8167 section 2.4.1).
+pub(in crate::flow) fn may_start_call(bytes: &[u8], xid: Xid) -> bool {
+    let is_reply =
+        || xid_and_kind(bytes, bytes.len() + 1).is_some_and(|(_, kind)| kind == Some(RpcMessageKind::Reply));
+    bytes.starts_with(&xid.0.to_be_bytes()) && !is_reply()
+}
+
+/// Returns `true` if the start of a message advertises memory under this handle.
+pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
+    let names = |envelope: RpcRdmaHeaderSummary| {
+        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
+        chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
+    };
+    let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
+    { dialects }
+        .any(|dialect| RpcRdmaHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(names))
+}
+
+/// Returns the XID of a message that may be a Reply.
+pub(in crate::flow) fn reply_xid(bytes: &[u8], length: usize) -> Option<Xid> {
+    let (xid, kind) = xid_and_kind(bytes, length)?;
+    (kind != Some(RpcMessageKind::Call)).then_some(xid)
+}
+
+/// Returns the XID of a message of `length` bytes, and its kind if its start tells.
+fn xid_and_kind(bytes: &[u8], length: usize) -> Option<(Xid, Option<RpcMessageKind>)> {
+    let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullFieldObserver).ok()?;
+    let kind = |is_reply| Some(if is_reply { RpcMessageKind::Reply } else { RpcMessageKind::Call });
+    let kind = match (header.message_type(), header.transfer_mode()) {
+        (
+            RpcRdmaMessageType::Version2(htype),
+            RpcTransferMode::Inline | RpcTransferMode::InChunk | RpcTransferMode::Part,
+        ) => kind(htype >= RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL),
+        (_, RpcTransferMode::Inline) => kind(rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply))),
+        (_, RpcTransferMode::Control) => kind(false),
+        _ => None,
+    };
+    Some((header.xid(), kind))
+}

@@ -1,0 +1,408 @@
+//! Messages that are malformed, or that the state of their connection does not permit, for transport events.
+//!
+//! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
+//! sent a further message without loss.
+
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::field::NullFieldObserver;
+use crate::flow::statistics::UndecodedReason;
+use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
+use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
+use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
+use crate::rpc::{RpcMsg, Xid};
+use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
+use crate::xdr::Cursor;
+
+use super::invalid_memory_access::MIN_LOSSLESS_NS;
+use super::{BorrowedFlowState, ConnectionRpcState};
+
+/// Maximum number of suspected messages per connection.
+const MAX_SUSPECTS: usize = 64;
+
+/// Maximum number of Calls in flight, on all connections, to compare with a Reply of unknown XID.
+const MAX_COMPARED_CALLS: usize = 1024;
+
+/// A message that the state of its connection does not seem to permit.
+#[derive(Clone, Copy, Debug)]
+struct SuspectedUnexpectedMessage {
+    sender: ConnectionSideAOrB,
+    frame: FrameNumber,
+    time: Timestamp,
+    transaction: Option<TransactionSlabKey>,
+    kind: TransportAnomalyKind,
+    /// `true` if the Transaction had no Call.
+    is_without_call: bool,
+    /// Number of losses of the conversation, if a lost message would permit this one.
+    losses: Option<u64>,
+}
+
+impl SuspectedUnexpectedMessage {
+    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
+        context.transaction_table.transport_events.record_at(
+            (context.connection, self.sender),
+            (self.frame, self.time),
+            self.transaction,
+            (self.kind, is_certain),
+        );
+    }
+}
+
+/// Messages of one connection that look invalid.
+#[derive(Debug, Default)]
+pub(super) struct SuspectedUnexpectedMessages {
+    suspects: Vec<SuspectedUnexpectedMessage>,
+    /// `true` if a Reply had Read chunks (RFC 5666).
+    has_reply_read_list: bool,
+    /// `true` if a Reply may belong to a Call that is not in the table any more, or not under its XID.
+    has_forgotten_calls: bool,
+}
+
+impl SuspectedUnexpectedMessages {
+    /// Adopts the facts about another part of the same connection. Its suspected messages are dropped.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.has_reply_read_list |= other.has_reply_read_list;
+        self.has_forgotten_calls |= other.has_forgotten_calls;
+    }
+
+    /// Records that a Call without a Reply was removed from the table, or that another Call has its XID.
+    pub(super) fn record_forgotten_call(&mut self) {
+        self.has_forgotten_calls = true;
+    }
+
+    /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
+    pub(super) fn record_missing_call(&mut self, requester: ConnectionSideAOrB) {
+        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.sender == requester) {
+            suspect.losses = suspect.losses.map(|losses| losses + 1);
+        }
+    }
+}
+
+impl ConnectionRpcState {
+    /// Records a Send that was not decoded.
+    #[cold]
+    pub(super) fn record_undecoded(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        message: &RdmaSendMessage<'_>,
+        reason: UndecodedReason,
+    ) {
+        let is_version1 = self.dialect.is_none_or(rpcrdma::Dialect::is_version1);
+        let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
+        let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
+        let length = u32::try_from(message.length).unwrap_or(u32::MAX);
+        self.record_version1(
+            context,
+            sender,
+            None,
+            TransportAnomalyKind::Undecoded { reason, length, fault },
+        );
+    }
+
+    /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be
+    /// identified.
+    fn record_version1(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) {
+        let events = &mut context.transaction_table.transport_events;
+        if self.last_message_time.is_some() {
+            events.record((context.connection, sender), context.packet_meta, transaction, kind);
+        } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
+            self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
+                sender,
+                frame: context.packet_meta.last_frame(),
+                time: context.packet_meta.time,
+                transaction,
+                kind,
+                is_without_call: false,
+                losses: None,
+            });
+        }
+    }
+
+    /// Records an RDMA Write without payload.
+    #[inline]
+    pub(super) fn record_empty_write(
+        &self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        length: u32,
+    ) {
+        if length == 0 {
+            let events = &mut context.transaction_table.transport_events;
+            let sides = (context.connection, sender);
+            events.record(sides, context.packet_meta, None, TransportAnomalyKind::EmptyWrite);
+        }
+    }
+
+    /// Records that a Reply has Read chunks.
+    pub(super) fn record_reply_read_chunks(&mut self) {
+        self.suspected_messages.has_reply_read_list = true;
+    }
+
+    /// Records RDMA_DONE for a Transaction, if it is known.
+    pub(super) fn record_done(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        done: Option<TransactionSlabKey>,
+    ) {
+        if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
+            return;
+        }
+        let entry = done.and_then(|key| context.transaction_table.get(key));
+        let of_transaction = entry.map(|entry| !entry.transaction.reply_read_chunks.is_empty());
+        let has_read_list = match of_transaction {
+            _ if self.suspected_messages.has_reply_read_list => Some(true),
+            // The Reply is not captured yet, or not at all.
+            Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
+            known => known,
+        };
+        self.record_version1(context, sender, done, TransportAnomalyKind::Done { has_read_list });
+    }
+
+    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message
+    /// has another XID is judged like any other message.
+    fn fault_of_lone_reply(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        xid: Xid,
+        reply: &CapturedMessage,
+    ) -> Option<UnexpectedRpcMessageReason> {
+        let may_lack_call =
+            self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
+        if may_lack_call || !self.may_suspect(context) {
+            return None;
+        }
+        if reply.is_rdma_error() {
+            let own =
+                self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
+            return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
+                true => UnexpectedRpcMessageReason::ErrorByRequester,
+                false => UnexpectedRpcMessageReason::ErrorWithoutCall,
+            });
+        }
+        if reply.is_nomsg() {
+            let has_called = self.credits_of(sender.peer()).call_count > 0;
+            return Some(match has_called {
+                true => UnexpectedRpcMessageReason::LongReplyWithoutCall,
+                false => UnexpectedRpcMessageReason::LongCallWithoutChunk,
+            });
+        }
+        // The kind of a message without its RPC message is a guess.
+        let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();
+        is_certain.then_some(UnexpectedRpcMessageReason::ReplyWithoutCall)
+    }
+
+    /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
+    #[cold]
+    pub(super) fn fault_of_unknown_reply(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        xid: Xid,
+        reply: &CapturedMessage,
+    ) -> Option<UnexpectedRpcMessageReason> {
+        let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
+        (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
+    }
+
+    /// Judges another Reply of `sender` to an answered Call. A Call that was sent again may have several.
+    #[cold]
+    pub(super) fn check_second_reply(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        key: TransactionSlabKey,
+        reply: &CapturedMessage,
+    ) {
+        let Some(entry) = context.transaction_table.get(key) else { return };
+        if reply.rpcrdma.is_none() || context.packet_meta.anomaly.is_some() {
+            return;
+        }
+        let Transaction { xid: outer, call, reply: first, .. } = &*entry.transaction;
+        let outer = *outer;
+        if let Some(inner) = inline_xid(reply).filter(|inner| *inner != outer) {
+            let has_rpc =
+                RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
+            if has_rpc {
+                let kind = TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
+                    outer,
+                    inner,
+                });
+                self.record_version1(context, sender, Some(key), kind);
+            }
+            return;
+        }
+        // The first Reply may have been that of another Call.
+        let is_first_of_other = first.as_ref().and_then(inline_xid).is_some_and(|of_first| of_first != outer);
+        let is_permitted = is_first_of_other || call.as_ref().is_none_or(|call| call.copies != 1);
+        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, sender, outer, reply) {
+            self.suspect_message(context, sender, key, fault);
+        }
+    }
+
+    fn may_suspect(&self, context: &BorrowedFlowState<'_>) -> bool {
+        let has_lost_recently =
+            self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
+        context.transaction_table.transport_events.is_enabled()
+            && context.packet_meta.anomaly.is_none()
+            && !has_lost_recently
+            && self.suspected_messages.suspects.len() < MAX_SUSPECTS
+    }
+
+    /// Returns `true` if a Call has the XID of the Call in `used`, but asks for something else.
+    pub(super) fn is_other_call(
+        &self,
+        context: &BorrowedFlowState<'_>,
+        used: TransactionSlabKey,
+        call: &CapturedMessage,
+    ) -> bool {
+        let before = context.transaction_table.get(used).and_then(|entry| entry.transaction.call.as_ref());
+        self.may_suspect(context) && before.is_some_and(|before| asks_for_other(before, call))
+    }
+
+    /// Reports a message once its receiver has sent a further message without loss.
+    pub(super) fn suspect_message(
+        &mut self,
+        context: &BorrowedFlowState<'_>,
+        sender: ConnectionSideAOrB,
+        transaction: TransactionSlabKey,
+        fault: UnexpectedRpcMessageReason,
+    ) {
+        let entry = context.transaction_table.get(transaction);
+        self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
+            sender,
+            frame: context.packet_meta.last_frame(),
+            time: context.packet_meta.time,
+            transaction: Some(transaction),
+            kind: TransportAnomalyKind::UnexpectedMessage(fault),
+            is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
+            losses: Some(self.losses),
+        });
+    }
+
+    /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
+    #[inline]
+    pub(super) fn confirm_messages(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        receiver: ConnectionSideAOrB,
+    ) {
+        if !self.suspected_messages.suspects.is_empty() {
+            self.decide_messages(context, receiver);
+        }
+    }
+
+    #[cold]
+    fn decide_messages(&mut self, context: &mut BorrowedFlowState<'_>, receiver: ConnectionSideAOrB) {
+        let mut waiting = Vec::new();
+        for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
+            let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
+                suspect;
+            let is_certain = losses.is_none_or(|losses| losses == self.losses);
+            if is_certain && (sender.peer() != receiver || context.packet_meta.last_frame() == frame) {
+                waiting.push(suspect);
+                continue;
+            }
+            let entry = transaction.and_then(|key| context.transaction_table.get(key));
+            // The Call was captured after its Reply.
+            let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
+            let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+            if is_version1 && !(is_without_call && has_call) {
+                suspect.record(context, is_certain);
+            }
+        }
+        self.suspected_messages.suspects = waiting;
+    }
+
+    /// Records the suspected messages as uncertain: the connection or the capture ends.
+    pub(in crate::flow) fn drop_suspected_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
+        let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+        for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
+            if is_version1 {
+                suspect.record(context, false);
+            }
+        }
+    }
+}
+
+/// Returns the fault of the header of a message that was captured completely.
+fn header_fault(message: &RdmaSendMessage<'_>) -> Option<RpcRdmaHeaderFault> {
+    let mut words = Cursor::new(message.bytes).with_length(message.length);
+    let mut word = || words.word().ok();
+    let (_xid, version, _credits) = (word(), word(), word());
+    let (proc, code) = (word().map(RdmaProc), word());
+    if version == Some(rpcrdma::VERSION) {
+        match (proc, code) {
+            (Some(RdmaProc::RDMA_DONE), _) => return None,
+            (Some(RdmaProc::RDMA_ERROR), Some(code)) if RpcRdma1ErrCode(code).name().is_none() => {
+                return Some(RpcRdmaHeaderFault::ErrorCode(code));
+            }
+            _ => {}
+        }
+    }
+    if message.length < rpcrdma::MIN_HEADER_BYTES {
+        return Some(RpcRdmaHeaderFault::Short);
+    }
+    if message.bytes.len() < RpcRdmaHeaderWords::LENGTH {
+        return None;
+    }
+    let mut cursor = Cursor::new(message.bytes).with_length(message.length);
+    match AnyDialectHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullFieldObserver) {
+        Ok(_) => Some(RpcRdmaHeaderFault::NoRpcMessage),
+        Err(error) if error.is_cut() => None,
+        Err(_) if proc == Some(RdmaProc::RDMA_MSGP) && version == Some(rpcrdma::VERSION) => {
+            Some(RpcRdmaHeaderFault::Padded)
+        }
+        Err(error) => Some(RpcRdmaHeaderFault::ChunkLists(error)),
+    }
+}
+
+/// Returns the XID of an RPC message that follows its RPC-over-RDMA header; `None` if it was not captured, and for
+/// RDMA_ERROR.
+fn inline_xid(message: &CapturedMessage) -> Option<Xid> {
+    let is_inline = !message.is_rdma_error() && !message.is_nomsg();
+    let xid = message.inline_bytes().first_chunk().filter(|_| is_inline)?;
+    Some(Xid(u32::from_be_bytes(*xid)))
+}
+
+/// Returns `true` if a Reply with this XID may answer a Call of another connection, or a Call of `requester` that has
+/// the XID only in its RPC message.
+fn may_answer_other_call(context: &BorrowedFlowState<'_>, requester: ConnectionSideAOrB, xid: Xid) -> bool {
+    let table = &*context.transaction_table;
+    if table.open_count() > MAX_COMPARED_CALLS {
+        return true;
+    }
+    table.open_entries().any(|(_, entry)| {
+        if entry.connection != context.connection {
+            return entry.transaction.xid == xid;
+        }
+        let rpc_xid =
+            || entry.transaction.with_messages(|messages| messages.cursor(RpcMessageKind::Call)?.word().ok());
+        entry.requester == requester && rpc_xid() == Some(xid.0)
+    })
+}
+
+/// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their
+/// arguments. Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section
+/// 5.3.3.1).
+fn asks_for_other(before: &CapturedMessage, call: &CapturedMessage) -> bool {
+    let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
+    let decode = |cursor: &mut Cursor<'_>| {
+        let message = RpcMsg::decode(cursor, &mut NullFieldObserver).ok()?;
+        let call = message.call()?;
+        Some(((call.prog, call.vers, call.proc), call.cred.gss().is_some()))
+    };
+    let (Some((first, has_gss)), Some((second, _))) = (decode(&mut one), decode(&mut other)) else {
+        return false;
+    };
+    let common = one.rest().len().min(other.rest().len());
+    first != second || (!has_gss && one.rest().get(..common) != other.rest().get(..common))
+}

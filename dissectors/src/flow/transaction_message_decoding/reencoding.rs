@@ -1,0 +1,140 @@
+//! Decoding and re-encoding of messages: verifies the typed structures against the bytes of real peers.
+
+use crate::field::NullFieldObserver;
+use crate::nfs::Procedure;
+use crate::rpc;
+use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
+use crate::rpcrdma::{AnyDialectHeader, Dialect};
+use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
+
+use super::{RpcMessageKind, TransactionMessages};
+
+/// A message as it was sent, and as it re-encodes after decoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginalAndReencodedMessage<'a> {
+    /// The RPC-over-RDMA header; empty on other transports.
+    pub header: OriginalAndReencodedBytes<'a>,
+    /// The RPC message: the inline part, or the content of the chunk that holds all of it.
+    pub message: OriginalAndReencodedBytes<'a>,
+    /// Data items transferred in chunks. In a Call their positions are those of its Read chunks.
+    pub splices: Vec<ReducedDataItem>,
+}
+
+/// Bytes as they were sent, and as they re-encode after decoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginalAndReencodedBytes<'a> {
+    /// Bytes as they were sent.
+    pub sent: &'a [u8],
+    /// Bytes as they re-encode.
+    pub encoded: Vec<u8>,
+}
+
+impl OriginalAndReencodedBytes<'_> {
+    /// Returns `true` if both are equal.
+    pub fn is_same(&self) -> bool {
+        self.sent == self.encoded
+    }
+}
+
+impl<'a> TransactionMessages<'a> {
+    /// Decodes a message and encodes it again. `None` if the message is missing or incomplete, if its Call
+    /// names no described procedure, or if the protection of its arguments or results is not described.
+    ///
+    /// # Errors
+    /// Returns an error if a complete message cannot be decoded to its end.
+    pub fn reencode(
+        &self,
+        which: RpcMessageKind,
+    ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
+        let record = self.transaction.message(which)?;
+        let cursor = self.cursor(which)?;
+        let is_whole = record.bytes.len() >= record.length
+            && record.gaps.is_empty()
+            && cursor.rest().len() == cursor.remaining();
+        if !is_whole {
+            return None;
+        }
+        let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
+        if record.is_rdma_error() {
+            let message = OriginalAndReencodedBytes { sent: &[], encoded: Vec::new() };
+            return Some(reencode_header(dialect, &record.bytes).map(|header| OriginalAndReencodedMessage {
+                header,
+                message,
+                splices: Vec::new(),
+            }));
+        }
+        let (call, _) = self.call_header()?;
+        let procedure = call.described_procedure()?;
+        let payload = call.payload;
+        if payload == GssPayload::Control(GssControlMessageKind::Unknown) {
+            return None;
+        }
+        // Nothing may follow the header of a message that is transferred in a chunk.
+        let end = if record.is_nomsg() {
+            record.bytes.len()
+        } else {
+            record.rpc_offset.unwrap_or(record.bytes.len())
+        };
+        let header = record.bytes.get(..end).unwrap_or_default();
+        Some(reencode_header(dialect, header).and_then(|header| {
+            let mut encoder = Encoder::new().with_padding(record.padding(), end);
+            reencode_message(which, procedure, payload, cursor, &mut encoder)?;
+            let (encoded, splices) = encoder.finish();
+            Ok(OriginalAndReencodedMessage {
+                header,
+                message: OriginalAndReencodedBytes { sent: cursor.rest(), encoded },
+                splices,
+            })
+        }))
+    }
+}
+
+fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<OriginalAndReencodedBytes<'_>, XdrError> {
+    let mut encoder = Encoder::new();
+    if !sent.is_empty() {
+        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullFieldObserver)?
+            .encode(&mut encoder);
+    }
+    Ok(OriginalAndReencodedBytes { sent, encoded: encoder.finish().0 })
+}
+
+fn reencode_message(
+    which: RpcMessageKind,
+    procedure: Procedure,
+    payload: GssPayload,
+    mut cursor: Cursor<'_>,
+    encoder: &mut Encoder,
+) -> Result<(), XdrError> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver)?;
+    message.encode(encoder);
+    if message.reply().is_some_and(|reply| !reply.status().is_success()) {
+        return Ok(());
+    }
+    let body = |cursor: &mut Cursor<'_>, encoder: &mut Encoder| match which {
+        RpcMessageKind::Call => procedure.reencode_arguments(cursor, encoder),
+        RpcMessageKind::Reply => procedure.reencode_results(cursor, encoder),
+    };
+    match (payload, which) {
+        (GssPayload::Plain, _) => body(&mut cursor, encoder)?,
+        (GssPayload::Integrity, _) => {
+            let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullFieldObserver)?;
+            let mut result = Ok(());
+            encoder.append_nested(|encoder| {
+                encoder.word(protected.seq_num);
+                result = body(&mut protected.body, encoder);
+            });
+            result?;
+            gss::GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder);
+        }
+        (GssPayload::Privacy, _) => {
+            gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder)
+        }
+        (GssPayload::Control(control), RpcMessageKind::Call) => {
+            control.reencode_arguments(&mut cursor, encoder)?
+        }
+        (GssPayload::Control(control), RpcMessageKind::Reply) => {
+            control.reencode_results(&mut cursor, encoder)?
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! The end of a message: the fields after arguments or results, and the check that nothing follows them.
+
+use crate::field::FieldObserver;
+use crate::flow::transaction::RpcMessageKind;
+use crate::nfs::Procedure;
+use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
+use crate::xdr::{Cursor, XdrError};
+
+use super::CallBodyDecodeParameters;
+
+/// Decodes the protection of the arguments or results, and checks that the message ends there.
+///
+/// # Errors
+/// Returns an error if it cannot be decoded, or if bytes follow it.
+pub(super) fn read_protection<'a, O: FieldObserver<'a>>(
+    payload: GssPayload,
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<(), XdrError> {
+    match payload {
+        GssPayload::Integrity => {
+            gss::GssIntegrityChecksum::read(cursor, observer)?;
+            cursor.expect_end()
+        }
+        // Plain arguments and results have a cursor of their own, which checks their end.
+        GssPayload::Plain => Ok(()),
+        GssPayload::Privacy | GssPayload::Control(_) => cursor.expect_end(),
+    }
+}
+
+/// Decodes an RPCSEC_GSS control message in place of arguments or results, and checks that the message ends
+/// there. The cursor is already past encrypted ones.
+///
+/// # Errors
+/// Returns an error if it cannot be decoded, or if bytes follow it.
+pub(super) fn read_control_message<'a, O: FieldObserver<'a>>(
+    payload: GssPayload,
+    which: RpcMessageKind,
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<(), XdrError> {
+    match (payload, which) {
+        // The content of such a message is not specified.
+        (GssPayload::Control(GssControlMessageKind::Unknown), _) => return Ok(()),
+        (GssPayload::Control(control), RpcMessageKind::Call) => control.arguments(cursor, observer)?,
+        (GssPayload::Control(control), RpcMessageKind::Reply) => control.results(cursor, observer)?,
+        (GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy, _) => {}
+    }
+    cursor.expect_end()
+}
+
+/// Checks the arguments or results of a procedure that is not described. In a described version any bytes
+/// are an error; in other versions they are accepted.
+///
+/// # Errors
+/// Returns [`XdrError::Unknown`] if bytes follow in a described version.
+pub(super) fn check_undescribed_body(
+    call: CallBodyDecodeParameters,
+    body: &Cursor<'_>,
+) -> Result<(), XdrError> {
+    if body.remaining() > 0 && Procedure::is_known(call.program, call.version) {
+        return Err(XdrError::Unknown { at: body.at(), what: "procedure", number: call.procedure });
+    }
+    Ok(())
+}

@@ -1,0 +1,420 @@
+//! `check`: compares captures with their baselines.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime};
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueHint};
+use nfsrdma_capture_file::os_error_text;
+use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_rpc::url::ServerUrl;
+
+use super::bytes::BytesArg;
+use super::comparison_input::ComparisonInput;
+use super::memory_limit::MemoryArgs;
+use super::progress::ProgressLine;
+use super::replay::live_server_check::{CheckAgainstServerOptions, check as replayed};
+use super::replay::report_files::ReplayOutputArgs;
+use super::replay::server::{parse_percent, parse_seconds};
+use super::replay::step_selection::StepSelectionArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
+use super::terminal_capabilities::{self, ColorChoice};
+use super::{ExitStatus, output_file_creation, report_error, write_error};
+use crate::output::ReportFormat;
+use crate::output::baseline_report::{
+    BaselineCheckExtent, BaselineCheckOutcome, BaselineDifferences, BaselineReportWriter,
+    CaptureBaselineCheckResult,
+};
+use crate::output::comparison::json_line;
+use crate::output::junit;
+use nfsrdma_analysis::baseline::{
+    BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
+    OpenBaselineFile, RecordedTransactionBaseline,
+};
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
+use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
+use nfsrdma_analysis::memory_budget::{BaselineCheckMemoryShares, CommandMemoryBudget};
+use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
+
+/// Default number of differences shown per capture.
+const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
+/// Default minimum percentage of steps replayed with `--server`.
+const DEFAULT_MIN_COVERAGE: f64 = 90.0;
+
+const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              write trace.pcap.baseline
+  nfsrdma-inspect check captures/*.pcap                 compare captures with their baselines
+  nfsrdma-inspect check --junit report.xml *.pcap       with a JUnit report for CI
+  nfsrdma-inspect check --server tcp://nas/scratch *.pcap
+                                                        replay captures and compare the replies
+  nfsrdma-inspect check -T json *.pcap | jq 'select(.kind == \"difference\")'
+";
+
+/// Check captures against baselines, or servers against captures, for CI
+///
+/// With --bless, write a text baseline of each capture to FILE.baseline: operations with their statuses, names, offsets
+/// and counts, chunks, findings of conformance rules, and hashes of file data. By default, compare each capture with
+/// its baseline. With --server, replay each capture against a server, in a separate directory, and report replies that
+/// differ from the capture. See docs/ci.md.
+#[derive(Debug, Args)]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
+    capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \
+    error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted; or --remove \
+    was refused\n  4  server unreachable\n  6  protocol error by this program\n"))]
+pub(super) struct BaselineCheckArgs {
+    /// Capture files
+    #[arg(required = true, value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    memory: MemoryArgs,
+
+    #[command(flatten)]
+    dialect: CaptureDialectArgs,
+
+    /// Write the baselines; settings in existing ones are kept
+    #[arg(long)]
+    bless: bool,
+
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "bless",
+        help = "Replay the captures against this server and compare the replies: rdma://HOST/EXPORT or tcp://HOST/EXPORT"
+    )]
+    server: Option<ServerUrl>,
+
+    /// With --server, file of additional tolerance rules (docs/replay.md)
+    #[arg(long, value_name = "FILE", requires = "server", value_hint = ValueHint::FilePath)]
+    rules: Option<PathBuf>,
+
+    /// With --server, skip the final check of files and directories
+    #[arg(long, requires = "server")]
+    no_final_check: bool,
+
+    /// With --server, remove the replay directories afterwards
+    #[arg(long, requires = "server")]
+    remove: bool,
+
+    /// With --server, disable all tolerance rules
+    #[arg(long, requires = "server")]
+    strict: bool,
+
+    /// With --server, allow the server that the captures were taken from
+    #[arg(long, requires = "server")]
+    allow_source_server: bool,
+
+    /// With --server, timeout of connecting and of each reply in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
+    timeout: Option<f64>,
+
+    /// With --server, stop each replay after SECONDS with exit code 3 [default: an hour, or ten times the captured
+    /// time]
+    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
+    max_time: Option<f64>,
+
+    /// With --server, minimum percentage of steps replayed, not counting skipped ones [default: 90]
+    #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
+    min_coverage: Option<f64>,
+
+    /// Write a JUnit XML report: one suite per capture, one case per operation
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+
+    #[command(flatten)]
+    part: StepSelectionArgs,
+
+    #[command(flatten)]
+    reports: ReplayOutputArgs,
+
+    /// Show at most COUNT differences per capture [default: 10, with -T json all]; all are counted
+    #[arg(short = 'c', long, value_name = "COUNT")]
+    count: Option<usize>,
+
+    /// Print nothing for captures without differences
+    #[arg(short = 'q', long)]
+    quiet: bool,
+
+    /// Output format
+    #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
+    format: ReportFormat,
+
+    /// When to use color
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+/// Returns the path of the baseline of a capture.
+fn baseline_path(capture: &Path) -> PathBuf {
+    let mut name = capture.as_os_str().to_owned();
+    name.push(".baseline");
+    name.into()
+}
+
+/// Checks captures, or writes their baselines.
+pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
+    if args.files.iter().any(|file| file.as_os_str() == "-") {
+        bail!("standard input has no baseline; name capture files");
+    }
+    if args.bless && args.junit.is_some() {
+        bail!("--bless cannot be combined with --junit; omit one of them");
+    }
+    let baselines = args.files.iter().map(|file| baseline_path(file));
+    check_standard_output(baselines.clone())?;
+    let inputs =
+        ProtectedInputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
+    if let Some(server) = &args.server {
+        let memory = args.memory.plan_compilation(&args.files)?;
+        let reported = CheckAgainstServerOptions {
+            junit: args.junit.as_ref(),
+            format: args.format,
+            color: args.color,
+            count: args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
+            quiet: args.quiet,
+            dialect: args.dialect.selected(),
+            memory: &memory,
+            part: &args.part,
+            reports: &args.reports,
+            rules: args.rules.as_deref(),
+            no_final_check: args.no_final_check,
+            remove: args.remove,
+            strict: args.strict,
+            allow_source_server: args.allow_source_server,
+            timeout: args.timeout,
+            max_time: args.max_time,
+            min_coverage: args.min_coverage.unwrap_or(DEFAULT_MIN_COVERAGE),
+        };
+        return replayed(&args.files, &inputs, server, &reported);
+    }
+    if args.part.has_selection() || args.reports.has_reports() {
+        bail!("--filter, --sec, --html and --record need --server");
+    }
+    let memory = args.memory.plan_comparison(&args.files, 1)?;
+    let command = BaselineCommandContext {
+        memory: &memory,
+        shares: memory.check_memory(),
+        dialect: args.dialect.selected(),
+    };
+    let report = output_file_creation::create_report("--junit", args.junit.as_ref(), &inputs)?;
+    let captures = ProtectedInputFiles::new(&args.files);
+    let mut progress = ProgressLine::new();
+    let started = SystemTime::now();
+    let mut to = BufWriter::new(progress.stdout());
+    let mut checks = Vec::new();
+    for file in &args.files {
+        let start = Instant::now();
+        let name = file.to_string_lossy().into_owned();
+        let outcome = if args.bless {
+            command.bless(file, &captures, &mut progress)
+        } else {
+            let mut shown = 0;
+            let mut write_difference = |difference: &Difference| {
+                if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown >= count) {
+                    return Ok(());
+                }
+                shown += 1;
+                json_line(&mut to, difference, Some(&name))
+            };
+            let count = args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES);
+            command.check(file, count, &mut progress, &mut write_difference)
+        };
+        // A write error ends the command; a read error is an outcome.
+        let outcome = match outcome {
+            Err(error) if error.is::<io::Error>() => return Err(error),
+            Err(error) => BaselineCheckOutcome::Unreadable(error.to_string()),
+            Ok(outcome) => outcome,
+        };
+        checks.push(CaptureBaselineCheckResult { file: name, outcome, time: start.elapsed() });
+        if args.format == ReportFormat::Json {
+            checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(write_error)?;
+        }
+    }
+    if args.format == ReportFormat::Text {
+        BaselineReportWriter {
+            checks: &checks,
+            screen: terminal_capabilities::screen(args.color),
+            quiet: args.quiet,
+        }
+        .text(&mut to)
+        .map_err(write_error)?;
+    }
+    to.flush().map_err(write_error)?;
+    if let Some(to) = report {
+        output_file_creation::write_and_commit(to, |to| junit::write(to, &checks, started))?;
+    }
+    let mut exit = ExitStatus::Done;
+    for check in &checks {
+        match &check.outcome {
+            BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
+                report_error(what);
+                exit = ExitStatus::Failed;
+            }
+            BaselineCheckOutcome::Different(_) if exit == ExitStatus::Done => exit = ExitStatus::Differs,
+            _ => {}
+        }
+    }
+    Ok(exit)
+}
+
+/// Returns an error if the capture could not be read completely.
+fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
+    match reader.errors.first() {
+        Some(error) => bail!("{error}"),
+        None => Ok(()),
+    }
+}
+
+/// Opens a baseline; returns `None` if there is none.
+fn open_baseline(path: &Path) -> Result<Option<OpenBaselineFile>> {
+    let wrong = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
+    // Another kind of file cannot be read twice, and a FIFO waits for a writer when it is opened.
+    let opened = fs::metadata(path).and_then(|about| about.is_file().then(|| File::open(path)).transpose());
+    match opened {
+        Ok(Some(file)) => Ok(Some(OpenBaselineFile::new(file))),
+        Ok(None) => Err(wrong("not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(&os_error_text(&error))),
+    }
+}
+
+/// A command that needs memory for baselines.
+struct BaselineCommandContext<'m> {
+    memory: &'m CommandMemoryBudget,
+    shares: BaselineCheckMemoryShares,
+    dialect: Option<Dialect>,
+}
+
+impl BaselineCommandContext<'_> {
+    /// Returns the message for an error of a baseline.
+    fn read_error(&self, path: &Path, error: &BaselineReadError) -> anyhow::Error {
+        match error.needed_bytes {
+            Some(needed_bytes) => self.memory_error(path, needed_bytes),
+            None => anyhow!("{}: {error}", path.display()),
+        }
+    }
+
+    /// Returns the message for a baseline that does not fit into the memory.
+    fn memory_error(&self, path: &Path, needed_bytes: u64) -> anyhow::Error {
+        let needed = BytesArg(self.memory.budget_for_baseline(needed_bytes));
+        anyhow!("{}: the baseline does not fit into the memory; use --max-memory {needed}", path.display())
+    }
+
+    fn open_capture(&self, file: &Path) -> Result<ComparisonInput> {
+        ComparisonInput::open_with_findings(file, self.memory, self.dialect)
+    }
+
+    /// Records the baseline of a capture.
+    fn record(
+        &self,
+        file: &Path,
+        mut reader: ComparisonInput,
+        settings: BaselineSettings,
+        progress: &mut ProgressLine,
+    ) -> Result<RecordedTransactionBaseline> {
+        let mut recorder = ComparableTransactionRecorder::default();
+        let mut recording = BaselineRecorder::new(settings, &self.shares);
+        while let Some((client, record)) = reader.next(&mut recorder, progress) {
+            recording.add(&client, record)?;
+        }
+        check_read_errors(&reader)?;
+        recording.finish(&reader.trace).map_err(|error| match error {
+            BaselineRecordingError::TooLarge { needed_bytes } => self.memory_error(file, needed_bytes),
+            BaselineRecordingError::Scratch(error) => error.into(),
+        })
+    }
+
+    /// Writes the baseline of a capture.
+    fn bless(
+        &self,
+        file: &Path,
+        captures: &ProtectedInputFiles,
+        progress: &mut ProgressLine,
+    ) -> Result<BaselineCheckOutcome> {
+        let path = baseline_path(file);
+        // Settings in an existing baseline are kept, whatever the rest of it is.
+        let old = open_baseline(&path)?;
+        let is_baseline = old.as_ref().map_or(Ok(true), OpenBaselineFile::is_baseline);
+        if !is_baseline.map_err(|error| self.read_error(&path, &error))? {
+            bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
+        }
+        let settings = match &old {
+            Some(old) => {
+                old.kept_settings(self.shares.baseline_bytes).map_err(|error| match error.needed_bytes {
+                    Some(_) => self.read_error(&path, &error),
+                    None => anyhow!("{}: {error}; fix or remove the line, and bless again", path.display()),
+                })?
+            }
+            None => BaselineSettings::default(),
+        };
+        let baseline = self.record(file, self.open_capture(file)?, settings, progress)?;
+        if baseline.transactions() == 0 {
+            bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
+        }
+        let summary = BaselineCheckExtent::from_counts(baseline.counts());
+        if let Some(old) = old
+            && has_text(&old, &baseline)?
+        {
+            return Ok(BaselineCheckOutcome::Same(summary));
+        }
+        output_file_creation::write_and_commit(output_file_creation::create(&path, captures)?, |to| {
+            baseline.write(to)
+        })?;
+        Ok(BaselineCheckOutcome::Blessed(summary))
+    }
+
+    /// Compares a capture with its baseline, and keeps the first `count` differences.
+    fn check(
+        &self,
+        file: &Path,
+        count: usize,
+        progress: &mut ProgressLine,
+        write_difference: &mut dyn FnMut(&Difference) -> io::Result<()>,
+    ) -> Result<BaselineCheckOutcome> {
+        let reader = self.open_capture(file)?;
+        let path = baseline_path(file);
+        let Some(old) = open_baseline(&path)? else {
+            return Ok(BaselineCheckOutcome::NoBaseline(format!(
+                "{}: no baseline; write it with: check --bless {}",
+                path.display(),
+                file.display()
+            )));
+        };
+        let most = self.shares.baseline_bytes;
+        let settings = old.settings(most).map_err(|error| self.read_error(&path, &error))?;
+        let recorded = self.record(file, reader, settings, progress)?;
+        let mut summary = BaselineCheckExtent::from_counts(recorded.counts());
+        // What this program would write needs no check.
+        if has_text(&old, &recorded)? {
+            return Ok(BaselineCheckOutcome::Same(summary));
+        }
+        let baseline = old.read(most).map_err(|error| self.read_error(&path, &error))?;
+        let mut checking = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
+        let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
+        checking.run(|difference| {
+            tally.push(&difference);
+            write_difference(&difference).map_err(anyhow::Error::from)
+        })?;
+        // Includes operations of the baseline alone.
+        summary.operations.extend(baseline.counts().operations.keys().cloned());
+        let comparison = checking.comparison();
+        summary.filtered = comparison.filtered();
+        Ok(if comparison.total() == 0 {
+            BaselineCheckOutcome::Same(summary)
+        } else {
+            BaselineCheckOutcome::Different(Box::new(BaselineDifferences {
+                summary,
+                counts: comparison.counts().clone(),
+                tally,
+            }))
+        })
+    }
+}
+
+/// Returns `true` if a file has the text of a baseline.
+fn has_text(file: &OpenBaselineFile, baseline: &RecordedTransactionBaseline) -> Result<bool> {
+    file.has_text(baseline).map_err(|error| {
+        anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
+    })
+}
