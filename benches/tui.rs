@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::ZstdWindowBudget;
-use nfsrdma_inspect::tui::shared_capture::SharedCapture;
+use nfsrdma_inspect::tui::rereadable_capture::SharedCapture;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -4,7 +4,7 @@
 //! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullFieldObserver`] observation
 //! compiles to nothing, so only users of the field tree, filters and `-e` pay for it.
 
-pub mod field_name;
+pub mod field_names;
 pub mod registry;
 
 use std::net::{Ipv4Addr, Ipv6Addr};

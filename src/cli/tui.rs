@@ -23,8 +23,8 @@ use super::seconds::SecondsArg;
 use super::terminal_capabilities;
 use crate::output::TimeFormat;
 #[cfg(feature = "live")]
-use crate::tui::shared_capture::LiveReadStopCondition;
-use crate::tui::shared_capture::SharedCapture;
+use crate::tui::rereadable_capture::LiveReadStopCondition;
+use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;

@@ -105,7 +105,7 @@ impl FrameMembership {
 
 /// State of a queued frame.
 #[derive(Debug, Default)]
-struct QueuedExportFrame {
+struct QueuedFrameSelectionState {
     /// `true` if the frame itself was selected.
     is_chosen: bool,
     /// `true` if it belongs to connection setup or teardown.
@@ -149,7 +149,7 @@ pub struct FrameFileWriter<W> {
     view: OutputLineUnit,
     /// Number of the first queued frame.
     first_frame: u64,
-    queue: VecDeque<Option<Box<QueuedExportFrame>>>,
+    queue: VecDeque<Option<Box<QueuedFrameSelectionState>>>,
     /// Frames of pending Transactions.
     pending_events: FxHashMap<TransactionSlabKey, Vec<(FrameNumber, FrameRole)>>,
     labels: InfoColumnFormatter,
@@ -290,7 +290,7 @@ impl<W: Write> FrameFileWriter<W> {
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
         let known = is_known.then(|| {
-            Box::new(QueuedExportFrame { is_chosen, is_set_up, control_of, memberships: Vec::new() })
+            Box::new(QueuedFrameSelectionState { is_chosen, is_set_up, control_of, memberships: Vec::new() })
         });
         self.used_bytes += membership_bytes(known.as_deref());
         self.read += 1;
@@ -472,7 +472,7 @@ impl<W: Write> FrameFileWriter<W> {
         Ok(true)
     }
 
-    fn is_chosen(&self, known: &QueuedExportFrame) -> bool {
+    fn is_chosen(&self, known: &QueuedFrameSelectionState) -> bool {
         let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
         match self.view {
             OutputLineUnit::Frames => known.is_chosen,
@@ -549,11 +549,12 @@ const CONTROL_COMMENT: &str = "control frame";
 const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameRole)>();
 
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
-fn membership_bytes(known: Option<&QueuedExportFrame>) -> usize {
+fn membership_bytes(known: Option<&QueuedFrameSelectionState>) -> usize {
     let marks = known.map_or(0, |known| {
-        size_of::<QueuedExportFrame>() + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
+        size_of::<QueuedFrameSelectionState>()
+            + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
     });
-    size_of::<Option<Box<QueuedExportFrame>>>() + marks
+    size_of::<Option<Box<QueuedFrameSelectionState>>>() + marks
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.

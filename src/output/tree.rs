@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
 use nfsrdma_dissectors::flow::MpaCounts;
 
 use super::style::{Glyphs, Style, TerminalOutputStyles};
@@ -224,7 +224,7 @@ impl FieldTree {
     /// Returns `true` for an operation of a COMPOUND: a group whose first field is the operation's number.
     fn is_operation(&self, at: usize) -> bool {
         let first = self.nodes[at].children.first().map(|first| self.nodes[*first].field.name);
-        matches!(first, Some(field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION))
+        matches!(first, Some(field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION))
     }
 
     fn collapse(&mut self, at: usize) {
@@ -390,7 +390,7 @@ impl FieldTree {
     /// Returns `true` if the heading is the name of an operation: it begins with the name of the group, or the
     /// operation is unknown.
     fn is_operation_heading(&self, node: &FieldTreeNode) -> bool {
-        node.text.starts_with(node.field.label) || node.field.name == field_name::NFS_UNKNOWN_OPERATION
+        node.text.starts_with(node.field.label) || node.field.name == field_names::NFS_UNKNOWN_OPERATION
     }
 }
 

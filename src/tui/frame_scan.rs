@@ -17,8 +17,8 @@ use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
+use super::rereadable_capture::SharedCapture;
 use super::search;
-use super::shared_capture::SharedCapture;
 
 /// Time that a scan of a capture received once waits for more frames.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -25,7 +25,7 @@
 //! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
 //! For frames of an interface, pass a [`CaptureFrameSource`](nfsrdma_capture_file::CaptureFrameSource) to
-//! [`shared_capture::SharedCapture::received_once`]; everything else is the same as for files.
+//! [`rereadable_capture::SharedCapture::received_once`]; everything else is the same as for files.
 
 pub mod app;
 mod clipboard;
@@ -39,10 +39,10 @@ pub mod model;
 mod prompt;
 mod read_pass;
 mod read_pass_channel;
+pub mod rereadable_capture;
 mod retained_live_frames;
 mod save;
 mod search;
-pub mod shared_capture;
 mod terminal;
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CAL
 use super::model::statistics_snapshot::ViewTablesBuilder;
 use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
-use super::shared_capture::{OneTimeFrameSource, SharedCapture};
+use super::rereadable_capture::{OneTimeFrameSource, SharedCapture};
 use super::transaction_finding_store::TransactionFindingStore;
 
 /// Number of frames between two checks of the clock.

@@ -18,7 +18,7 @@ use crate::output::tree::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::model::transaction_list_row;
-use super::shared_capture::OwnedFrame;
+use super::rereadable_capture::OwnedFrame;
 
 /// Maximum number of distinct interfaces.
 const MAX_INTERFACES: usize = 256;

@@ -20,7 +20,7 @@ use super::frame_reload::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
 use super::model::{TransactionRowWithText, transaction_list_row};
 use super::read_pass::ReadPassSettings;
-use super::shared_capture::{RetainedLiveFrameReader, SharedCapture};
+use super::rereadable_capture::{RetainedLiveFrameReader, SharedCapture};
 
 /// A request to save Transactions or frames.
 #[derive(Clone, Debug)]

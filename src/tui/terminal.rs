@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::tui::TuiOptions;
-    use crate::tui::shared_capture::SharedCapture;
+    use crate::tui::rereadable_capture::SharedCapture;
 
     #[test]
     fn an_unchanged_screen_writes_nothing() {

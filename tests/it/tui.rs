@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_inspect::tui::shared_capture::SharedCapture;
+use nfsrdma_inspect::tui::rereadable_capture::SharedCapture;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 
 use crate::captures;

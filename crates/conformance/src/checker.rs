@@ -28,7 +28,7 @@ use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPro
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
-use crate::unanswered_call_result_memory::UnansweredCallResultMemory;
+use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
@@ -165,7 +165,7 @@ pub struct ConformanceChecker {
     sessions: SessionTable,
     orphans: MisroutedReplies,
     memory: OfferedMemoryOverlapDetector,
-    unanswered: UnansweredCallResultMemory,
+    unanswered: UnansweredCallAdvertisedSegments,
     /// Judgements of events, for Transactions that were not emitted yet.
     pending: FxHashMap<TransactionSlabKey, TransactionTransportEventJudgements>,
     /// Findings without a Transaction.
@@ -214,7 +214,7 @@ impl ConformanceChecker {
             sessions: SessionTable::default(),
             orphans: MisroutedReplies::default(),
             memory: OfferedMemoryOverlapDetector::default(),
-            unanswered: UnansweredCallResultMemory::default(),
+            unanswered: UnansweredCallAdvertisedSegments::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: MergedFindings::default(),

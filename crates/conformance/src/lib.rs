@@ -28,7 +28,7 @@ pub mod rules;
 mod sequence_arguments_and_results;
 mod session_table;
 mod transaction_view;
-mod unanswered_call_result_memory;
+mod unanswered_call_segments;
 mod violation_values;
 
 pub use checker::{ConformanceChecker, RuleTally};

@@ -26,7 +26,7 @@ use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPro
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };
-use crate::unanswered_call_result_memory::AdvertisedResultSegments;
+use crate::unanswered_call_segments::AdvertisedResultSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);

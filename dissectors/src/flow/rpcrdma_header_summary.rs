@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::field::{FieldDefinition, FieldObserver, FieldValue, field_name};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
 use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
@@ -105,8 +105,8 @@ impl<'a> FieldObserver<'a> for TransportHeaderFieldCollector {
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.depth += 1;
         match field.name {
-            field_name::RPCORDMA_WRITES => self.write_chunks.push(Chunk::default()),
-            field_name::RPCORDMA_REPLY => {
+            field_names::RPCORDMA_WRITES => self.write_chunks.push(Chunk::default()),
+            field_names::RPCORDMA_REPLY => {
                 self.current_list = ChunkListKind::Reply;
                 self.reply_chunk = Some(Chunk::default());
             }
@@ -121,7 +121,7 @@ impl<'a> FieldObserver<'a> for TransportHeaderFieldCollector {
     }
 
     fn list(&mut self, field: &'static FieldDefinition, _: usize) {
-        if field.name == field_name::RPCORDMA_WRITES {
+        if field.name == field_names::RPCORDMA_WRITES {
             self.current_list = ChunkListKind::Write;
         }
     }
@@ -130,19 +130,19 @@ impl<'a> FieldObserver<'a> for TransportHeaderFieldCollector {
         let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
         let word = number as u32;
         match field.name {
-            field_name::RPCORDMA_XID => self.xid = Some(Xid(word)),
-            field_name::RPCORDMA_VERSION => self.version = word,
-            field_name::RPCORDMA_FLOW_CONTROL => self.credits = word,
-            field_name::RPCORDMA_MSG_TYPE
-            | field_name::RPCORDMA_HTYPE
-            | field_name::RPCORDMA_PROTOTYPE_PROC => {
+            field_names::RPCORDMA_XID => self.xid = Some(Xid(word)),
+            field_names::RPCORDMA_VERSION => self.version = word,
+            field_names::RPCORDMA_FLOW_CONTROL => self.credits = word,
+            field_names::RPCORDMA_MSG_TYPE
+            | field_names::RPCORDMA_HTYPE
+            | field_names::RPCORDMA_PROTOTYPE_PROC => {
                 self.message_type = Some(word);
             }
-            field_name::RPCORDMA_REMAINING => self.remaining_bytes = word,
-            field_name::RPCORDMA_POSITION => self.position = word,
-            field_name::RPCORDMA_RDMA_HANDLE => self.segment.handle = Handle(word),
-            field_name::RPCORDMA_RDMA_LENGTH => self.segment.length = word,
-            field_name::RPCORDMA_RDMA_OFFSET => {
+            field_names::RPCORDMA_REMAINING => self.remaining_bytes = word,
+            field_names::RPCORDMA_POSITION => self.position = word,
+            field_names::RPCORDMA_RDMA_HANDLE => self.segment.handle = Handle(word),
+            field_names::RPCORDMA_RDMA_LENGTH => self.segment.length = word,
+            field_names::RPCORDMA_RDMA_OFFSET => {
                 self.segment.offset = number;
                 self.finish_segment();
             }

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use crate::field::{
-    FieldDefinition, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver, field_name,
+    FieldDefinition, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver, field_names,
 };
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
@@ -809,11 +809,11 @@ impl<'a> FieldObserver<'a> for PartialCallHeader {
         let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
         let word = number as u32;
         match field.name {
-            field_name::RPC_PROGRAM => self.program = Some(Program(word)),
-            field_name::RPC_PROGRAMVERSION => self.version = Some(word),
-            field_name::RPC_PROCEDURE => self.procedure = Some(word),
+            field_names::RPC_PROGRAM => self.program = Some(Program(word)),
+            field_names::RPC_PROGRAMVERSION => self.version = Some(word),
+            field_names::RPC_PROCEDURE => self.procedure = Some(word),
             // The flavor of the verifier follows.
-            field_name::RPC_AUTH_FLAVOR if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
+            field_names::RPC_AUTH_FLAVOR if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::field_buffer::{BufferedField, BufferedFieldContent};
@@ -146,7 +146,7 @@ fn structure<S: Serializer>(
     let name = fields.item().map_or("", |item| item.field.name);
     match (name, values(fields.at), values(fields.at + 1)) {
         (
-            field_name::NFS_STATEID_SEQID,
+            field_names::NFS_STATEID_SEQID,
             Some(FieldValue::Unsigned(seqid)),
             Some(FieldValue::Bytes(other)),
         ) => {
@@ -157,12 +157,12 @@ fn structure<S: Serializer>(
             }
         }
         (
-            field_name::NFS_NFSTIME4_SECONDS,
+            field_names::NFS_NFSTIME4_SECONDS,
             Some(FieldValue::Signed(seconds)),
             Some(FieldValue::Unsigned(nseconds)),
         ) => time(i128::from(seconds), nseconds, serializer),
         (
-            field_name::NFS_NFSTIME3_SECONDS,
+            field_names::NFS_NFSTIME3_SECONDS,
             Some(FieldValue::Unsigned(seconds)),
             Some(FieldValue::Unsigned(nseconds)),
         ) => time(i128::from(seconds), nseconds, serializer),
@@ -265,12 +265,14 @@ fn is_length_only(item: &BufferedField<'_>) -> bool {
 
 /// Returns `true` for modes, which are written in octal digits instead of bit names.
 fn is_mode(item: &BufferedField<'_>) -> bool {
-    matches!(item.field.name, field_name::NFS_MODE | field_name::NFS_MODE3 | field_name::NFS_FATTR4_UMASK)
+    matches!(item.field.name, field_names::NFS_MODE | field_names::NFS_MODE3 | field_names::NFS_FATTR4_UMASK)
         || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
 }
 
 /// Returns the names of a mask, or of all words of a bitmap.
-fn mask_names<'t>(words: BufferedStructureFields<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
+fn mask_names<'t>(
+    words: BufferedStructureFields<'t, '_>,
+) -> impl Iterator<Item = FlagNameOrBitNumber> + use<'t> {
     let items: &'t [BufferedField<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
         BufferedFieldContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
@@ -281,13 +283,13 @@ fn mask_names<'t>(words: BufferedStructureFields<'t, '_>) -> impl Iterator<Item 
 
 /// Bit of a mask.
 #[derive(Clone, Copy)]
-enum FlagText {
+enum FlagNameOrBitNumber {
     Named(&'static str),
     /// Unnamed bit, counted from the lowest bit of the first word.
     Bit(u32),
 }
 
-impl Serialize for FlagText {
+impl Serialize for FlagNameOrBitNumber {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Named(name) => serializer.serialize_str(name),
@@ -298,7 +300,11 @@ impl Serialize for FlagText {
 
 /// Returns the names of the set bits. A name of several bits (`OPEN4_SHARE_ACCESS_BOTH`) replaces the names of its
 /// single bits.
-fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterator<Item = FlagText> {
+fn flag_names(
+    mask: u64,
+    names: &'static [FlagName],
+    first: u32,
+) -> impl Iterator<Item = FlagNameOrBitNumber> {
     let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
     let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);
     let is_part = move |part: u64| {
@@ -307,8 +313,10 @@ fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterato
     let shown = names.iter().filter(move |(flag, _)| is_set(*flag) && !is_part(*flag));
     let known = names.iter().fold(0, |known, (flag, _)| if is_set(*flag) { known | flag } else { known });
     let unknown = mask & !known;
-    let bits = (0..64).filter(move |bit| unknown >> bit & 1 == 1).map(move |bit| FlagText::Bit(first + bit));
-    shown.map(|(_, name)| FlagText::Named(name)).chain(bits)
+    let bits = (0..64)
+        .filter(move |bit| unknown >> bit & 1 == 1)
+        .map(move |bit| FlagNameOrBitNumber::Bit(first + bit));
+    shown.map(|(_, name)| FlagNameOrBitNumber::Named(name)).chain(bits)
 }
 
 #[cfg(test)]

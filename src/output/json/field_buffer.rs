@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
 
 /// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
@@ -252,6 +252,6 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
 
 /// Returns `true` if a field is the number of an operation or its status.
 fn is_operation_header(field: &FieldDefinition) -> bool {
-    matches!(field.name, field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION | field_name::NFS_NFSSTAT4)
+    matches!(field.name, field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION | field_names::NFS_NFSSTAT4)
         && matches!(field.label, "op" | "status")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
@@ -16,14 +16,14 @@ const MAX_SHOWN_TEXT_BYTES: usize = 256;
 
 /// Addresses and checksums shown in hexadecimal regardless of the kind of their field, with their number of digits.
 const HEX_FIELDS: [(&str, usize); 8] = [
-    (field_name::RPCORDMA_RDMA_OFFSET, 16),
-    (field_name::INFINIBAND_RETH_VA, 16),
-    (field_name::IP_CHECKSUM, 4),
-    (field_name::UDP_CHECKSUM, 4),
-    (field_name::TCP_CHECKSUM, 4),
+    (field_names::RPCORDMA_RDMA_OFFSET, 16),
+    (field_names::INFINIBAND_RETH_VA, 16),
+    (field_names::IP_CHECKSUM, 4),
+    (field_names::UDP_CHECKSUM, 4),
+    (field_names::TCP_CHECKSUM, 4),
     ("gre.checksum", 4),
-    (field_name::NFS_CALLBACK_IDENT, 8),
-    (field_name::INFINIBAND_MAD_STATUS, 4),
+    (field_names::NFS_CALLBACK_IDENT, 8),
+    (field_names::INFINIBAND_MAD_STATUS, 4),
 ];
 
 /// Appends a value; `chunk` names the chunk of data that is not in the message.
@@ -113,7 +113,7 @@ fn write_number(field: &FieldDefinition, number: u64, text: &mut String) {
         return;
     }
     let _ = write!(text, "{number}");
-    if field.name == field_name::NFS_TIMEVAL_USECONDS && number == u64::from(Timeval::SERVER_TIME_USECONDS) {
+    if field.name == field_names::NFS_TIMEVAL_USECONDS && number == u64::from(Timeval::SERVER_TIME_USECONDS) {
         text.push_str(" (set to server time)");
     }
     let is_size = ["count", "size", "length", "used", "bytes", "pref", "max"]

@@ -6,8 +6,8 @@ use ratatui::crossterm::event::KeyCode;
 use crate::output::units::TimeFormat;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
+use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::search::SearchCriterion;
-use crate::tui::shared_capture::SharedCapture;
 
 use super::{
     App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions, TuiView,

@@ -95,7 +95,7 @@ impl PacketListSortOrder {
 #[derive(Debug)]
 pub(in crate::tui) struct FilteredSortedFrameList {
     /// Settings of the scan. A change requires another scan.
-    pub(in crate::tui) settings: FrameLineSettings,
+    pub(in crate::tui) settings: FrameListScanSettings,
     pub(in crate::tui) header: String,
     /// Lines in capture order.
     lines: Vec<FrameLine>,
@@ -114,7 +114,7 @@ pub(in crate::tui) struct FilteredSortedFrameList {
 
 /// Settings by which frames were selected and formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::tui) struct FrameLineSettings {
+pub(in crate::tui) struct FrameListScanSettings {
     pub(in crate::tui) filter: Option<String>,
     pub(in crate::tui) width: usize,
     pub(in crate::tui) left: usize,
@@ -124,7 +124,7 @@ pub(in crate::tui) struct FrameLineSettings {
 impl FilteredSortedFrameList {
     /// Returns an empty list, which the scan fills.
     pub(in crate::tui) fn new(
-        made_for: FrameLineSettings,
+        made_for: FrameListScanSettings,
         sort: PacketListSortOrder,
         scan: FrameScan,
     ) -> Self {

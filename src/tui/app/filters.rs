@@ -2,7 +2,7 @@
 
 use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 
 use super::{App, FocusPane, ReadPassResults, TableViewState};
 
@@ -38,14 +38,15 @@ impl App {
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
         let value =
-            self.tree.literal(field_name::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
+            self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
         Ok(format!("nfs.fhandle == {value}"))
     }
 
     /// Returns the filter for its session and slot.
     pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
         let value = |name| self.tree.literal(name);
-        let (Some(session), Some(slot)) = (value(field_name::NFS_SESSION_ID4), value(field_name::NFS_SLOTID))
+        let (Some(session), Some(slot)) =
+            (value(field_names::NFS_SESSION_ID4), value(field_names::NFS_SLOTID))
         else {
             return Err("the selected Transaction has no session (NFSv4.1 and later)");
         };

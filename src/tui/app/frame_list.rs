@@ -8,7 +8,9 @@ use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineF
 use crate::tui::views::ansi_escape_parsing::plain;
 
 use super::App;
-use super::filtered_sorted_frame_list::{FilteredSortedFrameList, FrameLineSettings, PacketListSortOrder};
+use super::filtered_sorted_frame_list::{
+    FilteredSortedFrameList, FrameListScanSettings, PacketListSortOrder,
+};
 
 /// Number of columns that a key scrolls, and maximum scroll position.
 const SCROLL_COLUMNS: usize = 8;
@@ -132,7 +134,7 @@ impl App {
             return;
         }
         let (filter, text) = filter.unzip();
-        let made_for = FrameLineSettings {
+        let made_for = FrameListScanSettings {
             filter: text,
             width,
             left: self.frame_list.scroll_columns,

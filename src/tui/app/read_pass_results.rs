@@ -7,7 +7,7 @@ use crate::tui::model::pending_calls_and_rates::LiveActivitySnapshot;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
-use crate::tui::shared_capture::SharedCapture;
+use crate::tui::rereadable_capture::SharedCapture;
 use nfsrdma_analysis::filter::Filter;
 
 /// A pass with its rows and tables.

@@ -28,8 +28,8 @@ use nfsrdma_analysis::filter::Filter;
 
 use super::model::{RowPage, TransactionListRow, transaction_list_row};
 use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
+use super::rereadable_capture::SharedCapture;
 use super::save::{self, SaveRequest};
-use super::shared_capture::SharedCapture;
 
 pub use waterfall::{TransactionWaterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
 

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
 use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
-use crate::tui::shared_capture::OwnedFrame;
+use crate::tui::rereadable_capture::OwnedFrame;
 
 use super::rdma_acknowledgements::ReliableConnectionPacket;
 use super::waterfall::{TransactionWaterfall, WaterfallPacket};

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::tui::TuiOptions;
 use crate::tui::model::PAGE_ROWS;
-use crate::tui::shared_capture::SharedCapture;
+use crate::tui::rereadable_capture::SharedCapture;
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 use super::{Screen, path};

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::{Screen, path};
 use crate::tui::TuiOptions;
-use crate::tui::shared_capture::SharedCapture;
+use crate::tui::rereadable_capture::SharedCapture;
 
 /// Offset of the credits in a RoCE Send over IPv4.
 const CREDITS: usize = 54 + 8;

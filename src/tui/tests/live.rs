@@ -10,7 +10,7 @@ use ratatui::backend::TestBackend;
 
 use crate::tui::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
-use crate::tui::shared_capture::LiveReadStopCondition;
+use crate::tui::rereadable_capture::LiveReadStopCondition;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
 

@@ -21,7 +21,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::shared_capture::SharedCapture;
+use super::rereadable_capture::SharedCapture;
 use super::{App, TuiOptions};
 
 /// Timeout of waits, long enough for a busy machine.

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::output::tree::{TreeLine, TreeLineByteSource};
 use crate::tui::app::TuiView;
 use crate::tui::frame_reload::DetailSubject;
-use crate::tui::shared_capture::SharedCapture;
+use crate::tui::rereadable_capture::SharedCapture;
 
 use super::{PATIENCE, Screen, TuiOptions, path};
 

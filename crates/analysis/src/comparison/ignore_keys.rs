@@ -1,7 +1,7 @@
 //! The words of `--ignore` and `--only`: kinds of differences, compared fields and operations. An unknown word is an
 //! error that proposes the closest match.
 
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::filter::proposal;
 /// Number of procedure numbers to try; no program has more.
 const PROCEDURES: u32 = 64;
 /// Fields whose values are the names of operations.
-const OPERATIONS: [&str; 2] = [field_name::NFS_OPCODE, field_name::NFS_CB_OPERATION];
+const OPERATIONS: [&str; 2] = [field_names::NFS_OPCODE, field_names::NFS_CB_OPERATION];
 
 /// Returns `true` if records have the field: RPC-over-RDMA (with `--strict`), RPC and procedures.
 fn is_compared(entry: &FilterFieldCatalogEntry) -> bool {

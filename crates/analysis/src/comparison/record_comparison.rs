@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
@@ -518,7 +518,8 @@ impl RecordComparer<'_> {
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
         // The reason of a denied Call is shown with it.
-        let is_denial = matches!(entry.path.field, field_name::RPC_STATE_REJECT | field_name::RPC_STATE_AUTH);
+        let is_denial =
+            matches!(entry.path.field, field_names::RPC_STATE_REJECT | field_names::RPC_STATE_AUTH);
         let differs_in_union =
             sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm));
         if differs_in_union && !is_denial {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue, field_names};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
@@ -70,13 +70,13 @@ impl Default for ComparableTransactionRecorder {
         let root = Rc::new(FieldPath::new("", "", FieldEqualityRequirement::Equal(DifferenceKind::Argument)));
         let data = Rc::new(FieldPath::new(
             "data",
-            field_name::NFS_DATA,
+            field_names::NFS_DATA,
             FieldEqualityRequirement::Equal(DifferenceKind::Data),
         ));
         let fill = Rc::new(FieldPath::new("fill", "", FieldEqualityRequirement::Varies(PADDING_REASON)));
         let other_xid = Rc::new(FieldPath::new(
             "rdma_xid",
-            field_name::RPCORDMA_XID,
+            field_names::RPCORDMA_XID,
             FieldEqualityRequirement::Equal(DifferenceKind::Header),
         ));
         Self {
@@ -409,12 +409,12 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
             is_hole: false,
         });
         match (field.name, value) {
-            (field_name::NFS_CONTENT_TYPE, FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
-            (field_name::NFS_DATA, FieldValue::Bytes(bytes)) => {
+            (field_names::NFS_CONTENT_TYPE, FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
+            (field_names::NFS_DATA, FieldValue::Bytes(bytes)) => {
                 plus.hasher.write(bytes);
                 plus.length += bytes.len() as u64;
             }
-            (field_name::NFS_LENGTH4, FieldValue::Unsigned(length)) if plus.is_hole => {
+            (field_names::NFS_LENGTH4, FieldValue::Unsigned(length)) if plus.is_hole => {
                 plus.length = plus.length.saturating_add(length);
                 if length <= MAX_HASHED_HOLE_BYTES {
                     let zeros = [0; 4096];
@@ -489,7 +489,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
 impl<'a> ComparableFieldObserver<'_, 'a> {
     /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
     fn visit_rpcrdma(&mut self, field: &'static FieldDefinition, value: FieldValue<'a>) {
-        if let (field_name::RPCORDMA_XID, FieldValue::Unsigned(xid)) = (field.name, value) {
+        if let (field_names::RPCORDMA_XID, FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
         let place = self.recorder.child(self.above, field, self.is_call);
@@ -513,7 +513,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
 
     fn visit_rpc(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         // The operation number is the name of the section.
-        if field.name == field_name::NFS_OPCODE && matches!(value, FieldValue::Enum(_, Some(_))) {
+        if field.name == field_names::NFS_OPCODE && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
         }
         if !self.is_call {
@@ -545,7 +545,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
             _ => None,
         };
         // RFC 8166 section 4.2.1: both headers have one XID.
-        let other_xid = self.rdma_xid.filter(|_| field.name == field_name::RPC_XID);
+        let other_xid = self.rdma_xid.filter(|_| field.name == field_names::RPC_XID);
         let is_other = |xid: &u64| !matches!(value, FieldValue::Unsigned(own) if own == *xid);
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };

@@ -296,14 +296,14 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::field::field_name;
+    use nfsrdma_dissectors::field::field_names;
 
     use super::*;
 
     #[test]
     fn each_name_that_the_program_looks_for_is_a_field() {
         let catalog = FilterFieldCatalog::new();
-        let unknown: Vec<_> = field_name::ALL.iter().filter(|name| catalog.get(name).is_none()).collect();
+        let unknown: Vec<_> = field_names::ALL.iter().filter(|name| catalog.get(name).is_none()).collect();
         assert_eq!(unknown, Vec::<&&str>::new());
     }
 

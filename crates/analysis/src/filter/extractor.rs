@@ -3,7 +3,7 @@
 mod listener;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, field_names};
 
 use super::cache_by_description_address::CacheKeyedByDescriptionAddress;
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
@@ -271,7 +271,7 @@ impl FieldExtractor {
 }
 
 /// The field with the length of a UDP datagram.
-const UDP_LENGTH: &str = field_name::UDP_LENGTH;
+const UDP_LENGTH: &str = field_names::UDP_LENGTH;
 
 /// The fields with the type of the payload of a link-layer header.
 const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];

@@ -1,7 +1,7 @@
 //! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
 use nfsrdma_conformance::{RULES, SeverityLevel};
-use nfsrdma_dissectors::field::{FlagName, field_name};
+use nfsrdma_dissectors::field::{FlagName, field_names};
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
@@ -14,12 +14,12 @@ use super::procedure_fields;
 
 /// The status fields of each protocol.
 const STATUSES: [&str; 6] = [
-    field_name::NFS_STATUS,
-    field_name::MOUNT_STATUS,
-    field_name::NLM_STAT,
-    field_name::NLM_TEST_STAT_STAT,
-    field_name::RQUOTA_STATUS,
-    field_name::STAT_STAT_RES_RES,
+    field_names::NFS_STATUS,
+    field_names::MOUNT_STATUS,
+    field_names::NLM_STAT,
+    field_names::NLM_TEST_STAT_STAT,
+    field_names::RQUOTA_STATUS,
+    field_names::STAT_STAT_RES_RES,
 ];
 
 fn names(of: &[FlagName]) -> impl Iterator<Item = String> {

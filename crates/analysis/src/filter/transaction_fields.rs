@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, field_name};
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, field_names};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{
@@ -141,9 +141,9 @@ pub(super) fn rpc_message(
     if which == RpcMessageKind::Reply {
         // The procedure of a Reply is in its Call.
         if let Some(mut listener) = to.listen_for(&[
-            field_name::RPC_PROGRAM,
-            field_name::RPC_PROGRAMVERSION,
-            field_name::RPC_PROCEDURE,
+            field_names::RPC_PROGRAM,
+            field_names::RPC_PROGRAMVERSION,
+            field_names::RPC_PROCEDURE,
         ]) {
             let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
         }
@@ -214,9 +214,9 @@ impl<'a> FieldObserver<'a> for FilterCallProcedure {
             return;
         };
         match field.name {
-            field_name::RPC_PROGRAM => self.program = Some(number),
-            field_name::RPC_PROGRAMVERSION => self.version = Some(number),
-            field_name::RPC_PROCEDURE => self.procedure = Some(number),
+            field_names::RPC_PROGRAM => self.program = Some(number),
+            field_names::RPC_PROGRAMVERSION => self.version = Some(number),
+            field_names::RPC_PROCEDURE => self.procedure = Some(number),
             _ => {}
         }
     }

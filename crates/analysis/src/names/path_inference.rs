@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::file_node_store::{FileNodeId, FileNodeStore, ServerAddressAndVirtualNetwork};
 use super::path_inference_token_stream::{
-    FilehandleOrNameByteRange, MessageFilenameTokens, OperationPathInferenceTokens,
+    MessageFilenameTokens, OperationPathInferenceTokens, PathInferenceTokenByteRange,
 };
 use super::{FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
@@ -21,7 +21,7 @@ enum InferredCurrentFile {
     Unknown,
     File(FileNodeId),
     /// The file of this name, not confirmed by the server. The directory may be unknown.
-    NamedIn(Option<FileNodeId>, FilehandleOrNameByteRange),
+    NamedIn(Option<FileNodeId>, PathInferenceTokenByteRange),
 }
 
 impl InferredCurrentFile {
@@ -476,7 +476,7 @@ impl TransactionPathInference<'_> {
         &mut self,
         step: &PathInferenceOperation<'_>,
         place: InferredCurrentFile,
-        name: FilehandleOrNameByteRange,
+        name: PathInferenceTokenByteRange,
     ) -> Option<Range<usize>> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
@@ -506,7 +506,7 @@ impl TransactionPathInference<'_> {
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
-        name: FilehandleOrNameByteRange,
+        name: PathInferenceTokenByteRange,
     ) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {

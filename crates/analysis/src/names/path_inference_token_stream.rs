@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
@@ -14,7 +14,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 
 /// Byte range of a handle or a name in [`MessageFilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FilehandleOrNameByteRange {
+pub(super) struct PathInferenceTokenByteRange {
     start: u32,
     end: u32,
 }
@@ -26,8 +26,8 @@ pub(super) enum PathInferenceToken {
     Operation(u32),
     /// Status of the operation.
     Status(u32),
-    Handle(FilehandleOrNameByteRange),
-    Name(FilehandleOrNameByteRange),
+    Handle(PathInferenceTokenByteRange),
+    Name(PathInferenceTokenByteRange),
     /// Start of a directory entry.
     Entry,
 }
@@ -51,7 +51,7 @@ impl MessageFilenameTokens {
         &self.words
     }
 
-    pub(super) fn bytes(&self, span: FilehandleOrNameByteRange) -> &[u8] {
+    pub(super) fn bytes(&self, span: PathInferenceTokenByteRange) -> &[u8] {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
@@ -68,14 +68,14 @@ impl MessageFilenameTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameByteRange) -> PathInferenceToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(PathInferenceTokenByteRange) -> PathInferenceToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(FilehandleOrNameByteRange { start, end: self.bytes.len() as u32 }));
+        self.words.push(word(PathInferenceTokenByteRange { start, end: self.bytes.len() as u32 }));
     }
 }
 
@@ -86,7 +86,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
         values: &'static FieldDefinition,
         has: impl Fn(u32) -> bool,
     ) -> bool {
-        values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
+        values.name == field_names::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
     }
 
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
@@ -99,21 +99,21 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
 
     fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
-            (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
+            (field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 self.push(PathInferenceToken::Operation(number as u32));
             }
-            (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
+            (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
                 self.push(PathInferenceToken::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
                 self.push_bytes(bytes, PathInferenceToken::Handle)
             }
             (
-                field_name::NFS_NAME
-                | field_name::NFS_PATHNAME_COMPONENT
-                | field_name::NFS_ENTRY_NAME
-                | field_name::NFS_READDIRPLUS_ENTRY_NAME
-                | field_name::MOUNT_PATH,
+                field_names::NFS_NAME
+                | field_names::NFS_PATHNAME_COMPONENT
+                | field_names::NFS_ENTRY_NAME
+                | field_names::NFS_READDIRPLUS_ENTRY_NAME
+                | field_names::MOUNT_PATH,
                 FieldValue::Text(bytes),
             ) => self.push_bytes(bytes, PathInferenceToken::Name),
             _ => {}
@@ -156,14 +156,14 @@ impl OperationPathInferenceTokens<'_> {
         })
     }
 
-    pub(super) fn handles(&self) -> impl Iterator<Item = FilehandleOrNameByteRange> {
+    pub(super) fn handles(&self) -> impl Iterator<Item = PathInferenceTokenByteRange> {
         self.words.iter().filter_map(|word| match word {
             PathInferenceToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = FilehandleOrNameByteRange> {
+    pub(super) fn names(&self) -> impl Iterator<Item = PathInferenceTokenByteRange> {
         self.words.iter().filter_map(|word| match word {
             PathInferenceToken::Name(span) => Some(*span),
             _ => None,
@@ -173,7 +173,7 @@ impl OperationPathInferenceTokens<'_> {
     /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(
         &self,
-    ) -> impl Iterator<Item = (FilehandleOrNameByteRange, FilehandleOrNameByteRange)> {
+    ) -> impl Iterator<Item = (PathInferenceTokenByteRange, PathInferenceTokenByteRange)> {
         self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
             let entry = OperationPathInferenceTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())

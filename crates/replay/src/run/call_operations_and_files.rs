@@ -224,6 +224,15 @@ impl CallOperationsAndFiles {
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
 
+    /// Returns `true` if the Call may read or change attributes of objects whose filehandles neither it nor its Reply has:
+    /// the root, the entries of a listing, and an object that is renamed.
+    pub(super) fn may_use_unseen_objects(&self) -> bool {
+        let is_unseen = |act: &OperationEffect| {
+            matches!(act, OperationEffect::ReadDirectory | OperationEffect::Rename(..))
+        };
+        self.effects.is_empty() || self.has_root() || self.effects.iter().any(is_unseen)
+    }
+
     /// Returns `true` if the Call reads the text of a symbolic link.
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))

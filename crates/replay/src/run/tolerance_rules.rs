@@ -7,7 +7,7 @@
 pub mod file;
 pub mod inference;
 
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 use nfsrdma_dissectors::nfs::v4::{Operation, SequenceStatusFlags};
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
@@ -159,12 +159,12 @@ fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
         return Some(ACL);
     }
     // NFSACL, the companion protocol of NFSv3.
-    if field.starts_with(field_name::NFSACL_ACL) || field == field_name::NFSACL_DFACLCNT {
+    if field.starts_with(field_names::NFSACL_ACL) || field == field_names::NFSACL_DFACLCNT {
         return Some(ACL);
     }
     match field {
-        field_name::NFS_SPECDATA1 | field_name::NFS_SPECDATA2 => return Some(RAWDEV),
-        field_name::NFS_FATTR4_OWNER | field_name::NFS_FATTR4_OWNER_GROUP => return Some(OWNER),
+        field_names::NFS_SPECDATA1 | field_names::NFS_SPECDATA2 => return Some(RAWDEV),
+        field_names::NFS_FATTR4_OWNER | field_names::NFS_FATTR4_OWNER_GROUP => return Some(OWNER),
         _ => {}
     }
     CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
@@ -169,12 +169,12 @@ fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<
         (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => TraceSlotValueKind::SLOT_ID,
         (_, "sa_highest_slotid" | "csa_highest_slotid") => TraceSlotValueKind::HIGHEST_SLOT_ID,
         (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => TraceSlotValueKind::CREATE_SEQUENCE,
-        (field_name::NFS_LOCK_SEQID, _) => TraceSlotValueKind::LOCK_SEQID,
-        (field_name::NFS_SEQID, "seqid") if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) => {
+        (field_names::NFS_LOCK_SEQID, _) => TraceSlotValueKind::LOCK_SEQID,
+        (field_names::NFS_SEQID, "seqid") if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) => {
             TraceSlotValueKind::LOCK_SEQID
         }
-        (field_name::NFS_SEQID, "seqid" | "open_seqid") => TraceSlotValueKind::OPEN_SEQID,
-        (field_name::NFS_STATEID_SEQID, _) => TraceSlotValueKind::STATEID_SEQID,
+        (field_names::NFS_SEQID, "seqid" | "open_seqid") => TraceSlotValueKind::OPEN_SEQID,
+        (field_names::NFS_STATEID_SEQID, _) => TraceSlotValueKind::STATEID_SEQID,
         _ => return None,
     })
 }
@@ -299,7 +299,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
         let offset = self.operations.last().and_then(|operation| operation.offset);
         let is_text = matches!(
             field.name,
-            field_name::NFS_SYMLINK_TO | field_name::NFS_SYMLINK_LINKTEXT | field_name::NFS_READLINK_DATA
+            field_names::NFS_SYMLINK_TO | field_names::NFS_SYMLINK_LINKTEXT | field_names::NFS_READLINK_DATA
         );
         if let FieldValue::Chunk(length, content) = value {
             let (is_inline, is_eligible, at) = (false, true, bytes.end);
@@ -323,17 +323,17 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
         }
         match (field.name, value) {
             // The first field of an operation.
-            (field_name::NFS_OPCODE, FieldValue::Enum(number, _)) => {
+            (field_names::NFS_OPCODE, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.number = VisitedNfs4Opcode::Fore(Operation(number as u32));
                 }
             }
-            (field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
+            (field_names::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.number = VisitedNfs4Opcode::Callback(CbOperation(number as u32));
                 }
             }
-            (field_name::NFS_DATA, FieldValue::Bytes(content))
+            (field_names::NFS_DATA, FieldValue::Bytes(content))
                 if matches!(field.label, "data" | "d_data") =>
             {
                 self.data.push(MessageDataItem {
@@ -350,10 +350,10 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
                 return;
             }
             (
-                field_name::NFS_OFFSET3
-                | field_name::NFS_OFFSET4
-                | field_name::NFS_READ_OFFSET
-                | field_name::NFS_WRITE_OFFSET,
+                field_names::NFS_OFFSET3
+                | field_names::NFS_OFFSET4
+                | field_names::NFS_READ_OFFSET
+                | field_names::NFS_WRITE_OFFSET,
                 FieldValue::Unsigned(at),
             ) => {
                 if let Some(operation) = self.operations.last_mut() {
@@ -376,7 +376,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             (_, FieldValue::Text(name)) if self.is_in_entry && field.label == "name" => {
                 self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
             }
-            (field_name::NFS_CHANGEID4 | field_name::NFS_CHANGEID4_AFTER, FieldValue::Unsigned(_))
+            (field_names::NFS_CHANGEID4 | field_names::NFS_CHANGEID4_AFTER, FieldValue::Unsigned(_))
                 if !self.is_in_entry =>
             {
                 self.add_slot_field(bytes, TraceSlotValueKind::CHANGE, None, field.label);

@@ -277,6 +277,11 @@ impl DependencyCollector {
         }
     }
 
+    /// Returns the variable that represents all filehandles of the same object.
+    pub(in crate::run) fn object(&self, variable: u32) -> u32 {
+        self.names.object(variable)
+    }
+
     fn add_v3(
         &mut self,
         step: &TraceStep<'_>,

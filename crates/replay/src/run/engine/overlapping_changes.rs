@@ -41,29 +41,82 @@ impl CapturedStepOverlaps {
     }
 }
 
-/// Steps in flight in the run. Those that overlap a change of files prove no order.
+/// Maximum number of objects of a step that are compared; a step with more may use any.
+const MAX_OBJECTS: usize = 6;
+
+/// The objects whose attributes a step may read or change.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ObjectsOfStep {
+    /// Numbers of the objects; the first `count` are valid.
+    numbers: [u32; MAX_OBJECTS],
+    count: usize,
+    /// `true` if it may use objects that are not known.
+    has_unknown: bool,
+}
+
+impl ObjectsOfStep {
+    /// Returns the objects with these numbers. With `has_unknown`, there may be any others.
+    pub(super) fn new(numbers: impl Iterator<Item = u32>, has_unknown: bool) -> Self {
+        let mut objects = Self { has_unknown, ..Self::default() };
+        for number in numbers {
+            if objects.known().contains(&number) {
+                continue;
+            }
+            match objects.numbers.get_mut(objects.count) {
+                Some(free) => (*free, objects.count) = (number, objects.count + 1),
+                None => objects.has_unknown = true,
+            }
+        }
+        objects
+    }
+
+    fn known(&self) -> &[u32] {
+        self.numbers.get(..self.count).unwrap_or_default()
+    }
+
+    /// Returns `true` if both may have an object in common.
+    fn may_share(&self, other: &Self) -> bool {
+        self.has_unknown
+            || other.has_unknown
+            || self.known().iter().any(|number| other.known().contains(number))
+    }
+}
+
+/// Steps in flight in the run. Those that overlap a change of one of their objects prove no order.
 #[derive(Debug, Default)]
 pub(super) struct LiveFileChangeOverlaps {
-    in_flight: Vec<(CallTag, bool)>,
+    in_flight: Vec<FileStepInFlight>,
+}
+
+#[derive(Debug)]
+struct FileStepInFlight {
+    tag: CallTag,
+    is_change: bool,
+    objects: ObjectsOfStep,
 }
 
 impl LiveFileChangeOverlaps {
-    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight. Returns `true` if a change
-    /// is in flight. `is_flying` returns `true` for steps still in flight.
+    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight that may use the same. Returns
+    /// `true` if a change of one of its objects is in flight. `is_flying` returns `true` for steps still in flight.
     pub(super) fn admit(
         &mut self,
-        tag: CallTag,
-        is_change: bool,
+        (tag, is_change): (CallTag, bool),
+        objects: ObjectsOfStep,
         is_flying: impl Fn(CallTag) -> bool,
         mut mark: impl FnMut(CallTag),
     ) -> bool {
-        self.in_flight.retain(|(tag, _)| is_flying(*tag));
-        if is_change {
-            self.in_flight.iter().for_each(|(tag, _)| mark(*tag));
+        self.in_flight.retain(|other| is_flying(other.tag));
+        let mut is_crowded = false;
+        for other in &self.in_flight {
+            if (is_change || other.is_change) && objects.may_share(&other.objects) {
+                if is_change {
+                    mark(other.tag);
+                }
+                is_crowded |= other.is_change;
+            }
         }
-        let is_crowded = self.in_flight.iter().any(|(_, is_change)| *is_change);
         if self.in_flight.len() < MAX_OVERLAPPING {
-            self.in_flight.push((tag, is_change));
+            self.in_flight.push(FileStepInFlight { tag, is_change, objects });
         }
         is_crowded
     }
@@ -98,5 +151,26 @@ mod tests {
             racing(&[(0, 9, false), (1, 2, false), (3, 6, true), (5, 8, false), (6, 8, false)]),
             [true, false, false, true, false]
         );
+    }
+
+    #[test]
+    fn in_the_run_a_change_makes_uncertain_only_steps_that_may_use_its_objects() {
+        let objects = |numbers: &[u32]| ObjectsOfStep::new(numbers.iter().copied(), false);
+        let (unknown, many) = (ObjectsOfStep::new([].into_iter(), true), objects(&[1, 2, 3, 4, 5, 6, 7]));
+        let mut overlaps = LiveFileChangeOverlaps::default();
+        let mut admit = |tag, is_change, objects| {
+            let mut marked = Vec::new();
+            let is_marked =
+                overlaps.admit((CallTag(tag), is_change), objects, |_| true, |tag| marked.push(tag.0));
+            (is_marked, marked)
+        };
+        assert_eq!(admit(1, false, objects(&[1, 2])), (false, vec![]));
+        assert_eq!(admit(2, true, objects(&[3, 3])), (false, vec![]));
+        assert_eq!(admit(3, true, objects(&[2, 4])), (false, vec![1]));
+        assert_eq!(admit(4, false, objects(&[3])), (true, vec![]));
+        assert_eq!(admit(5, false, objects(&[5])), (false, vec![]));
+        assert_eq!(admit(6, false, unknown), (true, vec![]));
+        assert_eq!(admit(7, true, objects(&[9])), (false, vec![6]));
+        assert_eq!(admit(8, true, many), (true, vec![1, 2, 3, 4, 5, 6, 7]));
     }
 }

@@ -13,7 +13,7 @@ use super::super::call_operations_and_files::StepTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
-use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps};
+use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps, ObjectsOfStep};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
@@ -136,6 +136,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             (held.delay_retries, held.rewrites, held.resend) = Default::default();
             (held.call.in_flight, held.call.overlaps_change) = (None, false);
             self.dependencies.collect(&step, &held.description, held.captured.slot, &is_directory);
+            let objects = step.filehandles().map(|variable| self.dependencies.object(variable));
+            held.objects = ObjectsOfStep::new(objects, held.description.may_use_unseen_objects());
             held.step = kept;
             self.record_captured_overlap(window_index, &mut held);
             let span = (held.captured.call_time_ns, held.captured.reply_time_ns);
@@ -200,7 +202,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         let is_flying = |tag| window.find(tag).is_some();
         let is_change = held.may_change_size_or_links();
         held.call.overlaps_change |=
-            self.live_concurrency.admit(tag, is_change, is_flying, |tag| crowded.push(tag));
+            self.live_concurrency.admit((tag, is_change), held.objects, is_flying, |tag| crowded.push(tag));
         for tag in crowded {
             let other = self.window.find(tag).and_then(|window_index| self.window.get_mut(window_index));
             if let Some(other) = other {

@@ -11,6 +11,7 @@ use super::super::live_values::CallSequenceIds;
 use super::super::report::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::SplitIoPiece;
+use super::overlapping_changes::ObjectsOfStep;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
@@ -29,6 +30,8 @@ pub(super) struct StepWindowEntry {
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
     pub(super) captured: CapturedStepFacts,
+    /// Objects whose attributes it may read or change.
+    pub(super) objects: ObjectsOfStep,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
     /// Time when it is to be sent.

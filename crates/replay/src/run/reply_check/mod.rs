@@ -19,7 +19,7 @@ mod tests;
 mod tolerance;
 mod write_chunks;
 
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -528,7 +528,7 @@ impl ReplyChecker {
             let operation = title.to_string();
             let is_name = path.ends_with("name");
             let (kind, field) = if is_name {
-                (DifferenceKind::Name, field_name::NFS_ENTRY_NAME)
+                (DifferenceKind::Name, field_names::NFS_ENTRY_NAME)
             } else {
                 (DifferenceKind::Result, "")
             };
@@ -798,7 +798,7 @@ fn remove_incomparable(section: &mut ComparedOperationOrHeaders, may_have_restar
 
 /// Clears the bits of NFSv3 modes that have no meaning: some servers add the type of the file. RFC 1813 section 2.6.
 fn clear_undefined_mode_bits(section: &mut ComparedOperationOrHeaders) {
-    let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_name::NFS_MODE3);
+    let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_names::NFS_MODE3);
     for entry in modes {
         if let ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) = &mut entry.datum {
             *mask &= MODE_BITS;
@@ -819,6 +819,6 @@ fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) 
         FieldEqualityRequirement::Identity(_) => true,
         FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,
         _ if operation.is_empty() => path.field.starts_with("rpc"),
-        _ => path.field == field_name::NFS_STATEID_SEQID || path.leaf() == "attrmask",
+        _ => path.field == field_names::NFS_STATEID_SEQID || path.leaf() == "attrmask",
     }
 }

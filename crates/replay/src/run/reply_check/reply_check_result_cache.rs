@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldValue, field_names};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
@@ -217,7 +217,7 @@ fn field_byte_class(
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.class, *value) {
-        (_, FieldValue::Unsigned(_)) if path.field == field_name::RPC_XID => {
+        (_, FieldValue::Unsigned(_)) if path.field == field_names::RPC_XID => {
             (bytes.clone(), ReplyPatternByteRequirement::Free)
         }
         // These may determine how the rest is decoded.

@@ -1,6 +1,6 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
-use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::field::field_names;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -311,8 +311,8 @@ fn tolerate_squashed_owner(
     needed: &mut Vec<BuiltInToleranceRule>,
 ) {
     let owner = |entry: &ComparableMessageField| match entry.path.field {
-        field_name::NFS_FATTR3_UID => Some(squashed[0]),
-        field_name::NFS_FATTR3_GID => Some(squashed[1]),
+        field_names::NFS_FATTR3_UID => Some(squashed[0]),
+        field_names::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
     };
     // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the

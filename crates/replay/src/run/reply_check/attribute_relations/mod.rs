@@ -5,7 +5,8 @@
 //!
 //! - `moves`: the value differs after the run's own change of the object;
 //! - `stays`: the value is unchanged if nothing has changed the object;
-//! - `rises`: the value never decreases (RFC 7862 section 12.2.3);
+//! - `rises`: the value never decreases (RFC 7862 section 12.2.3), neither in the captured order, nor below a value that
+//!   arrived before the Call was sent ([`received_value_floor`]);
 //! - `set`: the time of last modification is the one that a step has set;
 //! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
 //!   changes of the run have set, if the server draws them from one clock;
@@ -27,6 +28,7 @@ mod captured_live_owner_pairs;
 mod operation_effect_recording;
 mod operation_filehandles;
 mod overlapped_sizes;
+mod received_value_floor;
 pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
 mod violations;
@@ -41,6 +43,7 @@ use self::captured_live_fsid_pairs::FileSystemPairs;
 use self::captured_live_owner_pairs::CapturedToLiveFileOwners;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
+use self::received_value_floor::{ReceivedValueFloor, ReplyOfStep};
 use self::reply_attribute_values::{AttributeSubject, ComparedAttributeKind, MatchedReplyAttribute};
 use self::server_clock_granularity::ServerChangeAndTimeTraits;
 pub(super) use self::violations::AttributeRelationViolation;
@@ -62,6 +65,9 @@ const MAX_ENTRIES: usize = 1 << 16;
 const MAX_ROOT_HANDLES: usize = 16;
 /// Number of ordered attributes of an object.
 const ORDERED_ATTRIBUTES: usize = 5;
+/// Number of those that never decrease, the first ones: change attribute, and the times of last modification and of last
+/// change.
+const RISING_ATTRIBUTES: usize = 3;
 
 /// Execution of a step and the objects that it names.
 #[derive(Clone)]
@@ -80,6 +86,10 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) times: [Instant; 2],
     /// `true` if no change of files overlapped with it, in the capture or here.
     pub(in crate::run) has_no_overlap: bool,
+    /// `true` if a change of files overlapped with it in the capture.
+    pub(in crate::run) overlapped_in_capture: bool,
+    /// `true` if its Call was sent several times: the Reply may be that to an earlier one.
+    pub(in crate::run) was_resent: bool,
     /// `true` if it was sent once, unchanged and in one piece.
     pub(in crate::run) was_sent_unchanged: bool,
     /// Objects from before the run, whose owner depends on the seeding.
@@ -164,6 +174,8 @@ pub(in crate::run) struct FinalAttributeDifference {
 struct ReplyCheckFileState {
     turn: u64,
     ordered: [Option<LastAttributeValuePair>; ORDERED_ATTRIBUTES],
+    /// Lower bounds of the change attribute and of the times.
+    floors: [ReceivedValueFloor; RISING_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
     mounted_on_fileid: Option<[u128; 2]>,
     /// Send time of its last change.
@@ -221,6 +233,7 @@ impl AttributeRelationCheckState {
                     known.is_before_restart = true;
                 }
             }
+            object.floors = Default::default();
             if is_lost {
                 object.set_modify_seconds = None;
             }
@@ -616,6 +629,9 @@ impl AttributeRelationCheckState {
                 return Some(observation.violation_after("of now", observation.number()));
             }
         }
+        if let Some(before) = self.value_above(done, observation) {
+            return Some(observation.violation_after("rises", before));
+        }
         if !done.has_no_overlap {
             return None;
         }
@@ -711,6 +727,45 @@ impl AttributeRelationCheckState {
             _ => false,
         };
         if falls { then("rises") } else { None }
+    }
+
+    /// Returns the recorded and the live value of an earlier Reply that the live value is below, although it must not
+    /// decrease.
+    fn value_above(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
+    ) -> Option<[u128; 2]> {
+        let aspect = observation.fact.aspect;
+        let is_change = aspect == ComparedAttributeKind::Change;
+        let (turn, now) = (done.step_turn, observation.number());
+        let reply = ReplyOfStep {
+            turn,
+            sent: done.times[0],
+            received: done.times[1],
+            is_before: observation.fact.is_before,
+        };
+        let object = self.object_state(observation.object, turn);
+        // A step may set the time of last modification to an earlier one. None is in flight if it did not overlap with
+        // this step in the capture.
+        let may_be_set = object.is_set || done.overlapped_in_capture;
+        let floor = object.floors.get_mut(aspect as usize)?;
+        if aspect == ComparedAttributeKind::Modified && may_be_set {
+            *floor = ReceivedValueFloor::default();
+            return None;
+        }
+        let before = floor.before(reply).filter(|_| !done.was_resent);
+        let is_below = before.is_some_and(|before| now[1] < before[1]);
+        let is_forbidden = match before {
+            Some(before) if is_change => self.clock.is_forbidden_decrease(before[1] as u64, now[1] as u64),
+            _ => is_below,
+        };
+        let floor = self.object_state(observation.object, turn).floors.get_mut(aspect as usize)?;
+        if is_forbidden {
+            *floor = ReceivedValueFloor::default();
+        }
+        floor.record(now, reply);
+        before.filter(|_| is_forbidden)
     }
 
     /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.

@@ -109,6 +109,9 @@ impl AttributeRelationCheckState {
             }
             OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
                 self.record_change(done, first, [Possible; 3]);
+                if first != NONE {
+                    self.object_state(first, done.step_turn).floors = Default::default();
+                }
             }
             OperationEffect::ChangeAttributes => {
                 self.record_change(done, first, [Certain, Possible, Certain]);

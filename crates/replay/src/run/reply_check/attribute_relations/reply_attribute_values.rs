@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{FieldValue, field_name};
+use nfsrdma_dissectors::field::{FieldValue, field_names};
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -148,12 +148,12 @@ fn attribute_kind(path: &FieldPath) -> Option<(ComparedAttributeKind, bool)> {
             return Some((
                 match (leaf, path.field) {
                     ("change" | "before" | "after", field)
-                        if field.starts_with(field_name::NFS_CHANGEID4) =>
+                        if field.starts_with(field_names::NFS_CHANGEID4) =>
                     {
                         ComparedAttributeKind::Change
                     }
-                    ("owner", field_name::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
-                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
+                    ("owner", field_names::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
+                    ("owner_group", field_names::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
                     ("fileid", _) => ComparedAttributeKind::Fileid,
                     ("mounted_on_fileid", _) => ComparedAttributeKind::MountedOn,
                     ("fsid", _) => ComparedAttributeKind::FileSystem,
@@ -226,7 +226,7 @@ pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirec
         let Some(entry) = entries.last_mut() else { break };
         match (place.path.leaf(), place.value) {
             ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
-            _ if place.path.field == field_name::NFS_FHANDLE => entry.handle = Some(place.bytes.clone()),
+            _ if place.path.field == field_names::NFS_FHANDLE => entry.handle = Some(place.bytes.clone()),
             _ => collect_field(place, &mut entry.facts),
         }
     }

@@ -11,7 +11,7 @@ const CLOSE_CHANGES: Duration = Duration::from_millis(1);
 /// Number of such observations required.
 const MIN_OBSERVATIONS: u32 = 16;
 /// Number of increases, without any decrease, after which no decrease is allowed.
-const MIN_INCREASES: u32 = 8;
+const MIN_INCREASES: u32 = 16;
 /// Maximum difference of the server's clock from that of this machine in seconds.
 const MAX_SERVER_SKEW_SECONDS: u64 = 86_400;
 /// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.

@@ -12,9 +12,9 @@ pub(crate) type AdvertisedResultSegments = Vec<(Handle, u64)>;
 
 /// Memory for results by the index of the Transaction.
 #[derive(Debug, Default)]
-pub(crate) struct UnansweredCallResultMemory(FxHashMap<u64, AdvertisedResultSegments>);
+pub(crate) struct UnansweredCallAdvertisedSegments(FxHashMap<u64, AdvertisedResultSegments>);
 
-impl UnansweredCallResultMemory {
+impl UnansweredCallAdvertisedSegments {
     /// Records the memory for results of a Call without a Reply.
     pub(crate) fn record(&mut self, transaction: &Transaction) {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.reply.is_none()) else { return };
