@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -314,7 +315,7 @@ pub(super) fn seed_and_run(
 ) -> Result<FinishedReplay, ReplayStartError> {
     // Invalid options are reported before anything is created.
     let part = how.part.select_steps(path)?;
-    require_single_server(path, &part, "--filter")?;
+    let excluded = require_single_server(path, &part, "--filter")?;
     let mut options = how.options(server, part)?;
     if options.gss == GssCallReplayPolicy::Krb5 {
         gss::probe(&server.server.host)?;
@@ -329,7 +330,9 @@ pub(super) fn seed_and_run(
     let mut ready: Option<PreparedReplay> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
-        let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+        let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
+        steps.exclude_objects(Arc::clone(&excluded));
+        contents.exclude_objects(Arc::clone(&excluded));
         let tag = ready.as_ref().map_or_else(unique_tag, |ready| ready.tag.clone());
         let checks_tree = options.checks_tree;
         let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree };

@@ -2,6 +2,7 @@
 //! registered at two servers cannot be registered twice at one (RFC 8881 section 2.4).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use rustc_hash::FxHashSet;
@@ -14,21 +15,34 @@ use nfsrdma_replay::trace::{NONE, TraceError};
 
 /// Maximum number of servers that the message names.
 const MAX_NAMED_SERVERS: usize = 5;
+/// Maximum nesting depth of directories without a filehandle whose server is found.
+const MAX_NESTING_DEPTH: usize = 256;
 
-/// Returns an error if the selected steps that run belong to more than one server. `option` selects the steps of one.
-pub(super) fn require_single_server(path: &Path, part: &StepSelection, option: &str) -> Result<()> {
+/// Returns the numbers of the objects of other servers than that of the selected steps, which need not be seeded.
+/// `option` selects the steps of one server.
+///
+/// # Errors
+/// Returns an error if the trace cannot be read, or if the selected steps that run belong to more than one server.
+pub(super) fn require_single_server(
+    path: &Path,
+    part: &StepSelection,
+    option: &str,
+) -> Result<Arc<FxHashSet<u32>>> {
     let mut trace = open_trace(path)?;
     // Most traces are not read for this.
     if trace.summary().hosts.iter().filter(|host| host.is_server).count() < 2 {
-        return Ok(());
+        return Ok(Arc::default());
     }
-    let used = servers_of_steps(&mut trace, part).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    let unreadable = |error: TraceError| anyhow!("{}: {error}", path.display());
+    let used = servers_of_steps(&mut trace, part).map_err(unreadable)?;
     let hosts = trace.summary().hosts.iter();
     let servers: Vec<_> = hosts
         .filter(|host| host.is_server && used.contains(&host.number))
         .map(|host| host.address.as_str())
         .collect();
-    let [first, _, ..] = servers[..] else { return Ok(()) };
+    let [first, _, ..] = servers[..] else {
+        return Ok(Arc::new(objects_of_other_servers(&mut trace, &used).map_err(unreadable)?));
+    };
     let mut named = servers.iter().take(MAX_NAMED_SERVERS).copied().collect::<Vec<_>>().join(", ");
     if servers.len() > MAX_NAMED_SERVERS {
         named += ", ...";
@@ -55,4 +69,43 @@ fn servers_of_steps(trace: &mut TraceFile, part: &StepSelection) -> Result<FxHas
     })?;
     trace.rewind();
     Ok(servers)
+}
+
+/// Returns the numbers of the objects that only steps of other servers name, and of those below them.
+fn objects_of_other_servers(
+    trace: &mut TraceFile,
+    used: &FxHashSet<u32>,
+) -> Result<FxHashSet<u32>, TraceError> {
+    let (mut own, mut others) = (FxHashSet::default(), FxHashSet::default());
+    trace.for_each_step(|step| {
+        let handles = if used.contains(&step.caller.server) { &mut own } else { &mut others };
+        handles.extend(step.filehandles());
+    })?;
+    let (mut excluded, mut parents) = (FxHashSet::default(), Vec::new());
+    trace.for_each_object(|object| {
+        let has = |of: &FxHashSet<u32>| object.handles.iter().any(|handle| of.contains(&handle));
+        match (has(&own), has(&others)) {
+            (true, _) => {}
+            (false, true) => drop(excluded.insert(object.number)),
+            // Its filehandle was not captured.
+            (false, false) => {
+                parents
+                    .push((object.number, object.names.iter().map(|name| name.parent).collect::<Vec<_>>()));
+            }
+        }
+    })?;
+    // A directory may come behind its entries.
+    for _ in 0..MAX_NESTING_DEPTH {
+        let count = excluded.len();
+        for (number, parents) in &parents {
+            if !parents.is_empty() && parents.iter().all(|parent| excluded.contains(parent)) {
+                excluded.insert(*number);
+            }
+        }
+        if excluded.len() == count {
+            break;
+        }
+    }
+    trace.rewind();
+    Ok(excluded)
 }

@@ -60,6 +60,30 @@ fn a_trace_of_two_servers_is_refused_unless_the_filter_selects_one() {
     }
 }
 
+/// The servers have different files; those of the other one are not seeded.
+#[test]
+fn only_the_files_of_the_chosen_server_are_seeded() {
+    let trace = Passing::new("files-of-two-servers.trace");
+    let [first, second] = ["rxe-v42-maildir", "rxe-v42-ip6"].map(captures::path);
+    let [first, second] = [&first, &second].map(|path| path.to_str().unwrap());
+    let output = program(&["replay", "compile", "-q", first, second, "-o", trace.name()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let alone = super::program::compiled("rxe-v42-ip6", "files-of-one-server");
+
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let seeded = |trace: &str, directory: &str, filter: &[&str]| {
+        let run = ["replay", "run", "-T", "json", trace, "--server", &url, "--directory", directory];
+        let output = program(&[&run[..], filter].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+        (report["seeded_objects"].as_u64().unwrap(), report["walk"]["bytes"].as_u64().unwrap())
+    };
+    let of_one = seeded(alone.name(), "one", &[]);
+    assert!(of_one.0 > 0 && of_one.1 > 0, "{of_one:?}");
+    assert_eq!(seeded(trace.name(), "two", &["--filter", "nfsrdma.server == fd09::1"]), of_one);
+}
+
 #[test]
 fn a_url_with_another_minor_version_than_the_trace_is_refused() {
     let trace = super::program::compiled("rxe-v42", "other-minor-version");

@@ -2,10 +2,12 @@
 //! is allocated for a length before its bytes arrive.
 
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{Cursor, Xdr, roundup};
+use rustc_hash::FxHashSet;
 use twox_hash::XxHash3_128;
 
 use super::TraceStep;
@@ -62,6 +64,8 @@ pub struct ReplayTraceReader<R> {
     consumed_bytes: usize,
     /// Number of steps that were returned.
     steps_read: u64,
+    /// Numbers of objects that are left out.
+    excluded_objects: Arc<FxHashSet<u32>>,
 }
 
 /// The header of a block, and the offset of the next block.
@@ -125,6 +129,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             block: Vec::new(),
             consumed_bytes: 0,
             steps_read: 0,
+            excluded_objects: Arc::default(),
         };
         trace.read_summary()?;
         trace.rewind();
@@ -282,9 +287,19 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         &mut self,
         mut take: impl FnMut(&TraceFileSystemObject<'_>),
     ) -> Result<(), TraceError> {
+        let excluded = Arc::clone(&self.excluded_objects);
         self.table(TraceBlockKind::OBJECTS, |block, at| {
-            for_each_entry(block, at, |object: TraceFileSystemObject<'_>| take(&object))
+            for_each_entry(block, at, |object: TraceFileSystemObject<'_>| {
+                if !excluded.contains(&object.number) {
+                    take(&object);
+                }
+            })
         })
+    }
+
+    /// Leaves the objects with these numbers and their initial contents out from now on.
+    pub fn exclude_objects(&mut self, objects: Arc<FxHashSet<u32>>) {
+        self.excluded_objects = objects;
     }
 
     /// Calls `take` for every variable that is used but not defined.
@@ -312,7 +327,9 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                 TraceBlockKind::EXTENTS => {
                     self.load(&found)?;
                     for_each_entry(&self.block, self.block_offset, |extent: InitialFileExtent| {
-                        take(&extent)
+                        if !self.excluded_objects.contains(&extent.object) {
+                            take(&extent);
+                        }
                     })?;
                 }
                 TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
