@@ -455,6 +455,14 @@ fn another_owner_is_found_without_a_change_of_times() {
         let paths: BTreeSet<_> =
             check.mismatches.iter().flat_map(|of| &of.differences).map(|of| of.path.as_str()).collect();
         assert_eq!(paths, ["group (stays)", "owner (stays)"].into(), "{capture}: {:#?}", check.mismatches);
+        // Files whose last operation is CLOSE, after the last reply with their owners, and one whose owners were set.
+        let found: BTreeSet<_> = check.mismatches.iter().map(|of| of.operation.as_str()).collect();
+        for file in ["s8k", "s64k", "s256k", "sparse"] {
+            assert!(
+                found.iter().any(|path| path.ends_with(&format!("/{file}"))),
+                "{capture}: {file} of {found:#?}"
+            );
+        }
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct CallOperationsAndFiles {
     pub(super) set_size_bytes: Option<u64>,
     /// Seconds of the time of last modification that SETATTR sets, if it sets one, since 1970.
     pub(super) set_modify_seconds: Option<i64>,
+    /// `true` if SETATTR, or an operation like it, may set the time of last modification: by itself, or with the size.
+    pub(super) may_set_modify_time: bool,
     /// `true` if SETATTR only sets times that its client kept under a delegation. A server ignores times of before the
     /// delegation. RFC 9754 section 5.
     pub(super) sets_only_delegated_times: bool,
@@ -87,10 +89,27 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     }
 }
 
-/// Returns `true` if an OPEN creates a file without setting attributes.
+/// Returns `true` if an OPEN creates a file without setting its mode.
 fn creates_exclusively(operation: &Args<'_>) -> bool {
     let Args::OPEN(open) = operation else { return false };
-    matches!(open.openhow, Openflag4::Create(Createhow4::Exclusive(_)))
+    let sets_mode =
+        |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
+    match &open.openhow {
+        Openflag4::Create(Createhow4::Exclusive(_)) => true,
+        Openflag4::Create(Createhow4::Exclusive41(create)) => !create.cva_attrs.mask.iter().any(sets_mode),
+        _ => false,
+    }
+}
+
+/// Returns `true` if an operation may set the time of last modification, by itself or with the size.
+fn may_set_modify_time(operation: &Args<'_>) -> bool {
+    let is_modify =
+        |bit| matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY);
+    match operation {
+        Args::SETATTR(args) => args.obj_attributes.mask.iter().any(is_modify),
+        Args::LAYOUTCOMMIT(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns `true` for a SETATTR that only sets times kept under a delegation.
@@ -131,7 +150,7 @@ impl CallOperationsAndFiles {
         self.operations.clear();
         self.effects.clear();
         self.attribute_mask.clear();
-        self.creates_exclusively = false;
+        (self.creates_exclusively, self.may_set_modify_time) = (false, false);
         (self.set_size_bytes, self.set_modify_seconds, self.sets_only_delegated_times) = (None, None, false);
         let items = step.call.items();
         let mut cursor = step.call.body_cursor().with_chunks(&items);
@@ -146,6 +165,7 @@ impl CallOperationsAndFiles {
                         }
                         self.operations.push(number);
                         self.creates_exclusively |= creates_exclusively(&operation);
+                        self.may_set_modify_time |= may_set_modify_time(&operation);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_attributes(&operation);
                         self.set_size_bytes = self.set_size_bytes.or(set_size(&operation));
@@ -162,6 +182,8 @@ impl CallOperationsAndFiles {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
                     if let v3::Args::SETATTR(args) = &arguments {
                         self.set_size_bytes = args.new_attributes.size;
+                        self.may_set_modify_time = args.new_attributes.size.is_some()
+                            || !matches!(args.new_attributes.mtime, v3::SetMtime::DontChange);
                         self.set_modify_seconds = match &args.new_attributes.mtime {
                             v3::SetMtime::Client(time) => Some(i64::from(time.seconds)),
                             _ => None,

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Nfsstat4, Results,
+    self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Nfsstat4, Operation, Results,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
@@ -21,6 +21,18 @@ const GRACE: u32 = 10_013;
 const NLM_GRACE: u32 = 4;
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
 const RETRY_UNCACHED_REP: u32 = 10_068;
+
+/// Results of an operation that cannot be decoded.
+const UNDECODABLE_RESULTS: &str = "results of a COMPOUND that cannot be decoded (RFC 8881 section 16.2.2)";
+/// A COMPOUND is executed up to the first error.
+const RESULTS_AFTER_ERROR: &str = "results after the error that ends a COMPOUND (RFC 8881 section 16.2.3)";
+/// The status of a COMPOUND is that of its last operation.
+const OTHER_COMPOUND_STATUS: &str =
+    "a COMPOUND whose status is not that of its last operation (RFC 8881 section 16.2.3)";
+
+/// Each executed operation has one result.
+const OTHER_OPERATIONS: &str =
+    "results of a COMPOUND that are not those of its operations (RFC 8881 section 16.2.3)";
 
 /// Fore channel attributes granted to a session. RFC 8881 section 18.36.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +61,8 @@ impl GrantedForeChannel {
 pub(super) struct ReplyStatusesAndSessionGrants {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
+    /// Each executed operation of a COMPOUND; `None` if the Reply has no results of a COMPOUND.
+    pub(super) operations: Option<Vec<Operation>>,
     /// Fore channel granted by CREATE_SESSION.
     pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
@@ -59,6 +73,8 @@ pub(super) struct ReplyStatusesAndSessionGrants {
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
     /// Stateid of the first LOCK, without its seqid.
     pub(super) lock_stateid_other: Option<[u8; 12]>,
+    /// Rule that the results of a COMPOUND break by themselves, whatever they were requested for.
+    pub(super) violation: Option<&'static str>,
 }
 
 impl ReplyStatusesAndSessionGrants {
@@ -73,10 +89,20 @@ impl ReplyStatusesAndSessionGrants {
         match procedure {
             Some(Procedure::Compound) => {
                 let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
+                    outcome.violation = Some(UNDECODABLE_RESULTS);
                     return outcome;
                 };
-                for results in reply.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
+                let mut operations = Vec::new();
+                for results in reply.operations().take(MAX_OPERATIONS) {
+                    let Ok(results) = results else {
+                        outcome.violation.get_or_insert(UNDECODABLE_RESULTS);
+                        break;
+                    };
+                    if outcome.statuses.last().is_some_and(|status| *status != 0) {
+                        outcome.violation.get_or_insert(RESULTS_AFTER_ERROR);
+                    }
                     outcome.statuses.push(results.status().0);
+                    operations.push(results.number());
                     match &results {
                         Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
                             outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
@@ -96,6 +122,11 @@ impl ReplyStatusesAndSessionGrants {
                         _ => {}
                     }
                 }
+                outcome.operations = Some(operations);
+                let is_whole = reply.count() as usize <= MAX_OPERATIONS;
+                if is_whole && outcome.statuses.last().is_some_and(|status| *status != reply.head.status.0) {
+                    outcome.violation.get_or_insert(OTHER_COMPOUND_STATUS);
+                }
             }
             Some(procedure) => {
                 let status = procedure.status(cursor).ok().flatten().map(|status| status.number);
@@ -107,6 +138,26 @@ impl ReplyStatusesAndSessionGrants {
             None => {}
         }
         outcome
+    }
+
+    /// Returns the rule that the results of a COMPOUND break: by themselves, or because they are not those of the
+    /// operations that were sent.
+    pub(super) fn compound_violation(&self, sent: &[Operation]) -> Option<&'static str> {
+        let Some(executed) = self.operations.as_deref() else { return self.violation };
+        let is_result = |(sent, executed): (&Operation, &Operation)| {
+            // The root of the run is a directory, and an unknown operation has a result of its own: RFC 8881 section
+            // 18.57.
+            sent == executed
+                || *executed == Operation::ILLEGAL
+                || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
+                    && *executed == Operation::PUTFH
+        };
+        let is_complete =
+            executed.len() == sent.len() || self.statuses.last().is_some_and(|status| *status != 0);
+        let is_known = sent.len() < MAX_OPERATIONS && self.violation.is_none();
+        let is_other =
+            executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
+        self.violation.or_else(|| (is_known && is_other).then_some(OTHER_OPERATIONS))
     }
 
     /// Returns `true` if the server asked to retry later.
@@ -192,6 +243,37 @@ mod tests {
         let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
         let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
         assert!(!ReplyStatusesAndSessionGrants::of(getattr, Cursor::new(&results)).is_delayed());
+    }
+
+    /// Returns the outcome of a COMPOUND with this status and results of operations without a body.
+    fn compound(status: u32, results: &[(Operation, u32)]) -> ReplyStatusesAndSessionGrants {
+        let head = [9, 1, 0, 0, 0, 0, status, 0, results.len() as u32];
+        let results = results.iter().flat_map(|(operation, status)| [operation.0, *status]);
+        let reply: Vec<u8> = head.into_iter().chain(results).flat_map(u32::to_be_bytes).collect();
+        ReplyStatusesAndSessionGrants::of(Some(Procedure::Compound), Cursor::new(&reply))
+    }
+
+    #[test]
+    fn rfc8881_section_16_2_3_a_compound_has_a_result_for_each_operation_up_to_the_first_error() {
+        use Operation as Op;
+        let sent = [Op::PUTROOTFH, Op::SAVEFH, Op::RESTOREFH];
+        let violation =
+            |status, results: &[(Operation, u32)]| compound(status, results).compound_violation(&sent);
+        let all = [(Op::PUTFH, 0), (Op::SAVEFH, 0), (Op::RESTOREFH, 0)];
+        assert_eq!(violation(0, &all), None);
+        assert_eq!(violation(10, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), None);
+        assert_eq!(violation(10_044, &[(Op::PUTFH, 0), (Op::ILLEGAL, 10_044)]), None);
+        assert_eq!(violation(0, &all[..2]), Some(OTHER_OPERATIONS));
+        assert_eq!(
+            violation(0, &[(Op::PUTFH, 0), (Op::RESTOREFH, 0), (Op::SAVEFH, 0)]),
+            Some(OTHER_OPERATIONS)
+        );
+        assert_eq!(violation(0, &[&all[..], &all[1..2]].concat()), Some(OTHER_OPERATIONS));
+        assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), Some(OTHER_COMPOUND_STATUS));
+        assert_eq!(violation(0, &[(Op::PUTFH, 10), (Op::SAVEFH, 0)]), Some(RESULTS_AFTER_ERROR));
+        assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::GETFH, 0)]), Some(UNDECODABLE_RESULTS));
+        // It was not executed.
+        assert_eq!(ReplyStatusesAndSessionGrants::default().compound_violation(&sent), None);
     }
 
     #[test]

@@ -278,6 +278,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<StepReplyDisposition, ReplayRunError> {
         let procedure = step.asked.find_description();
         let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
+        let sent = &held.description.operations;
+        if let (Some(violation), false) = (outcome.compound_violation(sent), held.rewrites.is_substituted) {
+            self.report.protocol.count_violation(format!("{violation}: {}", held.description.title()));
+        }
         let is_echo = held
             .call
             .counts
@@ -411,7 +415,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
-        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server) {
+        } else if self.report.protocol.violations.is_empty()
+            && let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
+        {
+            // After a violation by the server the state of both need not agree.
             let [call, _] = held.id.frames;
             let error = format!("{} of frame {call}: {fault}", held.description.title());
             self.report.protocol.add_own(error);

@@ -303,6 +303,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 written_bytes: &self.written_bytes,
                 set_size_bytes: parts.set_size_bytes,
                 set_modify_seconds: parts.set_modify_seconds,
+                may_set_modify_time: parts.may_set_modify_time,
                 sets_only_delegated_times: parts.sets_only_delegated_times,
                 may_return: &may_return,
                 path_of: &path_of,

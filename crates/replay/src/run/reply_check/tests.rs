@@ -95,6 +95,7 @@ impl Execution<'_> {
                 written_bytes: &written,
                 set_size_bytes: None,
                 set_modify_seconds: None,
+                may_set_modify_time: true,
                 sets_only_delegated_times: false,
                 may_return: &may_return,
                 path_of: &|_| None,

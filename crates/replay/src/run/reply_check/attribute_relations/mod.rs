@@ -102,6 +102,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) set_size_bytes: Option<u64>,
     /// Seconds of the time of last modification that SETATTR sets, if it sets one.
     pub(in crate::run) set_modify_seconds: Option<i64>,
+    /// `true` if SETATTR may set the time of last modification: by itself, or with the size.
+    pub(in crate::run) may_set_modify_time: bool,
     /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
     pub(in crate::run) sets_only_delegated_times: bool,
     /// Returns `false` if an operation, by index, did not request the attribute of this name.
@@ -435,8 +437,10 @@ impl AttributeRelationCheckState {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
             let field = if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { known.field };
+            // Removing or renaming an object does not change its owner.
+            let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
             (known.likelihood == AttributeChangeLikelihoodSinceLastValue::None
-                && known.names == self.changed_names)
+                && (is_owner || known.names == self.changed_names))
                 .then_some((field, known.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));

@@ -87,6 +87,7 @@ impl AttributeRelationCheckState {
             Some(_) => {
                 for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
                     self.record_change(done, object, [Possible; 3]);
+                    self.record_owner_change(done, object);
                 }
                 if act.changes_names() {
                     self.clear_names();
@@ -114,7 +115,12 @@ impl AttributeRelationCheckState {
                 }
             }
             OperationEffect::ChangeAttributes => {
-                self.record_change(done, first, [Certain, Possible, Certain]);
+                let modify_time = match done.may_set_modify_time {
+                    true => Possible,
+                    false => AttributeChangeLikelihoodSinceLastValue::None,
+                };
+                self.record_change(done, first, [Certain, modify_time, Certain]);
+                self.record_owner_change(done, first);
                 self.record_write(done, first, false);
                 if first != NONE {
                     let object = self.object_state(first, done.step_turn);
@@ -134,6 +140,7 @@ impl AttributeRelationCheckState {
                     if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
                 let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
                 self.record_change(done, made, [Possible; 3]);
+                self.record_owner_change(done, made);
                 self.record_write(done, made, false);
                 if is_new {
                     self.object_state(made, done.step_turn).made = Some(done.step_turn);
@@ -164,7 +171,11 @@ impl AttributeRelationCheckState {
             }
             OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
             _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
-            _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
+            _ if names.may_change_attributes(operation) => self.record_change(done, first, [Possible; 3]),
+            // Data that is not yet stable may be flushed.
+            _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(done, first) => {
+                self.record_change(done, first, [Possible; 3]);
+            }
             _ => {}
         }
     }
@@ -203,8 +214,24 @@ impl AttributeRelationCheckState {
         }
     }
 
-    /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
-    /// changed.
+    /// Returns `true` if data was written to an object that no COMMIT has made stable since.
+    fn has_uncommitted_data(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
+        object != NONE && self.object_state(object, done.step_turn).has_uncommitted_data
+    }
+
+    /// Records that the owner and the group of an object may have changed.
+    fn record_owner_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        if object == NONE || !self.objects.contains_key(&object) {
+            return;
+        }
+        let owners = self.object_state(object, done.step_turn).ordered.iter_mut();
+        for known in owners.skip(ComparedAttributeKind::Owner as usize).flatten() {
+            known.likelihood = known.likelihood.max(AttributeChangeLikelihoodSinceLastValue::Possible);
+        }
+    }
+
+    /// Records the likelihood of changes to the change attribute and the times of an object.
     fn record_change(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -217,13 +244,6 @@ impl AttributeRelationCheckState {
         }
         let of =
             if done.was_sent_unchanged { of } else { [AttributeChangeLikelihoodSinceLastValue::Possible; 3] };
-        let is_set = of[1] != AttributeChangeLikelihoodSinceLastValue::Certain;
-        let owner = if is_set {
-            AttributeChangeLikelihoodSinceLastValue::Possible
-        } else {
-            AttributeChangeLikelihoodSinceLastValue::None
-        };
-        let of = [of[0], of[1], of[2], owner, owner];
         let object = self.object_state(object, done.step_turn);
         object.changed = Some(done.times[0]);
         object.set_modify_seconds = None;

@@ -75,10 +75,10 @@ impl<'a> OperationFilehandleVariables<'a> {
         self.is_commit || operation == Some(Operation::COMMIT)
     }
 
-    /// Returns `true` if an operation may flush earlier writes, which some file systems count as a change.
-    pub(super) fn is_flush(&self, operation: Option<Operation>) -> bool {
-        let flushes =
-            matches!(operation, Some(Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE));
-        flushes || self.is_commit(operation)
+    /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any: COMMIT
+    /// flushes earlier writes, which some file systems count as a change, and the others return what a client kept.
+    pub(super) fn may_change_attributes(&self, operation: Option<Operation>) -> bool {
+        let returns = matches!(operation, Some(Operation::DELEGRETURN | Operation::LAYOUTCOMMIT));
+        returns || self.is_commit(operation)
     }
 }
