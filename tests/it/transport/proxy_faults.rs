@@ -210,7 +210,7 @@ fn of_all_kinds_of_faults_99_of_100_are_detected() {
 
 #[test]
 fn of_all_kinds_of_faults_most_are_detected_where_steps_overlap() {
-    faults_are_detected(ReplayOrder::Dependencies, (2, 8), 50);
+    faults_are_detected(ReplayOrder::Dependencies, (2, 8), if is_full() { 50 } else { 100 });
 }
 
 /// Values that only a relation to a distant one can verify: attributes of a directory after an unsupported operation

@@ -211,7 +211,9 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             at = named.parent;
         }
         names.reverse();
-        names.join("/")
+        let path = names.join("/");
+        // The root has no name.
+        if path.is_empty() { "/".to_owned() } else { path }
     }
 
     /// Returns `true` if an object with this filehandle was created outside of the captured tree.
@@ -679,8 +681,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     Err(problem) => return Err(problem),
                 };
                 self.report.bytes += got.len() as u64;
-                let expected = expected.get(..got.len()).unwrap_or_default();
-                if got.is_empty() || got != expected {
+                // A READ may return less than requested, but not nothing.
+                let length = got.len().max(1);
+                let expected = expected.get(..length).unwrap_or(expected);
+                if got != expected {
                     let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
                     let field = format!("content at byte {}", at + first);
                     let shown = |bytes: &[u8]| match bytes.get(first as usize) {

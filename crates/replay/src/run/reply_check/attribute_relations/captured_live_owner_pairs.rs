@@ -33,14 +33,21 @@ impl CapturedToLiveFileOwners {
         }
         Some([owner_text(recorded), format!("{}, then {}", owner_text(known), owner_text(live))])
     }
+
+    /// Returns the live owner of this number in words, unless it and the other one are root, which has a name and a
+    /// number.
+    pub(super) fn other_than(&self, number: u128, other: &str) -> Option<String> {
+        let known = self.live.values().find(|live| encoding_number(live) == number);
+        match known {
+            Some(known) if is_root(known) && is_root_name(other.as_bytes()) => None,
+            Some(known) => Some(owner_text(known)),
+            None => Some("another one".to_owned()),
+        }
+    }
 }
 
-/// Returns the number of an owner or group as NFSv4 encodes it, without padding (RFC 8881 section 5.9). `None` for root, which has a name
-/// and a number.
+/// Returns the number of an owner or group as NFSv4 encodes it, without padding (RFC 8881 section 5.9).
 pub(super) fn owner_number(text: &str) -> Option<u128> {
-    if is_root_name(text.as_bytes()) {
-        return None;
-    }
     let mut encoded = u32::try_from(text.len()).ok()?.to_be_bytes().to_vec();
     encoded.extend_from_slice(text.as_bytes());
     Some(encoding_number(&encoded))

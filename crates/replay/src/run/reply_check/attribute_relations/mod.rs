@@ -445,19 +445,23 @@ impl AttributeRelationCheckState {
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
-        let owner = |text: fn(&FileUserAndGroup) -> &String| {
-            found.owner.and_then(|owner| captured_live_owner_pairs::owner_number(text(owner)))
-        };
-        let name = |value: u128| format!("name {value:032x}");
-        let shown: [(_, _, _, &dyn Fn(u128) -> String); 6] = [
-            ("owner (stays)", of(ComparedAttributeKind::Owner), owner(|owner| &owner.user), &name),
-            ("group (stays)", of(ComparedAttributeKind::Group), owner(|owner| &owner.group), &name),
+        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
             ("change (stays)", of(ComparedAttributeKind::Change), marks.change, &number),
             ("time_modify (stays)", of(ComparedAttributeKind::Modified), marks.modified, &time),
             ("time_metadata (stays)", of(ComparedAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
         let found_was_listed = found.was_listed;
+        let owners = [
+            ("owner (stays)", ComparedAttributeKind::Owner, found.owner.map(|owner| &owner.user)),
+            ("group (stays)", ComparedAttributeKind::Group, found.owner.map(|owner| &owner.group)),
+        ];
+        let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
+            let ((field, last), now) = (of(kind)?, now?);
+            let is_other = captured_live_owner_pairs::owner_number(now).is_some_and(|now| now != last);
+            let last = self.owners.other_than(last, now).filter(|_| is_other)?;
+            Some(FinalAttributeDifference { aspect, field, values: [last, format!("{now:?}")], rule: None })
+        });
         let differing = shown.into_iter().filter_map(|(aspect, last, now, shown)| {
             let ((field, last), now) = (last?, now?);
             let values = || [shown(last), shown(now)];
@@ -475,7 +479,7 @@ impl AttributeRelationCheckState {
             let rule = is_read.then_some(ACCESS_TIME);
             (last != now).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
         });
-        differing.collect()
+        other_owners.chain(differing).collect()
     }
 
     /// Returns the fsid if file systems are known, and this one is not among them.
