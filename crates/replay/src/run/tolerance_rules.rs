@@ -62,6 +62,8 @@ rules! {
     ATTRSET = "attrset", "servers report differently which attributes they set";
     /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
+    /// Rights of root to change an object.
+    READ_ONLY_EXPORT = "read-only-export", "root could change nothing there in the capture, as above the exports, and the run can";
     /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "status flags report callback paths, moved leases and, after a restart, lost state";
     /// Mode of COPY.

@@ -3,9 +3,10 @@
 use std::io::{Read, Seek};
 use std::time::Duration;
 
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -407,6 +408,11 @@ impl<'r> LiveReplyVerificationState<'r> {
             {
                 StepOutcome::Tolerated(tolerance_rules::CREDENTIALS)
             }
+            ReplyCheckResult::Mismatched(differences)
+                if is_root_call(step) && self.checker.are_only_rights_to_change(&differences) =>
+            {
+                StepOutcome::Tolerated(tolerance_rules::READ_ONLY_EXPORT)
+            }
             // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
             ReplyCheckResult::Mismatched(differences)
                 if self.leaves_open && self.checker.are_only_client_busy(&differences) =>
@@ -468,6 +474,14 @@ fn has_recorded_effects(state: &StepOutcome, went: ExecutedStepFidelity) -> bool
         }
         StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => false,
     }
+}
+
+/// Returns `true` if a Call has the credential of root with AUTH_SYS.
+fn is_root_call(step: &TraceStep<'_>) -> bool {
+    let header = RpcMsg::decode(&mut Cursor::new(step.call.head.0), &mut NullFieldObserver);
+    header.is_ok_and(|header| {
+        header.call().and_then(|call| call.cred.sys()).is_some_and(|credential| credential.uid == 0)
+    })
 }
 
 /// Records changes by operations from index `from` on, which were executed only in the capture or only here. `files`

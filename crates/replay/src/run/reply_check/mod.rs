@@ -643,6 +643,23 @@ impl ReplyChecker {
             && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
     }
 
+    /// Returns `true` if the differences are only that the live server grants rights to change an object (MODIFY, EXTEND,
+    /// DELETE) where the recorded one granted none. RFC 8881 section 18.1.1, RFC 1813 section 3.3.4.
+    pub fn are_only_rights_to_change(&self, differences: &[Difference]) -> bool {
+        const CHANGE: u32 = 0x4 | 0x8 | 0x10;
+        let rights = |side: &DifferenceSideValue| {
+            // The names of the bits may follow.
+            let number = side.value.as_deref()?.split(' ').next()?.strip_prefix("0x")?;
+            u32::from_str_radix(number, 16).ok()
+        };
+        let is_more = |difference: &Difference| {
+            let both = rights(&difference.a).zip(rights(&difference.b));
+            difference.path.ends_with("ACCESS.access")
+                && both.is_some_and(|(a, b)| a & CHANGE == 0 && b & a == a && b & !a & !CHANGE == 0)
+        };
+        self.is_enabled(tolerance_rules::READ_ONLY_EXPORT) && differences.iter().all(is_more)
+    }
+
     /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
     pub fn are_only_client_busy(&self, differences: &[Difference]) -> bool {
         let is_busy = |difference: &Difference| {

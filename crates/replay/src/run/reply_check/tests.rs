@@ -278,3 +278,28 @@ fn rfc8881_section_18_3_3_what_was_not_committed_may_be_lost() {
     let other_number = [[recorded; 2], [live, [49, 2, 201, 4999]]];
     assert_eq!(after_restart(true, false, other_number), ["fileid (one)"]);
 }
+
+/// RFC 8881 section 18.1.1: READ 1, LOOKUP 2, MODIFY 4, EXTEND 8, DELETE 0x10, EXECUTE 0x20.
+#[test]
+fn only_rights_to_change_may_be_more_than_in_the_capture() {
+    let checker = ReplyChecker::new(false, [], ComparisonOptions::default());
+    let is_tolerated = |path: &str, recorded: &str, live: &str| {
+        let side =
+            |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
+        checker.are_only_rights_to_change(&[Difference {
+            kind: DifferenceKind::Result,
+            operation: "NFS 4.1 ACCESS".into(),
+            path: path.into(),
+            field: "nfs.access_rights",
+            count: 1,
+            a: side(recorded),
+            b: side(live),
+        }])
+    };
+    assert!(is_tolerated("ACCESS.access", "0x3", "0x1f"));
+    assert!(is_tolerated("ACCESS.access", "0x1 (ACCESS4_READ)", "0x5 (ACCESS4_READ, ACCESS4_MODIFY)"));
+    assert!(!is_tolerated("ACCESS.access", "0x1f", "0x3"), "fewer rights");
+    assert!(!is_tolerated("ACCESS.access", "0x7", "0x1f"), "the capture had one of them");
+    assert!(!is_tolerated("ACCESS.access", "0x1", "0x1f"), "another right, too");
+    assert!(!is_tolerated("ACCESS.supported", "0x3", "0x1f"));
+}
