@@ -61,8 +61,6 @@ impl GrantedForeChannel {
 pub(super) struct ReplyStatusesAndSessionGrants {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
-    /// Each executed operation of a COMPOUND; `None` if the Reply has no results of a COMPOUND.
-    pub(super) operations: Option<Vec<Operation>>,
     /// Fore channel granted by CREATE_SESSION.
     pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
@@ -73,36 +71,76 @@ pub(super) struct ReplyStatusesAndSessionGrants {
     pub(super) sequence: Option<([u8; 16], u32, u32)>,
     /// Stateid of the first LOCK, without its seqid.
     pub(super) lock_stateid_other: Option<[u8; 12]>,
-    /// Rule that the results of a COMPOUND break by themselves, whatever they were requested for.
-    pub(super) violation: Option<&'static str>,
+}
+
+/// Structure of the results of a COMPOUND.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CompoundResultStructure {
+    /// Each executed operation.
+    operations: Vec<Operation>,
+    /// Status of the last one.
+    last_status: Option<u32>,
+    /// Rule that the results break by themselves, whatever they were requested for.
+    violation: Option<&'static str>,
+}
+
+impl CompoundResultStructure {
+    /// Returns the rule that the results break: by themselves, or because they are not those of the operations that
+    /// were sent.
+    pub(super) fn violation(&self, sent: &[Operation]) -> Option<&'static str> {
+        let executed = &self.operations;
+        let is_result = |(sent, executed): (&Operation, &Operation)| {
+            // The root of the run is a directory, and an unknown operation has a result of its own: RFC 8881 section
+            // 18.57.
+            sent == executed
+                || *executed == Operation::ILLEGAL
+                || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
+                    && *executed == Operation::PUTFH
+        };
+        let has_failed = self.last_status.is_some_and(|status| status != 0);
+        let is_complete = executed.len() == sent.len() || has_failed;
+        let is_other =
+            executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
+        self.violation.or_else(|| (sent.len() < MAX_OPERATIONS && is_other).then_some(OTHER_OPERATIONS))
+    }
 }
 
 impl ReplyStatusesAndSessionGrants {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. The outcome is empty if it cannot be decoded or
     /// RPC reports an error.
-    pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
+    pub(super) fn of(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Self {
+        Self::with_structure(procedure, cursor).0
+    }
+
+    /// Decodes a Reply as [`of`](Self::of). Returns the structure of the results, too, if they are of a COMPOUND.
+    pub(super) fn with_structure(
+        procedure: Option<Procedure>,
+        mut cursor: Cursor<'_>,
+    ) -> (Self, Option<CompoundResultStructure>) {
         let mut outcome = Self::default();
-        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return outcome };
+        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else {
+            return (outcome, None);
+        };
         if !message.reply().is_some_and(|reply| reply.status().is_success()) {
-            return outcome;
+            return (outcome, None);
         }
+        let mut structure = CompoundResultStructure::default();
         match procedure {
             Some(Procedure::Compound) => {
                 let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
-                    outcome.violation = Some(UNDECODABLE_RESULTS);
-                    return outcome;
+                    structure.violation = Some(UNDECODABLE_RESULTS);
+                    return (outcome, Some(structure));
                 };
-                let mut operations = Vec::new();
                 for results in reply.operations().take(MAX_OPERATIONS) {
                     let Ok(results) = results else {
-                        outcome.violation.get_or_insert(UNDECODABLE_RESULTS);
+                        structure.violation.get_or_insert(UNDECODABLE_RESULTS);
                         break;
                     };
                     if outcome.statuses.last().is_some_and(|status| *status != 0) {
-                        outcome.violation.get_or_insert(RESULTS_AFTER_ERROR);
+                        structure.violation.get_or_insert(RESULTS_AFTER_ERROR);
                     }
                     outcome.statuses.push(results.status().0);
-                    operations.push(results.number());
+                    structure.operations.push(results.number());
                     match &results {
                         Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
                             outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
@@ -122,11 +160,12 @@ impl ReplyStatusesAndSessionGrants {
                         _ => {}
                     }
                 }
-                outcome.operations = Some(operations);
+                structure.last_status = outcome.statuses.last().copied();
                 let is_whole = reply.count() as usize <= MAX_OPERATIONS;
-                if is_whole && outcome.statuses.last().is_some_and(|status| *status != reply.head.status.0) {
-                    outcome.violation.get_or_insert(OTHER_COMPOUND_STATUS);
+                if is_whole && structure.last_status.is_some_and(|status| status != reply.head.status.0) {
+                    structure.violation.get_or_insert(OTHER_COMPOUND_STATUS);
                 }
+                return (outcome, Some(structure));
             }
             Some(procedure) => {
                 let status = procedure.status(cursor).ok().flatten().map(|status| status.number);
@@ -137,27 +176,7 @@ impl ReplyStatusesAndSessionGrants {
             }
             None => {}
         }
-        outcome
-    }
-
-    /// Returns the rule that the results of a COMPOUND break: by themselves, or because they are not those of the
-    /// operations that were sent.
-    pub(super) fn compound_violation(&self, sent: &[Operation]) -> Option<&'static str> {
-        let Some(executed) = self.operations.as_deref() else { return self.violation };
-        let is_result = |(sent, executed): (&Operation, &Operation)| {
-            // The root of the run is a directory, and an unknown operation has a result of its own: RFC 8881 section
-            // 18.57.
-            sent == executed
-                || *executed == Operation::ILLEGAL
-                || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
-                    && *executed == Operation::PUTFH
-        };
-        let is_complete =
-            executed.len() == sent.len() || self.statuses.last().is_some_and(|status| *status != 0);
-        let is_known = sent.len() < MAX_OPERATIONS && self.violation.is_none();
-        let is_other =
-            executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
-        self.violation.or_else(|| (is_known && is_other).then_some(OTHER_OPERATIONS))
+        (outcome, None)
     }
 
     /// Returns `true` if the server asked to retry later.
@@ -245,20 +264,20 @@ mod tests {
         assert!(!ReplyStatusesAndSessionGrants::of(getattr, Cursor::new(&results)).is_delayed());
     }
 
-    /// Returns the outcome of a COMPOUND with this status and results of operations without a body.
-    fn compound(status: u32, results: &[(Operation, u32)]) -> ReplyStatusesAndSessionGrants {
+    /// Returns the structure of a COMPOUND with this status and results of operations without a body.
+    fn compound(status: u32, results: &[(Operation, u32)]) -> CompoundResultStructure {
         let head = [9, 1, 0, 0, 0, 0, status, 0, results.len() as u32];
         let results = results.iter().flat_map(|(operation, status)| [operation.0, *status]);
         let reply: Vec<u8> = head.into_iter().chain(results).flat_map(u32::to_be_bytes).collect();
-        ReplyStatusesAndSessionGrants::of(Some(Procedure::Compound), Cursor::new(&reply))
+        let compound = Some(Procedure::Compound);
+        ReplyStatusesAndSessionGrants::with_structure(compound, Cursor::new(&reply)).1.unwrap()
     }
 
     #[test]
     fn rfc8881_section_16_2_3_a_compound_has_a_result_for_each_operation_up_to_the_first_error() {
         use Operation as Op;
         let sent = [Op::PUTROOTFH, Op::SAVEFH, Op::RESTOREFH];
-        let violation =
-            |status, results: &[(Operation, u32)]| compound(status, results).compound_violation(&sent);
+        let violation = |status, results: &[(Operation, u32)]| compound(status, results).violation(&sent);
         let all = [(Op::PUTFH, 0), (Op::SAVEFH, 0), (Op::RESTOREFH, 0)];
         assert_eq!(violation(0, &all), None);
         assert_eq!(violation(10, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), None);
@@ -272,8 +291,6 @@ mod tests {
         assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), Some(OTHER_COMPOUND_STATUS));
         assert_eq!(violation(0, &[(Op::PUTFH, 10), (Op::SAVEFH, 0)]), Some(RESULTS_AFTER_ERROR));
         assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::GETFH, 0)]), Some(UNDECODABLE_RESULTS));
-        // It was not executed.
-        assert_eq!(ReplyStatusesAndSessionGrants::default().compound_violation(&sent), None);
     }
 
     #[test]

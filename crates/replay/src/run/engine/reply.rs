@@ -277,9 +277,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<StepReplyDisposition, ReplayRunError> {
         let procedure = step.asked.find_description();
-        let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
+        let (outcome, structure) = ReplyStatusesAndSessionGrants::with_structure(procedure, reply.cursor());
         let sent = &held.description.operations;
-        if let (Some(violation), false) = (outcome.compound_violation(sent), held.rewrites.is_substituted) {
+        let violation = structure.and_then(|structure| structure.violation(sent));
+        if let (Some(violation), false) = (violation, held.rewrites.is_substituted) {
             self.report.protocol.count_violation(format!("{violation}: {}", held.description.title()));
         }
         let is_echo = held
