@@ -15,8 +15,6 @@ use nfsrdma_replay::trace::{NONE, TraceError};
 
 /// Maximum number of servers that the message names.
 const MAX_NAMED_SERVERS: usize = 5;
-/// Maximum nesting depth of directories without a filehandle whose server is found.
-const MAX_NESTING_DEPTH: usize = 256;
 
 /// Returns the numbers of the objects of other servers than that of the selected steps, which need not be seeded.
 /// `option` selects the steps of one server.
@@ -71,41 +69,24 @@ fn servers_of_steps(trace: &mut TraceFile, part: &StepSelection) -> Result<FxHas
     Ok(servers)
 }
 
-/// Returns the numbers of the objects that only steps of other servers name, and of those below them.
+/// Returns the numbers of the objects of other servers. MOUNT may have another address than NFS: an object whose
+/// filehandle the used server has is not one of them.
 fn objects_of_other_servers(
     trace: &mut TraceFile,
     used: &FxHashSet<u32>,
 ) -> Result<FxHashSet<u32>, TraceError> {
-    let (mut own, mut others) = (FxHashSet::default(), FxHashSet::default());
+    let mut own = FxHashSet::default();
     trace.for_each_step(|step| {
-        let handles = if used.contains(&step.caller.server) { &mut own } else { &mut others };
-        handles.extend(step.filehandles());
+        if used.contains(&step.caller.server) {
+            own.extend(step.filehandles());
+        }
     })?;
-    let (mut excluded, mut parents) = (FxHashSet::default(), Vec::new());
+    let mut excluded = FxHashSet::default();
     trace.for_each_object(|object| {
-        let has = |of: &FxHashSet<u32>| object.handles.iter().any(|handle| of.contains(&handle));
-        match (has(&own), has(&others)) {
-            (true, _) => {}
-            (false, true) => drop(excluded.insert(object.number)),
-            // Its filehandle was not captured.
-            (false, false) => {
-                parents
-                    .push((object.number, object.names.iter().map(|name| name.parent).collect::<Vec<_>>()));
-            }
+        if !used.contains(&object.server) && !object.handles.iter().any(|handle| own.contains(&handle)) {
+            excluded.insert(object.number);
         }
     })?;
-    // A directory may come behind its entries.
-    for _ in 0..MAX_NESTING_DEPTH {
-        let count = excluded.len();
-        for (number, parents) in &parents {
-            if !parents.is_empty() && parents.iter().all(|parent| excluded.contains(parent)) {
-                excluded.insert(*number);
-            }
-        }
-        if excluded.len() == count {
-            break;
-        }
-    }
     trace.rewind();
     Ok(excluded)
 }

@@ -684,7 +684,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 // A READ may return less than requested, but not nothing.
                 let length = got.len().max(1);
                 let expected = expected.get(..length).unwrap_or(expected);
-                if got != expected {
+                if got.is_empty() || got != expected {
                     let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
                     let field = format!("content at byte {}", at + first);
                     let shown = |bytes: &[u8]| match bytes.get(first as usize) {

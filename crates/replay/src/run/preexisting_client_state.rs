@@ -97,8 +97,8 @@ pub(super) fn create_missing_state(
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
         let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
             Ok(files) => files,
-            // Steps that use the missing values report them. A server that does not answer one client would hold up the
-            // run once more for each other.
+            // Steps that use the missing values report them. If the server does not answer for one client, the remaining
+            // ones would each time out as well.
             Err(problem) => {
                 made.refused_clients.push(problem.to_string());
                 match problem {

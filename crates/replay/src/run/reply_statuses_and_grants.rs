@@ -78,8 +78,8 @@ pub(super) struct ReplyStatusesAndSessionGrants {
 pub(super) struct CompoundResultStructure {
     /// Each executed operation.
     operations: Vec<Operation>,
-    /// Status of the last one.
-    last_status: Option<u32>,
+    /// Status of the last one, or of the COMPOUND if none was executed.
+    last_status: u32,
     /// Rule that the results break by themselves, whatever they were requested for.
     violation: Option<&'static str>,
 }
@@ -97,8 +97,7 @@ impl CompoundResultStructure {
                 || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
                     && *executed == Operation::PUTFH
         };
-        let has_failed = self.last_status.is_some_and(|status| status != 0);
-        let is_complete = executed.len() == sent.len() || has_failed;
+        let is_complete = executed.len() == sent.len() || self.last_status != 0;
         let is_other =
             executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
         self.violation.or_else(|| (sent.len() < MAX_OPERATIONS && is_other).then_some(OTHER_OPERATIONS))
@@ -160,9 +159,9 @@ impl ReplyStatusesAndSessionGrants {
                         _ => {}
                     }
                 }
-                structure.last_status = outcome.statuses.last().copied();
+                structure.last_status = outcome.statuses.last().copied().unwrap_or(reply.head.status.0);
                 let is_whole = reply.count() as usize <= MAX_OPERATIONS;
-                if is_whole && structure.last_status.is_some_and(|status| status != reply.head.status.0) {
+                if is_whole && structure.last_status != reply.head.status.0 {
                     structure.violation.get_or_insert(OTHER_COMPOUND_STATUS);
                 }
                 return (outcome, Some(structure));
@@ -282,6 +281,8 @@ mod tests {
         assert_eq!(violation(0, &all), None);
         assert_eq!(violation(10, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), None);
         assert_eq!(violation(10_044, &[(Op::PUTFH, 0), (Op::ILLEGAL, 10_044)]), None);
+        assert_eq!(violation(10_021, &[]), None, "another minor version");
+        assert_eq!(violation(0, &[]), Some(OTHER_OPERATIONS));
         assert_eq!(violation(0, &all[..2]), Some(OTHER_OPERATIONS));
         assert_eq!(
             violation(0, &[(Op::PUTFH, 0), (Op::RESTOREFH, 0), (Op::SAVEFH, 0)]),

@@ -1,4 +1,4 @@
-//! Steps that overlapped a change of files in the capture. The sizes and link counts in their Replies may be from
+//! Steps that overlapped a change of files, in the capture or in the run. The sizes and link counts in their Replies may be from
 //! before or after the change.
 
 use nfsrdma_rpc::CallTag;
@@ -96,7 +96,7 @@ struct FileStepInFlight {
 }
 
 impl LiveFileChangeOverlaps {
-    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight that may use the same. Returns
+    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight that may use the same objects. Returns
     /// `true` if a change of one of its objects is in flight. `is_flying` returns `true` for steps still in flight.
     pub(super) fn admit(
         &mut self,

@@ -294,7 +294,6 @@ impl<'r> LiveReplyVerificationState<'r> {
                 has_no_overlap: !held.captured.overlaps_change
                     && !held.call.overlaps_change
                     && held.resend.count == 0,
-                overlapped_in_capture: held.captured.overlaps_change,
                 was_resent: held.resend.count != 0,
                 was_sent_unchanged: !held.rewrites.has_dropped_attributes
                     && held.rewrites.piece.is_none()

@@ -87,7 +87,6 @@ impl Execution<'_> {
                 call_time_ns: u64::MAX,
                 times: [now, now],
                 has_no_overlap: true,
-                overlapped_in_capture: false,
                 was_resent: false,
                 was_sent_unchanged: true,
                 seeded: &seeded,

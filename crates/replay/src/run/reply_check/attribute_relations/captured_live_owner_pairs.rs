@@ -37,8 +37,11 @@ impl CapturedToLiveFileOwners {
     /// Returns the live owner of this number in words, unless it and the other one are root, which has a name and a
     /// number.
     pub(super) fn other_than(&self, number: u128, other: &str) -> Option<String> {
-        let known = self.live.values().find(|live| encoding_number(live) == number);
-        match known {
+        let is_known_root = ["0", "root"].into_iter().any(|root| owner_number(root) == Some(number));
+        if is_known_root && is_root_name(other.as_bytes()) {
+            return None;
+        }
+        match self.live.values().find(|live| encoding_number(live) == number) {
             Some(known) if is_root(known) && is_root_name(other.as_bytes()) => None,
             Some(known) => Some(owner_text(known)),
             None => Some("another one".to_owned()),

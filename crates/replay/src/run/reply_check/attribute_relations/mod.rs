@@ -13,7 +13,7 @@
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name;
 //! - `possible`: a size in a Reply that overlapped with a change is one that the file had.
 //!
-//! Only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
+//! Except for lower bounds of received values, only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
 //! ([`server_clock_granularity`]).
 //!
@@ -65,8 +65,8 @@ const MAX_ENTRIES: usize = 1 << 16;
 const MAX_ROOT_HANDLES: usize = 16;
 /// Number of ordered attributes of an object.
 const ORDERED_ATTRIBUTES: usize = 5;
-/// Number of those that never decrease, the first ones: change attribute, and the times of last modification and of last
-/// change.
+/// The first three of them have a lower bound, except the time of last modification, which steps set: change attribute,
+/// times of last modification and of last change.
 const RISING_ATTRIBUTES: usize = 3;
 
 /// Execution of a step and the objects that it names.
@@ -86,8 +86,6 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) times: [Instant; 2],
     /// `true` if no change of files overlapped with it, in the capture or here.
     pub(in crate::run) has_no_overlap: bool,
-    /// `true` if a change of files overlapped with it in the capture.
-    pub(in crate::run) overlapped_in_capture: bool,
     /// `true` if its Call was sent several times: the Reply may be that to an earlier one.
     pub(in crate::run) was_resent: bool,
     /// `true` if it was sent once, unchanged and in one piece.
@@ -458,8 +456,8 @@ impl AttributeRelationCheckState {
         ];
         let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
             let ((field, last), now) = (of(kind)?, now?);
-            let is_other = captured_live_owner_pairs::owner_number(now).is_some_and(|now| now != last);
-            let last = self.owners.other_than(last, now).filter(|_| is_other)?;
+            captured_live_owner_pairs::owner_number(now).filter(|now| *now != last)?;
+            let last = self.owners.other_than(last, now)?;
             Some(FinalAttributeDifference { aspect, field, values: [last, format!("{now:?}")], rule: None })
         });
         let differing = shown.into_iter().filter_map(|(aspect, last, now, shown)| {
@@ -754,12 +752,9 @@ impl AttributeRelationCheckState {
             is_before: observation.fact.is_before,
         };
         let object = self.object_state(observation.object, turn);
-        // A step may set the time of last modification to an earlier one. None is in flight if it did not overlap with
-        // this step in the capture.
-        let may_be_set = object.is_set || done.overlapped_in_capture;
         let floor = object.floors.get_mut(aspect as usize)?;
-        if aspect == ComparedAttributeKind::Modified && may_be_set {
-            *floor = ReceivedValueFloor::default();
+        // A step may set the time of last modification to an earlier one, also through another filehandle.
+        if aspect == ComparedAttributeKind::Modified {
             return None;
         }
         let before = floor.before(reply).filter(|_| !done.was_resent);

@@ -76,9 +76,8 @@ impl<'a> OperationFilehandleVariables<'a> {
     }
 
     /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any: COMMIT
-    /// flushes earlier writes, which some file systems count as a change, and the others return what a client kept.
+    /// flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a client kept.
     pub(super) fn may_change_attributes(&self, operation: Option<Operation>) -> bool {
-        let returns = matches!(operation, Some(Operation::DELEGRETURN | Operation::LAYOUTCOMMIT));
-        returns || self.is_commit(operation)
+        operation == Some(Operation::DELEGRETURN) || self.is_commit(operation)
     }
 }

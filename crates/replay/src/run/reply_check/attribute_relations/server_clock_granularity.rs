@@ -10,7 +10,8 @@ const SECOND_GRANULARITY: Duration = Duration::from_millis(2_100);
 const CLOSE_CHANGES: Duration = Duration::from_millis(1);
 /// Number of such observations required.
 const MIN_OBSERVATIONS: u32 = 16;
-/// Number of increases, without any decrease, after which no decrease is allowed.
+/// Number of increases, without any decrease, after which no decrease is allowed. A value that is compared with two
+/// earlier ones counts twice.
 const MIN_INCREASES: u32 = 16;
 /// Maximum difference of the server's clock from that of this machine in seconds.
 const MAX_SERVER_SKEW_SECONDS: u64 = 86_400;
