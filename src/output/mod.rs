@@ -1,7 +1,7 @@
 //! Text and JSON views of Transactions and frames.
 //!
-//! [`ViewAndSummaryWriter`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`],
-//! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
+//! [`ViewAndSummaryWriter`] receives every frame and every Transaction and writes the selected view: the
+//! [`transaction_list`], the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_frame_fields;
 pub mod baseline_report;
@@ -314,8 +314,8 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         Ok(true)
     }
 
-    /// Judges the transport events of the flow's last step, if rules are applied: [`ViewAndSummaryWriter::frame`] does so after
-    /// each frame.
+    /// Judges the transport events of the flow's last step, if rules are applied: [`ViewAndSummaryWriter::frame`] does
+    /// so after each frame.
     #[inline]
     pub fn record_events(&mut self, flow: &Flow) {
         if let Some(conformance) = &mut self.conformance {

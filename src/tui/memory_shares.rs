@@ -2,8 +2,8 @@
 
 use super::app::ReadPassResults;
 
-/// Shares of the view's memory ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget::CommandMemoryBudget::view_bytes)), in
-/// bytes.
+/// Shares of the view's memory
+/// ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget::CommandMemoryBudget::view_bytes)), in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewMemoryShares {
     /// Rows of all passes.

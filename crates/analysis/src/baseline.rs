@@ -4,8 +4,8 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`baseline_recorder`](RecordedTransactionBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
-//!   is read;
+//! - [`baseline_recorder`](RecordedTransactionBaseline): the baseline of a capture; [`spooled_text`]: its text, while
+//!   the capture is read;
 //! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],

@@ -1,9 +1,9 @@
 //! Memory budget of the program, `--max-memory`, and its shares.
 //!
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
-//! ([`CommandMemoryBudget::limits`]), the windows of zstd data ([`ZstdWindowBudget`]), names of files, values that wait for a
-//! display filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or
-//! for the terminal interface. Uncompressed captures need no windows, and leave that share to the others.
+//! ([`CommandMemoryBudget::limits`]), the windows of zstd data ([`ZstdWindowBudget`]), names of files, values that wait
+//! for a display filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison
+//! or for the terminal interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;

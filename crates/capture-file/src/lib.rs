@@ -152,8 +152,8 @@ impl CaptureFrameSource {
         Self::open_inputs(paths, windows, None)
     }
 
-    /// Opens capture files as [`CaptureFrameSource::open_within`] does. What is not a regular file, such as standard input
-    /// or a pipe, is read through the reader that `wrap` returns for it, which may end it early.
+    /// Opens capture files as [`CaptureFrameSource::open_within`] does. What is not a regular file, such as standard
+    /// input or a pipe, is read through the reader that `wrap` returns for it, which may end it early.
     ///
     /// # Errors
     /// Returns the errors of [`CaptureFrameSource::open`].

@@ -62,8 +62,8 @@ pub enum RuleApplicabilityCondition {
     SessionVersion,
     /// The COMPOUND has an operation that is not of its minor version.
     ReservedOperation,
-    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperationIterator::is_usual`]. CB_COMPOUND always has the
-    /// subject.
+    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperationIterator::is_usual`]. CB_COMPOUND always has
+    /// the subject.
     ///
     /// [`CompoundOperationIterator::is_usual`]: crate::compound_operations_view::CompoundOperationIterator::is_usual
     UnusualCompound,

@@ -30,13 +30,13 @@ use crate::root_credential;
 pub const PORT_MAPPER: u16 = 111;
 /// Delay between two attempts to reach a program that is absent.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Maximum time to wait for a program that is not registered although nothing else shows that the server restarts: it may
-/// have begun to restart just now.
+/// Maximum time to wait for a program that is not registered although nothing else shows that the server restarts: it
+/// may have begun to restart just now.
 const REGISTRATION_GRACE: Duration = Duration::from_secs(2);
 /// Maximum time to wait for a program after a connection was lost.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum time to wait for a connection, and for the port mapper, while the server may be restarting: nothing else proceeds
-/// meanwhile.
+/// Maximum time to wait for a connection, and for the port mapper, while the server may be restarting: nothing else
+/// proceeds meanwhile.
 const RESTARTING_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of open connections. Further pairs of client and program get no connection.
 const MAX_CONNECTIONS: usize = 1024;
@@ -246,8 +246,8 @@ impl AuxiliaryRpcConnections {
         Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(why)).clone())
     }
 
-    /// Removes a connection that its program has closed. The program may be restarting; the time until which it is waited
-    /// for is not extended by further connections that it closes.
+    /// Removes a connection that its program has closed. The program may be restarting; the time until which it is
+    /// waited for is not extended by further connections that it closes.
     fn remove_lost_lane(&mut self, connection: TransportConnectionId) {
         let until = Instant::now() + self.restart_timeout();
         self.lanes.retain(|(_, program, version), lane| {
@@ -468,9 +468,9 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     Some(encoder.finish().0)
 }
 
-/// Replaces the name of the captured client in a Call of NLM version 4 by one of this machine. Otherwise the server would
-/// have its status monitor watch the captured client, and notify it after a restart (XNFS section 11). Returns `None` for
-/// every other Call.
+/// Replaces the name of the captured client in a Call of NLM version 4 by one of this machine. Otherwise the server
+/// would have its status monitor watch the captured client, and notify it after a restart (XNFS section 11). Returns
+/// `None` for every other Call.
 pub fn replace_nlm_caller(message: &[u8], names: &mut NlmCallerNames) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
     let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;

@@ -23,7 +23,8 @@
 //! - [`pending_call_queries`]: Calls without a Reply, for live views;
 //! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
-//! - [`transaction`] and [`chunk`]: the output; [`transaction_message_decoding`]: the RPC and NFS content of a Transaction.
+//! - [`transaction`] and [`chunk`]: the output; [`transaction_message_decoding`]: the RPC and NFS content of a
+//!   Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 

@@ -258,8 +258,8 @@ impl ConnectionRpcState {
         self.handle_operation_inline(context, sender, operation)
     }
 
-    /// Does the same as [`ConnectionRpcState::handle_operation`] where most operations come from, so that they need not be
-    /// assembled to be passed.
+    /// Does the same as [`ConnectionRpcState::handle_operation`] where most operations come from, so that they need not
+    /// be assembled to be passed.
     #[inline(always)]
     pub(super) fn handle_operation_inline(
         &mut self,

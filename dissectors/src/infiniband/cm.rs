@@ -366,7 +366,8 @@ pub enum CmMessage<'a> {
     ServiceRequest(CmServiceIdResolutionRequest, CapturedSlice<'a>),
     /// SIDR_REP.
     ServiceReply(CmServiceIdResolutionReply, CapturedSlice<'a>, CapturedSlice<'a>),
-    /// The capture ends within the fixed part of the message: its data so far, which [`CmConnectionRequest::decode_part`] and
+    /// The capture ends within the fixed part of the message: its data so far, which
+    /// [`CmConnectionRequest::decode_part`] and
     /// [`CmConnectionReply::decode_part`] decode.
     Cut(CmMessageType, CapturedSlice<'a>),
     /// A message type that is not decoded.

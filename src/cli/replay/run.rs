@@ -488,8 +488,8 @@ impl FinishedReplay {
     }
 }
 
-/// Returns a line for each kind of protocol error of this program: the first of it, and the number of others. Errors are
-/// alike if the operation and the status are.
+/// Returns a line for each kind of protocol error of this program: the first of it, and the number of others. Errors
+/// are alike if the operation and the status are.
 fn own_error_lines(errors: &[String]) -> Vec<String> {
     let kind = |error: &str| {
         let title = error.split_once(" of frame ").map_or(error, |(title, _)| title).to_owned();

@@ -37,8 +37,8 @@ pub(super) struct ReplayServerArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = parse_seconds)]
     pub(super) timeout: f64,
 
-    /// Stop each of seeding, run, final check and removal after SECONDS, with exit code 3 [default: an hour, or ten times
-    /// the captured time]
+    /// Stop each of seeding, run, final check and removal after SECONDS, with exit code 3 [default: an hour, or ten
+    /// times the captured time]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(super) max_time: Option<f64>,
 

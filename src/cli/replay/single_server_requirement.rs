@@ -1,5 +1,5 @@
-//! Refuses a trace whose steps were sent to several servers. A replay has one server and one tree, and a client that was
-//! registered at two servers cannot be registered twice at one (RFC 8881 section 2.4).
+//! Refuses a trace whose steps were sent to several servers. A replay has one server and one tree, and a client that
+//! was registered at two servers cannot be registered twice at one (RFC 8881 section 2.4).
 
 use std::path::Path;
 use std::sync::Arc;

@@ -234,8 +234,8 @@ fn content_from_before_the_first_step_is_checked() {
     assert_eq!(broken.differing, 1, "{broken:?}");
 }
 
-/// Names that a correct server makes: those of a file that is removed while it is open, if the server is itself a client
-/// (Linux: `.nfs` and digits), and those that each of its directories has.
+/// Names that a correct server makes: those of a file that is removed while it is open, if the server is itself a
+/// client (Linux: `.nfs` and digits), and those that each of its directories has.
 #[test]
 fn names_of_the_server_are_no_differences() {
     let work = Work::of("rxe-v42-maildir", 4, "server-names");
@@ -255,8 +255,8 @@ fn names_of_the_server_are_no_differences() {
     assert_eq!((check.differing, check.tolerated), (0, count as u64 - 2), "{:#?}", check.mismatches);
 }
 
-/// The capture ends in the middle of 32 concurrent processes: only the names and ranges of Calls without a recorded Reply
-/// are uncertain.
+/// The capture ends in the middle of 32 concurrent processes: only the names and ranges of Calls without a recorded
+/// Reply are uncertain.
 #[test]
 fn a_capture_that_ends_in_the_middle_leaves_most_files_to_be_checked() {
     for (capture, frames) in

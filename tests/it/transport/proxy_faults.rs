@@ -97,8 +97,8 @@ fn is_detected(report: &ReplayReport) -> bool {
         || !report.protocol.own.is_empty()
 }
 
-/// Returns `true` if a run has recovered from a disturbance: a discarded reply, a lost connection or lost state. Its exit
-/// code is 0.
+/// Returns `true` if a run has recovered from a disturbance: a discarded reply, a lost connection or lost state. Its
+/// exit code is 0.
 fn is_recovered(report: &ReplayReport) -> bool {
     report.protocol.discarded_messages() + report.recovery.disconnects + report.recovery.recovered > 0
         || !report.refused.is_empty()

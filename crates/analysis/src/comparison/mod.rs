@@ -7,8 +7,8 @@
 //! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
 //!   entries; [`chunk_length_comparison`]: chunks and inline lengths;
 //! - [`identity_map`]: mapping between the identities of both sides;
-//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]: number and
-//!   first;
+//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]:
+//!   number and first;
 //! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors;
 //! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.

@@ -3,8 +3,8 @@
 //! A trace is hostile input, and so is a Reply. [`Containment::check_call`] decodes the finished Call, after
 //! substitution and as the server will, and is the only constructor of [`ContainmentCheckedCall`] that takes a message.
 //! [`ContainmentCheckedTransport`] and [`ContainmentCheckedRpcClient`] send nothing else. The other constructor,
-//! [`ContainmentCheckedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
-//! passes if it can be decoded to its end, and
+//! [`ContainmentCheckedCall::control`], takes a [`GssControlCall`], which only a security context of the run can
+//! create. A Call passes if it can be decoded to its end, and
 //!
 //! - the server has issued each filehandle, stateid, clientid, session and device in it to this run;
 //! - each name is a plain component, and no operation leads above the trees of the run;

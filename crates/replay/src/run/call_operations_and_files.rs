@@ -246,8 +246,8 @@ impl CallOperationsAndFiles {
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
 
-    /// Returns `true` if the Call may read or change attributes of objects whose filehandles neither it nor its Reply has:
-    /// the root, the entries of a listing, and an object that is renamed.
+    /// Returns `true` if the Call may read or change attributes of objects whose filehandles neither it nor its Reply
+    /// has: the root, the entries of a listing, and an object that is renamed.
     pub(super) fn may_use_unseen_objects(&self) -> bool {
         let is_unseen = |act: &OperationEffect| {
             matches!(act, OperationEffect::ReadDirectory | OperationEffect::Rename(..))

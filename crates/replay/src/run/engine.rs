@@ -4,8 +4,8 @@
 //!
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
-//! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the live
-//!   server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
+//! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the
+//!   live server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
 //!   ([`reply_check_queue`]); [`lock_stateid_change_detection`]: lock stateids with a single user;

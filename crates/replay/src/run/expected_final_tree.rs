@@ -216,8 +216,8 @@ impl ExpectedFinalTree {
         self.mark_effects_uncertain(step, parts, usize::MAX);
     }
 
-    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or whole
-    /// objects.
+    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or
+    /// whole objects.
     pub(super) fn mark_effects_uncertain(
         &mut self,
         step: &TraceStep<'_>,
@@ -283,7 +283,8 @@ impl ExpectedFinalTree {
     }
 }
 
-/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if unknown.
+/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if
+/// unknown.
 fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
     let effect = parts.effects.get(at);
     if parts.operations.is_empty() {

@@ -61,8 +61,8 @@ pub struct FinalTreeCheckReport {
     pub left_out: u64,
     /// Paths of the first of these, as far as they are known.
     pub left_out_paths: Vec<String>,
-    /// Number of attributes that differ from the last values in Replies as a rule tolerates, and of names that the server
-    /// adds.
+    /// Number of attributes that differ from the last values in Replies as a rule tolerates, and of names that the
+    /// server adds.
     pub tolerated: u64,
     /// Number of differences; an object may have several.
     pub differing: u64,
@@ -142,8 +142,8 @@ fn is_server_silly_rename(name: &[u8]) -> bool {
     [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
 }
 
-/// Returns `true` for a name that begins with a dot and that each directory had before the run: one of the server, such as
-/// `.snapshot`.
+/// Returns `true` for a name that begins with a dot and that each directory had before the run: one of the server, such
+/// as `.snapshot`.
 fn is_server_name(seeded: &SeededTree, name: &[u8]) -> bool {
     let mut listings = seeded.initial_names.values().peekable();
     name.starts_with(b".") && listings.peek().is_some() && listings.all(|listing| listing.contains(name))

@@ -8,9 +8,9 @@
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
-//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_server_adaptation`]: changes to a COMPOUND for the
-//!   live server; [`captured_open_grants`]: options and grants of captured OPENs; [`reply_statuses_and_grants`]:
-//!   outcome of a live Reply;
+//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_server_adaptation`]: changes to a
+//!   COMPOUND for the live server; [`captured_open_grants`]: options and grants of captured OPENs;
+//!   [`reply_statuses_and_grants`]: outcome of a live Reply;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;

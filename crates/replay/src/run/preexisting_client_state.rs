@@ -1,8 +1,8 @@
 //! State that a capture requires from before its start: clients, sessions and opens.
 //!
-//! Delegations and locks cannot be created. The file is opened in their place, with an open-owner of this program, as for
-//! a delegation that the live server does not grant: steps use the stateid of that open, and DELEGRETURN is replaced by
-//! its CLOSE. The open in place of a lock stays open.
+//! Delegations and locks cannot be created. The file is opened in their place, with an open-owner of this program, as
+//! for a delegation that the live server does not grant: steps use the stateid of that open, and DELEGRETURN is
+//! replaced by its CLOSE. The open in place of a lock stays open.
 
 use std::io::{Read, Seek};
 
@@ -97,8 +97,8 @@ pub(super) fn create_missing_state(
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
         let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
             Ok(files) => files,
-            // Steps that use the missing values report them. If the server does not answer for one client, the remaining
-            // ones would each time out as well.
+            // Steps that use the missing values report them. If the server does not answer for one client, the
+            // remaining ones would each time out as well.
             Err(problem) => {
                 made.refused_clients.push(problem.to_string());
                 match problem {

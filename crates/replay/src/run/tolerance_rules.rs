@@ -1,8 +1,8 @@
 //! Table of the rules by which a difference of a live Reply from the recorded one is tolerated.
 //!
 //! A field without a rule must be as recorded, unless no comparison includes it
-//! ([`field_equality`](nfsrdma_analysis::comparison::field_equality)). `--strict` turns the rules off, `--without` single
-//! ones; a [file of rules](mod@file) adds others, which may be [inferred](inference).
+//! ([`field_equality`](nfsrdma_analysis::comparison::field_equality)). `--strict` turns the rules off, `--without`
+//! single ones; a [file of rules](mod@file) adds others, which may be [inferred](inference).
 
 pub mod file;
 pub mod inference;
@@ -249,7 +249,8 @@ fn has_name(operation: &str) -> bool {
     of_v4 || of_v3
 }
 
-/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and 15.1.9.2.
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and
+/// 15.1.9.2.
 pub(super) fn is_delay(status: &str) -> bool {
     matches!(
         status,

@@ -238,8 +238,8 @@ fn reason_for_undefined(
     }
 }
 
-/// Replaces the reason of a lock by `OpenBefore`, as the run can open the file itself, except in NFSv4.0. Operations that
-/// handle locks keep their reason.
+/// Replaces the reason of a lock by `OpenBefore`, as the run can open the file itself, except in NFSv4.0. Operations
+/// that handle locks keep their reason.
 fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMessageSlot) -> PlanReason {
     // A file is opened before the first step by its filehandle, which NFSv4.0 does not support.
     if step.asked.minor_version == 0 && matches!(reason, PlanReason::OpenBefore | PlanReason::LockBefore) {

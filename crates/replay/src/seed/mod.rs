@@ -159,8 +159,8 @@ pub struct SeededTree {
 }
 
 impl SeededTree {
-    /// Lists the directories of the tree, as far as [`MAX_INITIAL_NAMES`] allows: the final check needs to know what was
-    /// there before the first step.
+    /// Lists the directories of the tree, as far as [`MAX_INITIAL_NAMES`] allows: the final check needs to know what
+    /// was there before the first step.
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.

@@ -1,9 +1,9 @@
 //! Removal of the directory of a run with its contents.
 //!
 //! Only directories made by a run are removed: they contain the parts of a run, names of its trace and nothing else,
-//! and a mark of this trace ([`SEED_MARKER_DIRECTORY`]): that it was seeded, or that seeding began. All names are checked
-//! before the first is removed, and again before each directory. The mark is removed last, so that an interrupted removal
-//! can be repeated.
+//! and a mark of this trace ([`SEED_MARKER_DIRECTORY`]): that it was seeded, or that seeding began. All names are
+//! checked before the first is removed, and again before each directory. The mark is removed last, so that an
+//! interrupted removal can be repeated.
 
 use std::fmt;
 

@@ -133,7 +133,8 @@ xdr! { "trace";
         /// For a filehandle, the number of its object ([`TraceFileSystemObject`]); for a stateid, that of the file that
         /// it was used with; otherwise [`NONE`](super::step::NONE).
         object: u32,
-        /// For a stateid, its [uses](super::step::stateid_use): OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a delegation.
+        /// For a stateid, its [uses](super::step::stateid_use): OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a
+        /// delegation.
         access: u32,
     }
 

@@ -1,8 +1,8 @@
 //! Finds the positions of identities, counts and file data in a message, by visiting its decoded fields.
 //!
 //! The same visitor reads captured messages when a trace is made, and live ones when their values are bound
-//! ([`bind`](super::live_reply_binding)). The comparison table ([`requirement_of_field`]) alone decides which fields are
-//! identities.
+//! ([`bind`](super::live_reply_binding)). The comparison table ([`requirement_of_field`]) alone decides which fields
+//! are identities.
 
 use std::ops::Range;
 

@@ -194,8 +194,8 @@ impl InferredTree {
         }
     }
 
-    /// Marks a name in a directory as uncertain: a step may have created or removed it. `may_change_object` is `true` if
-    /// the step may also have changed the object of the name.
+    /// Marks a name in a directory as uncertain: a step may have created or removed it. `may_change_object` is `true`
+    /// if the step may also have changed the object of the name.
     pub fn mark_name_uncertain(
         &mut self,
         directory: u32,

@@ -2,8 +2,8 @@
 //! and the check of its Reply.
 //!
 //! This module has no knowledge of memory or devices: a transport requests a [`CallChunkPlan`], provides a
-//! [`ContiguousChunkMemory`] for each of its chunks, and lets [`OutgoingCallChunks`] write the header. It keeps those until the
-//! Reply; [`receive`] decodes received messages.
+//! [`ContiguousChunkMemory`] for each of its chunks, and lets [`OutgoingCallChunks`] write the header. It keeps those
+//! until the Reply; [`receive`] decodes received messages.
 
 mod chunk_plan;
 mod in_flight;

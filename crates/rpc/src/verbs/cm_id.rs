@@ -77,7 +77,8 @@ pub(crate) struct RdmaCmAddressResolved;
 #[derive(Debug)]
 pub(crate) struct RdmaCmRouteResolved;
 
-/// An identifier and its setup state: [`RdmaCmAddressUnresolvedState`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
+/// An identifier and its setup state: [`RdmaCmAddressUnresolvedState`], [`RdmaCmAddressResolved`] or
+/// [`RdmaCmRouteResolved`].
 #[derive(Debug)]
 pub(crate) struct RdmaCmIdSetup<S> {
     identifier: Arc<SharedRdmaCmId>,

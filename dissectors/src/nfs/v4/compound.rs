@@ -198,8 +198,8 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
         self.read_next(observer, |body| body)
     }
 
-    /// Decodes the next operation like [`CompoundOperationIterator::next_observed`], and returns what `read` returns for it.
-    /// Operations are large: those that are not kept need not be moved.
+    /// Decodes the next operation like [`CompoundOperationIterator::next_observed`], and returns what `read` returns
+    /// for it. Operations are large: those that are not kept need not be moved.
     #[inline]
     pub fn read_next<O: FieldObserver<'a>, R>(
         &mut self,

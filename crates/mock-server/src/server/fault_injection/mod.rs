@@ -1,8 +1,8 @@
 //! A faulty server: one Reply is wrong in one respect, all others are correct.
 //!
-//! It is for tests of reply verification. A [`MockServerFault`] is a row of a [`fault_catalog`](all): an operation and the
-//! fault in it. The fault is injected once, on the first occasion, and injections are counted: a fault that was never
-//! injected proves nothing about the verification.
+//! It is for tests of reply verification. A [`MockServerFault`] is a row of a [`fault_catalog`](all): an operation and
+//! the fault in it. The fault is injected once, on the first occasion, and injections are counted: a fault that was
+//! never injected proves nothing about the verification.
 //!
 //! - [`fields`]: locations of fields in messages, from the decoders.
 

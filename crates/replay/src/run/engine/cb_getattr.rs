@@ -97,8 +97,8 @@ impl CapturedCbGetattrAnswers {
     }
 
     /// Returns the mask words and the values of the attributes that the live server asks for. The captured answers
-    /// about the file are returned in order, the last one repeatedly. `now` is the time since 1970. Returns `None` if the
-    /// capture has no answer about the file.
+    /// about the file are returned in order, the last one repeatedly. `now` is the time since 1970. Returns `None` if
+    /// the capture has no answer about the file.
     pub(super) fn next_attributes(
         &mut self,
         values: &LiveVariableValues,

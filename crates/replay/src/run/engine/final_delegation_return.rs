@@ -1,5 +1,5 @@
-//! Return of the delegations that are still held when all steps are finished, because the capture ends before its clients
-//! returned them.
+//! Return of the delegations that are still held when all steps are finished, because the capture ends before its
+//! clients returned them.
 //!
 //! Otherwise other users of the files, the final check among them, would wait until the server revokes the delegations
 //! (RFC 8881 sections 10.4.5 and 10.4.6).

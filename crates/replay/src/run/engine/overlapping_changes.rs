@@ -1,5 +1,5 @@
-//! Steps that overlapped a change of files, in the capture or in the run. The sizes and link counts in their Replies may be from
-//! before or after the change.
+//! Steps that overlapped a change of files, in the capture or in the run. The sizes and link counts in their Replies
+//! may be from before or after the change.
 
 use nfsrdma_rpc::CallTag;
 
@@ -96,8 +96,9 @@ struct FileStepInFlight {
 }
 
 impl LiveFileChangeOverlaps {
-    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight that may use the same objects. Returns
-    /// `true` if a change of one of its objects is in flight. `is_flying` returns `true` for steps still in flight.
+    /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight that may use the same
+    /// objects. Returns `true` if a change of one of its objects is in flight. `is_flying` returns `true` for steps
+    /// still in flight.
     pub(super) fn admit(
         &mut self,
         (tag, is_change): (CallTag, bool),

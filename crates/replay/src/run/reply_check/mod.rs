@@ -643,8 +643,8 @@ impl ReplyChecker {
             && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
     }
 
-    /// Returns `true` if the differences are only that the live server grants rights to change an object (MODIFY, EXTEND,
-    /// DELETE) where the recorded one granted none. RFC 8881 section 18.1.1, RFC 1813 section 3.3.4.
+    /// Returns `true` if the differences are only that the live server grants rights to change an object (MODIFY,
+    /// EXTEND, DELETE) where the recorded one granted none. RFC 8881 section 18.1.1, RFC 1813 section 3.3.4.
     pub fn are_only_rights_to_change(&self, differences: &[Difference]) -> bool {
         const CHANGE: u32 = 0x4 | 0x8 | 0x10;
         let rights = |side: &DifferenceSideValue| {

@@ -100,8 +100,8 @@ impl ReplyChecker {
         tolerance_rules::may_report_status_flags(flags, self.has_lost_state)
     }
 
-    /// Removes attributes that only one side has, if the live server neither supports them nor has returned them, or they are
-    /// optional.
+    /// Removes attributes that only one side has, if the live server neither supports them nor has returned them, or
+    /// they are optional.
     fn remove_optional(
         &self,
         a: &mut ComparedOperationOrHeaders,

@@ -5,17 +5,17 @@
 //!
 //! - `moves`: the value differs after the run's own change of the object;
 //! - `stays`: the value is unchanged if nothing has changed the object;
-//! - `rises`: the value never decreases (RFC 7862 section 12.2.3), neither in the captured order, nor below a value that
-//!   arrived before the Call was sent ([`received_value_floor`]);
+//! - `rises`: the value never decreases (RFC 7862 section 12.2.3), neither in the captured order, nor below a value
+//!   that arrived before the Call was sent ([`received_value_floor`]);
 //! - `set`: the time of last modification is the one that a step has set;
 //! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
 //!   changes of the run have set, if the server draws them from one clock;
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name;
 //! - `possible`: a size in a Reply that overlapped with a change is one that the file had.
 //!
-//! Except for lower bounds of received values, only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
-//! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
-//! ([`server_clock_granularity`]).
+//! Except for lower bounds of received values, only relations that the recording proves are checked: steps that
+//! overlapped a change, there or here, prove no order, and changes by other clients in the capture are not expected.
+//! The granularity of the server's values is inferred ([`server_clock_granularity`]).
 //!
 //! - [`reply_attribute_values`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]:
 //!   violated relations;
@@ -65,9 +65,8 @@ const MAX_ENTRIES: usize = 1 << 16;
 const MAX_ROOT_HANDLES: usize = 16;
 /// Number of ordered attributes of an object.
 const ORDERED_ATTRIBUTES: usize = 5;
-/// The first three of them have a lower bound, except the time of last modification, which steps set: change attribute,
-/// times of last modification and of last change.
-const RISING_ATTRIBUTES: usize = 3;
+/// Number of those that never decrease: change attribute, and time of last change.
+const RISING_ATTRIBUTES: usize = 2;
 
 /// Execution of a step and the objects that it names.
 #[derive(Clone)]
@@ -174,7 +173,7 @@ pub(in crate::run) struct FinalAttributeDifference {
 struct ReplyCheckFileState {
     turn: u64,
     ordered: [Option<LastAttributeValuePair>; ORDERED_ATTRIBUTES],
-    /// Lower bounds of the change attribute and of the times.
+    /// Lower bounds of the change attribute and of the time of last change.
     floors: [ReceivedValueFloor; RISING_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
     mounted_on_fileid: Option<[u128; 2]>,
@@ -743,6 +742,12 @@ impl AttributeRelationCheckState {
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<[u128; 2]> {
         let aspect = observation.fact.aspect;
+        // A step may set the time of last modification to an earlier one, also through another filehandle.
+        let at = match aspect {
+            ComparedAttributeKind::Change => 0,
+            ComparedAttributeKind::Metadata => 1,
+            _ => return None,
+        };
         let is_change = aspect == ComparedAttributeKind::Change;
         let (turn, now) = (done.step_turn, observation.number());
         let reply = ReplyOfStep {
@@ -751,19 +756,14 @@ impl AttributeRelationCheckState {
             received: done.times[1],
             is_before: observation.fact.is_before,
         };
-        let object = self.object_state(observation.object, turn);
-        let floor = object.floors.get_mut(aspect as usize)?;
-        // A step may set the time of last modification to an earlier one, also through another filehandle.
-        if aspect == ComparedAttributeKind::Modified {
-            return None;
-        }
+        let floor = self.object_state(observation.object, turn).floors.get_mut(at)?;
         let before = floor.before(reply).filter(|_| !done.was_resent);
         let is_below = before.is_some_and(|before| now[1] < before[1]);
         let is_forbidden = match before {
             Some(before) if is_change => self.clock.is_forbidden_decrease(before[1] as u64, now[1] as u64),
             _ => is_below,
         };
-        let floor = self.object_state(observation.object, turn).floors.get_mut(aspect as usize)?;
+        let floor = self.object_state(observation.object, turn).floors.get_mut(at)?;
         if is_forbidden {
             *floor = ReceivedValueFloor::default();
         }

@@ -75,8 +75,9 @@ impl<'a> OperationFilehandleVariables<'a> {
         self.is_commit || operation == Some(Operation::COMMIT)
     }
 
-    /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any: COMMIT
-    /// flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a client kept.
+    /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any:
+    /// COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a client
+    /// kept.
     pub(super) fn may_change_attributes(&self, operation: Option<Operation>) -> bool {
         operation == Some(Operation::DELEGRETURN) || self.is_commit(operation)
     }
