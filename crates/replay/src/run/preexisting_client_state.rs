@@ -58,7 +58,8 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) leaves_open: bool,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
-    /// Clients that the server refused, with the reason. The state of others is created all the same.
+    /// Clients that the server refused, with the reason. The state of others is created all the same, unless the server
+    /// does not answer.
     pub(super) refused_clients: Vec<String>,
 }
 
@@ -85,7 +86,8 @@ pub(super) fn create_missing_state(
 ) -> Result<PreexistingStateSetupResult, PreexistingStateSetupError> {
     let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
     let mut made = PreexistingStateSetupResult::default();
-    for (ClientOfMinorVersion { client, minor_version }, missing) in clients {
+    let mut clients = clients.into_iter();
+    while let Some((ClientOfMinorVersion { client, minor_version }, missing)) = clients.next() {
         let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
         let xid = nfsrdma_analysis::comparison::record::hash(
             format!("{tag} prologue {client} {minor_version}").as_bytes(),
@@ -103,7 +105,12 @@ pub(super) fn create_missing_state(
                 made.refused_clients.push(problem.to_string());
                 match problem {
                     FileServerClientError::Refused(..) => continue,
-                    FileServerClientError::Busy(..) | FileServerClientError::Call(_) => break,
+                    FileServerClientError::Busy(..) | FileServerClientError::Call(_) => {
+                        if clients.len() > 0 {
+                            made.refused_clients.push(format!("{} more were not tried", clients.len()));
+                        }
+                        break;
+                    }
                 }
             }
         };
