@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{
-    Finding, FindingAggregation, RULES, RequiredJudgementEvidence, Rule, RuleTally, SeverityLevel,
+    Finding, FindingAggregation, RULES, RuleEvidence, Rule, RuleTally, SeverityLevel,
 };
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
@@ -429,7 +429,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
 
 /// Returns `true` for a rule that is judged only if ICRCs are checked.
 fn is_icrc_rule(rule: &Rule) -> bool {
-    rule.needs.contains(&RequiredJudgementEvidence::CheckedIcrc)
+    rule.needs.contains(&RuleEvidence::CheckedIcrc)
 }
 
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that

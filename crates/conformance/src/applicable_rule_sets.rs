@@ -1,13 +1,13 @@
 //! Rules that apply to messages or Transactions with the same subjects and evidence.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, tally_index};
-use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
-use crate::rule_preconditions::RuleApplicabilityPropertySet;
+use crate::rule::{Rule, RuleCheck, RuleEvidenceSet, RuleVerdict};
+use crate::rule_preconditions::RuleSubjectSet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
@@ -19,40 +19,42 @@ pub(crate) struct PreparedConformanceRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
-    pub(crate) subjects: RuleApplicabilityPropertySet,
-    pub(crate) needs: JudgementEvidenceSet,
+    pub(crate) subjects: RuleSubjectSet,
+    pub(crate) needs: RuleEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     tally_index: Option<usize>,
-    /// Subjects without which messages or Transactions keep the rule; `None` if all must be judged.
-    suspects: Option<RuleApplicabilityPropertySet>,
+    /// Subjects without one of which messages or Transactions keep the rule.
+    suspects: RuleSubjectSet,
     pub(crate) check: F,
 }
 
 impl<F> PreparedConformanceRule<F> {
-    /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
-    pub(crate) fn select(
-        check: impl Fn(&'static Rule) -> Option<(F, Option<RuleApplicabilityPropertySet>)>,
-    ) -> Vec<Self> {
+    /// Returns the rules for which `check` returns a function.
+    pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<F>) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
-            let (check, suspects) = check(rule)?;
             let tally_index = tally_index(rule);
+            let suspects = match rule.check {
+                // Judgements on a connection are counted one by one.
+                _ if tally_index.is_some() => RuleSubjectSet::default(),
+                RuleCheck::MessageUnlessEvent(_) => RuleSubjectSet::IMPOSSIBLE,
+                _ => RuleSubjectSet::of(rule.suspects),
+            };
             Some(Self {
                 at,
                 rule,
-                subjects: RuleApplicabilityPropertySet::of(rule.subjects),
-                needs: JudgementEvidenceSet::of(rule.needs),
+                subjects: RuleSubjectSet::of(rule.subjects),
+                needs: RuleEvidenceSet::of(rule.needs),
                 tally_index,
-                // Judgements on a connection are counted one by one.
-                suspects: suspects.filter(|_| tally_index.is_none()),
-                check,
+                suspects,
+                check: check(rule)?,
             })
         };
         RULES.iter().copied().enumerate().filter_map(prepared).collect()
     }
 
     /// Returns `true` if a message or Transaction with these subjects keeps the rule.
-    fn is_kept_by(&self, subjects: RuleApplicabilityPropertySet) -> bool {
-        self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
+    fn is_kept_by(&self, subjects: RuleSubjectSet) -> bool {
+        !subjects.contains(self.suspects)
     }
 
     /// Counts a judgement on a connection: of a message of this sender, or of a Transaction.
@@ -77,12 +79,12 @@ pub(crate) enum PrejudgedRuleVerdict {
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RuleRelevantMessageProperties = (RuleApplicabilityPropertySet, JudgementEvidenceSet);
+pub(crate) type RuleRelevantMessageProperties = (RuleSubjectSet, RuleEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
-pub(crate) struct RulePlans<F: 'static> {
-    rules: &'static LazyLock<Vec<PreparedConformanceRule<F>>>,
+pub(crate) struct RulePlans<F> {
+    rules: Vec<PreparedConformanceRule<F>>,
     plans: FxHashMap<RuleRelevantMessageProperties, MessageClassRulePlan<F>>,
 }
 
@@ -100,7 +102,7 @@ struct MessageClassRulePlan<F> {
 }
 
 impl<F: Copy> RulePlans<F> {
-    pub(crate) fn new(rules: &'static LazyLock<Vec<PreparedConformanceRule<F>>>) -> Self {
+    pub(crate) fn new(rules: Vec<PreparedConformanceRule<F>>) -> Self {
         Self { rules, plans: FxHashMap::default() }
     }
 
@@ -165,8 +167,7 @@ impl<F: Copy> RulePlans<F> {
     ) {
         if cfg!(debug_assertions) {
             let is_judged = |rule: &&PreparedConformanceRule<F>| {
-                evidence.provides(rule.needs)
-                    && rule.suspects != Some(RuleApplicabilityPropertySet::IMPOSSIBLE)
+                evidence.provides(rule.needs) && rule.suspects != RuleSubjectSet::IMPOSSIBLE
             };
             for rule in self.rules.iter().filter(is_judged) {
                 let id = rule.rule.id;

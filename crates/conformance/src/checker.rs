@@ -21,10 +21,10 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
-    FindingAggregation, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
-    Violation,
+    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleEvidence, RuleEvidenceSet,
+    RuleVerdict, TransactionCheck, TransactionCondition, Violation,
 };
-use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
@@ -33,64 +33,32 @@ use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
 
-type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
-type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
-type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
-type EventRuleTransactionApplicability = fn(&ConformanceTransaction<'_>) -> bool;
-
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other = match kind {
-        RpcMessageKind::Call => RuleApplicabilityCondition::Reply,
-        RpcMessageKind::Reply => RuleApplicabilityCondition::Call,
+        RpcMessageKind::Call => RuleSubject::Reply,
+        RpcMessageKind::Reply => RuleSubject::Call,
     };
-    PreparedConformanceRule::select(|rule| {
-        let is_kept: MessageCheck = |_| Some(RuleVerdict::Kept);
-        let check = match rule.check {
-            RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
-            RuleCheck::SuspectMessage(suspects, check)
-            | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => {
-                (check, Some(RuleApplicabilityPropertySet::of(suspects)))
-            }
-            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RuleApplicabilityPropertySet::IMPOSSIBLE)),
-            RuleCheck::Transaction(_)
-            | RuleCheck::SuspectTransaction(..)
-            | RuleCheck::Event(_)
-            | RuleCheck::Absence(..)
-            | RuleCheck::Counted(..) => return None,
-        };
-        (!rule.subjects.contains(&other)).then_some(check)
+    PreparedConformanceRule::select(|rule| match rule.check {
+        _ if rule.subjects.contains(&other) => None,
+        RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => Some(check),
+        RuleCheck::MessageUnlessEvent(_) => Some(|_| Some(RuleVerdict::Kept)),
+        _ => None,
     })
 }
 
 /// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
 /// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCheck>> {
-    let is_rdma_rule = |rule: &Rule| {
-        rule.needs.iter().any(|needed| {
-            matches!(needed, RequiredJudgementEvidence::SetUp | RequiredJudgementEvidence::ChunkLists)
-        })
-    };
-    PreparedConformanceRule::select(|rule| {
-        let check = match rule.check {
-            RuleCheck::Transaction(check) => (check, None),
-            RuleCheck::SuspectTransaction(suspects, check) => {
-                (check, Some(RuleApplicabilityPropertySet::of(suspects)))
-            }
-            _ => return None,
-        };
-        (is_rdma || !is_rdma_rule(rule)).then_some(check)
+    const OF_RDMA: [RuleEvidence; 2] = [RuleEvidence::SetUp, RuleEvidence::ChunkLists];
+    PreparedConformanceRule::select(|rule| match rule.check {
+        RuleCheck::Transaction(check) if is_rdma || !rule.needs.iter().any(|need| OF_RDMA.contains(need)) => {
+            Some(check)
+        }
+        _ => None,
     })
 }
 
-static CALL_RULES: LazyLock<Vec<PreparedConformanceRule<MessageCheck>>> =
-    LazyLock::new(|| message_rules(RpcMessageKind::Call));
-static REPLY_RULES: LazyLock<Vec<PreparedConformanceRule<MessageCheck>>> =
-    LazyLock::new(|| message_rules(RpcMessageKind::Reply));
-static RDMA_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCheck>>> =
-    LazyLock::new(|| transaction_rules(true));
-static OTHER_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCheck>>> =
-    LazyLock::new(|| transaction_rules(false));
 /// Rules for transport events.
 static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLock::new(|| {
     PreparedConformanceRule::select(|rule| match rule.check {
@@ -98,22 +66,17 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
         | RuleCheck::Absence(check, _)
         | RuleCheck::Counted(check, _)
         | RuleCheck::MessageOrEvent(_, check)
-        | RuleCheck::SuspectMessageOrEvent(_, _, check)
-        | RuleCheck::MessageUnlessEvent(check) => Some((check, None)),
-        RuleCheck::Message(_)
-        | RuleCheck::SuspectMessage(..)
-        | RuleCheck::Transaction(_)
-        | RuleCheck::SuspectTransaction(..) => None,
+        | RuleCheck::MessageUnlessEvent(check) => Some(check),
+        RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<EventRuleTransactionApplicability>>> =
-    LazyLock::new(|| {
-        PreparedConformanceRule::select(|rule| match rule.check {
-            RuleCheck::Absence(_, applies) => Some((applies, None)),
-            _ => None,
-        })
-    });
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCondition>>> = LazyLock::new(|| {
+    PreparedConformanceRule::select(|rule| match rule.check {
+        RuleCheck::Absence(_, applies) => Some(applies),
+        _ => None,
+    })
+});
 
 /// Judgements of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,10 +101,10 @@ struct CheckerRulePlans {
 impl CheckerRulePlans {
     fn new() -> Self {
         Self {
-            calls: RulePlans::new(&CALL_RULES),
-            replies: RulePlans::new(&REPLY_RULES),
-            rdma_transactions: RulePlans::new(&RDMA_RULES),
-            other_transactions: RulePlans::new(&OTHER_RULES),
+            calls: RulePlans::new(message_rules(RpcMessageKind::Call)),
+            replies: RulePlans::new(message_rules(RpcMessageKind::Reply)),
+            rdma_transactions: RulePlans::new(transaction_rules(true)),
+            other_transactions: RulePlans::new(transaction_rules(false)),
         }
     }
 
@@ -255,7 +218,7 @@ impl ConformanceChecker {
     fn judge_event(&mut self, event: &CapturedTransportEvent) {
         for &PreparedConformanceRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
-            let lacks_set_up = rule.needs.contains(&RequiredJudgementEvidence::SetUp) && !event.has_set_up;
+            let lacks_set_up = rule.needs.contains(&RuleEvidence::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
             let verdict = if is_unknown { RuleVerdict::Unknown } else { verdict };
             if !event.is_certain
@@ -379,9 +342,7 @@ impl ConformanceChecker {
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
-        if is_rdma
-            && subjects.contains(RuleApplicabilityPropertySet::of(&[RuleApplicabilityCondition::Chunks]))
-        {
+        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
@@ -404,7 +365,7 @@ impl ConformanceChecker {
     fn judge_message(
         &mut self,
         message: &ConformanceMessage<'_>,
-        evidence: JudgementEvidenceSet,
+        evidence: RuleEvidenceSet,
         found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
@@ -434,7 +395,7 @@ impl ConformanceChecker {
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
-        (subjects, evidence): (RuleApplicabilityPropertySet, JudgementEvidenceSet),
+        (subjects, evidence): (RuleSubjectSet, RuleEvidenceSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {

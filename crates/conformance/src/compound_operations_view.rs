@@ -4,11 +4,14 @@ use std::fmt;
 use std::hash::Hasher;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{DecodedCbCompound, DecodedCompound, RpcStatus};
-use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbOperation, CbResults, Nfsstat4, Operation, Results};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{DecodedCompound, RpcStatus};
+use nfsrdma_dissectors::nfs::v4::{
+    Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation,
+    OperationBody, Results,
+};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
-use nfsrdma_dissectors::xdr::Text;
+use nfsrdma_dissectors::xdr::{Text, Xdr};
 use rustc_hash::FxHasher;
 
 use crate::sequence_arguments_and_results::{SequenceArguments, SequenceResult, SessionChannelKind};
@@ -183,33 +186,25 @@ impl<'t> CompoundOperationIterator<'t> {
     ) -> Self {
         let mut all = Self { failure, ..Self::default() };
         if let Some(callback) = &compound.callback {
-            all.add_callback(callback);
+            all.channel = SessionChannelKind::Back;
+            if let Some(call) = &callback.call {
+                let (first, head) = (call.operations.first(), &call.head);
+                all.sequence = first.and_then(SequenceArguments::of_callback);
+                all.callback_arguments = all.add_call(head.minorversion, head.tag, call);
+            }
+            if let Some(reply) = &callback.reply {
+                let sequence = reply.operations.first().and_then(SequenceResult::of_callback);
+                all.callback_results = all.add_reply(reply, sequence, CompoundOrCallbackOpcode::Back);
+            }
         }
         if let Some(call) = &compound.call {
-            all.minor_version = call.head.minorversion;
-            all.tag = Some(call.head.tag);
-            all.operation_count = call.count;
-            all.has_all_arguments = call.operations.len() == call.count as usize;
-            all.arguments = &call.operations;
-            all.sequence = call.operations.first().and_then(SequenceArguments::of);
-            if all.sequence.is_some() {
-                all.arguments_digest = call.bytes_after_first().map(digest);
-            }
+            let (first, head) = (call.operations.first(), &call.head);
+            all.sequence = first.and_then(SequenceArguments::of);
+            all.arguments = all.add_call(head.minorversion, head.tag, call);
         }
         if let Some(reply) = &compound.reply {
-            all.status = Some(reply.head.status);
-            all.reply_tag = Some(reply.head.tag);
-            all.result_count = reply.count;
-            let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
-            all.undecoded_result =
-                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOpcode::Fore);
-            all.has_all_results = reply.operations.len() == reply.count as usize;
-            all.results = &reply.operations;
-            let first = reply.operations.first();
-            all.sequence_result = first.and_then(SequenceResult::of);
-            if let Some(Results::SEQUENCE(_)) = first {
-                all.results_digest = reply.bytes_after_first().map(digest);
-            }
+            let sequence = reply.operations.first().and_then(SequenceResult::of);
+            all.results = all.add_reply(reply, sequence, CompoundOrCallbackOpcode::Fore);
         }
         all.mark_reduced(transaction);
         all.examine();
@@ -224,7 +219,7 @@ impl<'t> CompoundOperationIterator<'t> {
         for (at, operation) in self.arguments.iter().enumerate() {
             let number = operation.number();
             self.set = self.set.with(number);
-            self.has_reserved |= !is_in_minor_version(operation, self.minor_version);
+            self.has_reserved |= !is_in_minor_version(number, self.minor_version);
             is_usual &= at == 0 || !has_position(operation);
             if let Some(result) = self.results.get(at) {
                 is_usual &= last.is_none_or(|status| status == Nfsstat4::NFS4_OK);
@@ -244,35 +239,37 @@ impl<'t> CompoundOperationIterator<'t> {
             && self.tag == self.reply_tag;
     }
 
-    /// Adds the operations of a CB_COMPOUND.
-    fn add_callback(&mut self, callback: &'t DecodedCbCompound<'t>) {
-        self.channel = SessionChannelKind::Back;
-        if let Some(call) = &callback.call {
-            self.minor_version = call.head.minorversion;
-            self.tag = Some(call.head.tag);
-            self.operation_count = call.count;
-            self.has_all_arguments = call.operations.len() == call.count as usize;
-            self.callback_arguments = &call.operations;
-            self.sequence = call.operations.first().and_then(SequenceArguments::of_callback);
-            if self.sequence.is_some() {
-                self.arguments_digest = call.bytes_after_first().map(digest);
-            }
-        }
-        if let Some(reply) = &callback.reply {
-            self.status = Some(reply.head.status);
-            self.reply_tag = Some(reply.head.tag);
-            self.result_count = reply.count;
-            let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
-            self.undecoded_result =
-                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOpcode::Back);
-            self.has_all_results = reply.operations.len() == reply.count as usize;
-            self.callback_results = &reply.operations;
-            let first = reply.operations.first();
-            self.sequence_result = first.and_then(SequenceResult::of_callback);
-            if let Some(CbResults::CB_SEQUENCE(_)) = first {
-                self.results_digest = reply.bytes_after_first().map(digest);
-            }
-        }
+    /// Adds a Call whose sequence was added, and returns its operations.
+    fn add_call<H: Xdr<'t>, B: OperationBody<'t>>(
+        &mut self,
+        minor_version: u32,
+        tag: Text<'t>,
+        call: &'t DecodedOperations<'t, H, B, B::Number>,
+    ) -> &'t [B] {
+        self.minor_version = minor_version;
+        self.tag = Some(tag);
+        self.operation_count = call.count;
+        self.has_all_arguments = call.operations.len() == call.count as usize;
+        self.arguments_digest = self.sequence.and_then(|_| call.bytes_after_first()).map(digest);
+        &call.operations
+    }
+
+    /// Adds a Reply, whose first result is of `sequence`, and returns its results.
+    fn add_reply<B: OperationBody<'t>>(
+        &mut self,
+        reply: &'t DecodedOperations<'t, CompoundReplyHead<'t>, B, B::Number>,
+        sequence: Option<Option<SequenceResult>>,
+        opcode: fn(B::Number) -> CompoundOrCallbackOpcode,
+    ) -> &'t [B] {
+        self.status = Some(reply.head.status);
+        self.reply_tag = Some(reply.head.tag);
+        self.result_count = reply.count;
+        let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
+        self.undecoded_result = undecoded.and_then(|stop| stop.operation).map(opcode);
+        self.has_all_results = reply.operations.len() == reply.count as usize;
+        self.results_digest = sequence.and_then(|_| reply.bytes_after_first()).map(digest);
+        self.sequence_result = sequence.flatten();
+        &reply.operations
     }
 
     /// Marks the digests of operations with data items in chunks.
@@ -341,81 +338,14 @@ fn has_position(operation: &Args<'_>) -> bool {
 
 /// Returns `true` if a minor version has an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13
 /// and 14.2, RFC 8276 section 8.
-pub(crate) fn is_in_minor_version(operation: &Args<'_>, minor_version: u32) -> bool {
+pub(crate) fn is_in_minor_version(operation: Operation, minor_version: u32) -> bool {
     match operation {
-        Args::ACCESS(_)
-        | Args::CLOSE(_)
-        | Args::COMMIT(_)
-        | Args::CREATE(_)
-        | Args::DELEGPURGE(_)
-        | Args::DELEGRETURN(_)
-        | Args::GETATTR(_)
-        | Args::GETFH(_)
-        | Args::LINK(_)
-        | Args::LOCK(_)
-        | Args::LOCKT(_)
-        | Args::LOCKU(_)
-        | Args::LOOKUP(_)
-        | Args::LOOKUPP(_)
-        | Args::NVERIFY(_)
-        | Args::OPEN(_)
-        | Args::OPENATTR(_)
-        | Args::OPEN_DOWNGRADE(_)
-        | Args::PUTFH(_)
-        | Args::PUTPUBFH(_)
-        | Args::PUTROOTFH(_)
-        | Args::READ(_)
-        | Args::READDIR(_)
-        | Args::READLINK(_)
-        | Args::REMOVE(_)
-        | Args::RENAME(_)
-        | Args::RESTOREFH(_)
-        | Args::SAVEFH(_)
-        | Args::SECINFO(_)
-        | Args::SETATTR(_)
-        | Args::VERIFY(_)
-        | Args::WRITE(_)
-        | Args::ILLEGAL(_) => true,
-        Args::OPEN_CONFIRM(_)
-        | Args::RENEW(_)
-        | Args::SETCLIENTID(_)
-        | Args::SETCLIENTID_CONFIRM(_)
-        | Args::RELEASE_LOCKOWNER(_) => minor_version == 0,
-        Args::GETDEVICELIST(_) => minor_version == 1,
-        Args::BACKCHANNEL_CTL(_)
-        | Args::BIND_CONN_TO_SESSION(_)
-        | Args::EXCHANGE_ID(_)
-        | Args::CREATE_SESSION(_)
-        | Args::DESTROY_SESSION(_)
-        | Args::FREE_STATEID(_)
-        | Args::GET_DIR_DELEGATION(_)
-        | Args::GETDEVICEINFO(_)
-        | Args::LAYOUTCOMMIT(_)
-        | Args::LAYOUTGET(_)
-        | Args::LAYOUTRETURN(_)
-        | Args::SECINFO_NO_NAME(_)
-        | Args::SEQUENCE(_)
-        | Args::SET_SSV(_)
-        | Args::TEST_STATEID(_)
-        | Args::WANT_DELEGATION(_)
-        | Args::DESTROY_CLIENTID(_)
-        | Args::RECLAIM_COMPLETE(_) => minor_version >= 1,
-        Args::ALLOCATE(_)
-        | Args::COPY(_)
-        | Args::COPY_NOTIFY(_)
-        | Args::DEALLOCATE(_)
-        | Args::IO_ADVISE(_)
-        | Args::LAYOUTERROR(_)
-        | Args::LAYOUTSTATS(_)
-        | Args::OFFLOAD_CANCEL(_)
-        | Args::OFFLOAD_STATUS(_)
-        | Args::READ_PLUS(_)
-        | Args::SEEK(_)
-        | Args::WRITE_SAME(_)
-        | Args::CLONE(_)
-        | Args::GETXATTR(_)
-        | Args::SETXATTR(_)
-        | Args::LISTXATTRS(_)
-        | Args::REMOVEXATTR(_) => minor_version >= 2,
+        Operation::OPEN_CONFIRM
+        | Operation::RENEW
+        | Operation::SETCLIENTID
+        | Operation::SETCLIENTID_CONFIRM
+        | Operation::RELEASE_LOCKOWNER => minor_version == 0,
+        Operation::GETDEVICELIST => minor_version == 1,
+        _ => operation.first_minor_version().is_some_and(|first| first <= minor_version),
     }
 }

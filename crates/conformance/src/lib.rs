@@ -38,10 +38,10 @@ pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
 pub use message_view::ConformanceMessage;
 pub use offered_memory_overlap::OfferedMemoryOverlap;
 pub use rule::{
-    FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
-    find_rule,
+    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity,
+    TransactionCheck, TransactionCondition, Violation, find_rule,
 };
-pub use rule_preconditions::RuleApplicabilityCondition;
+pub use rule_preconditions::RuleSubject;
 pub use rules::RULES;
 pub use transaction_view::ConformanceTransaction;
 pub use violation_values::AggregatedViolationValues;

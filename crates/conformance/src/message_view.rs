@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
+use crate::rule::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -72,38 +72,38 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the subjects of the message.
-    pub(crate) fn subjects(&self) -> RuleApplicabilityPropertySet {
+    pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
-        RuleApplicabilityPropertySet::default()
-            .with(RuleApplicabilityCondition::Call, self.is_call())
-            .with(RuleApplicabilityCondition::Reply, !self.is_call())
-            .with(RuleApplicabilityCondition::Version1, self.version1().is_some())
-            .with(RuleApplicabilityCondition::RdmaError, self.record.is_rdma_error())
-            .with(RuleApplicabilityCondition::LongMessage, self.record.is_nomsg())
-            .with(RuleApplicabilityCondition::Reverse, self.is_reverse())
-            .with(RuleApplicabilityCondition::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
-            .with(RuleApplicabilityCondition::WriteChunks, view.may_have_write_chunks())
-            .with(RuleApplicabilityCondition::Chunks, !self.record.has_no_chunks())
-            .with(RuleApplicabilityCondition::Protected, view.is_protected())
-            .with(RuleApplicabilityCondition::Invalidation, self.record.invalidated_handle.is_some())
-            .with(RuleApplicabilityCondition::UnusualHeader, view.has_unusual_header(self.record))
-            .with(RuleApplicabilityCondition::Undecodable, self.is_undecodable())
-            .with(RuleApplicabilityCondition::NullProcedure, view.summary.procedure == Some(0))
-            .with(RuleApplicabilityCondition::RepeatedCall, view.transaction.retry_of.is_some())
+        RuleSubjectSet::default()
+            .with(RuleSubject::Call, self.is_call())
+            .with(RuleSubject::Reply, !self.is_call())
+            .with(RuleSubject::Version1, self.version1().is_some())
+            .with(RuleSubject::RdmaError, self.record.is_rdma_error())
+            .with(RuleSubject::LongMessage, self.record.is_nomsg())
+            .with(RuleSubject::Reverse, self.is_reverse())
+            .with(RuleSubject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(RuleSubject::WriteChunks, view.may_have_write_chunks())
+            .with(RuleSubject::Chunks, !self.record.has_no_chunks())
+            .with(RuleSubject::Protected, view.is_protected())
+            .with(RuleSubject::Invalidation, self.record.invalidated_handle.is_some())
+            .with(RuleSubject::UnusualHeader, view.has_unusual_header(self.record))
+            .with(RuleSubject::Undecodable, self.is_undecodable())
+            .with(RuleSubject::NullProcedure, view.summary.procedure == Some(0))
+            .with(RuleSubject::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: JudgementEvidenceSet) -> JudgementEvidenceSet {
+    pub(crate) fn evidence(&self, transaction: RuleEvidenceSet) -> RuleEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(JudgementEvidenceSet::of(&[RequiredJudgementEvidence::MessageKind]));
+            && transaction.provides(RuleEvidenceSet::of(&[RuleEvidence::MessageKind]));
         transaction
-            .without(RequiredJudgementEvidence::ChunkLists)
-            .without(RequiredJudgementEvidence::WholeMessage)
-            .with(RequiredJudgementEvidence::ChunkLists, has_lists)
-            .with(RequiredJudgementEvidence::WholeMessage, self.is_whole())
+            .without(RuleEvidence::ChunkLists)
+            .without(RuleEvidence::WholeMessage)
+            .with(RuleEvidence::ChunkLists, has_lists)
+            .with(RuleEvidence::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.

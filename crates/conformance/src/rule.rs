@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 
 use crate::message_view::ConformanceMessage;
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 use crate::violation_values::AggregatedViolationValues;
 
@@ -34,7 +34,7 @@ impl Severity {
 
 /// Evidence that a rule needs. Without it, the rule is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RequiredJudgementEvidence {
+pub enum RuleEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
     /// Both the Call and the Reply.
@@ -56,23 +56,23 @@ pub enum RequiredJudgementEvidence {
 
 /// Evidence that a message or Transaction provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct JudgementEvidenceSet(u8);
+pub(crate) struct RuleEvidenceSet(u8);
 
-impl JudgementEvidenceSet {
+impl RuleEvidenceSet {
     /// Adds evidence if it is provided.
     #[must_use]
-    pub(crate) fn with(self, evidence: RequiredJudgementEvidence, is_provided: bool) -> Self {
+    pub(crate) fn with(self, evidence: RuleEvidence, is_provided: bool) -> Self {
         Self(self.0 | u8::from(is_provided) << evidence as u8)
     }
 
     /// Returns the set without this evidence.
     #[must_use]
-    pub(crate) fn without(self, evidence: RequiredJudgementEvidence) -> Self {
+    pub(crate) fn without(self, evidence: RuleEvidence) -> Self {
         Self(self.0 & !(1 << evidence as u8))
     }
 
     /// Returns the set of these.
-    pub(crate) fn of(evidence: &[RequiredJudgementEvidence]) -> Self {
+    pub(crate) fn of(evidence: &[RuleEvidence]) -> Self {
         evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
     }
 
@@ -82,7 +82,7 @@ impl JudgementEvidenceSet {
     }
 }
 
-impl RequiredJudgementEvidence {
+impl RuleEvidence {
     /// Returns the description in output.
     pub fn description(self) -> &'static str {
         match self {
@@ -98,41 +98,34 @@ impl RequiredJudgementEvidence {
     }
 }
 
-/// Judgement of one message, Transaction or event. `None` means that the rule does not apply to it.
+/// Judges a message with an RPC-over-RDMA header; `None` if the rule does not apply to it.
+pub type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
+/// Judges a Transaction, on any transport; `None` if the rule does not apply to it.
+pub type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
+/// Returns `true` for a Transaction that has what a rule is about.
+pub type TransactionCondition = fn(&ConformanceTransaction<'_>) -> bool;
+/// Judges a transport event; `None` if the rule does not apply to it.
+pub type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
+
+/// What a rule judges.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleCheck {
-    /// Judges each message with an RPC-over-RDMA header.
-    Message(fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
-    /// Judges each message with an RPC-over-RDMA header and these subjects. Messages without one of them keep the rule.
-    SuspectMessage(&'static [RuleApplicabilityCondition], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
-    /// Judges each Transaction, on any transport.
-    Transaction(fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
-    /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
-    SuspectTransaction(
-        &'static [RuleApplicabilityCondition],
-        fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>,
-    ),
-    /// Judges each transport event.
-    Event(fn(&CapturedTransportEvent) -> Option<RuleVerdict>),
-    /// Judges each transport event, of which there is one only for a violation. The second function says if a
-    /// Transaction had what the rule is about, so that the absence of events counts as a judgement.
-    Absence(fn(&CapturedTransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
-    /// Judges each transport event. The second function returns the number of packets, of all that were examined, to
-    /// which the rule applied: without an event, they kept it.
-    Counted(fn(&CapturedTransportEvent) -> Option<RuleVerdict>, fn(&ExaminedPacketCounts) -> u64),
-    /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
-    MessageOrEvent(
-        fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
-        fn(&CapturedTransportEvent) -> Option<RuleVerdict>,
-    ),
-    /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
-    SuspectMessageOrEvent(
-        &'static [RuleApplicabilityCondition],
-        fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
-        fn(&CapturedTransportEvent) -> Option<RuleVerdict>,
-    ),
-    /// Judges each transport event. Each message with an RPC-over-RDMA header keeps the rule.
-    MessageUnlessEvent(fn(&CapturedTransportEvent) -> Option<RuleVerdict>),
+    /// Each message with an RPC-over-RDMA header.
+    Message(MessageCheck),
+    /// Each Transaction.
+    Transaction(TransactionCheck),
+    /// Each transport event.
+    Event(EventCheck),
+    /// Each transport event, of which there is one only for a violation. The second function says if a Transaction had
+    /// what the rule is about, so that the absence of events counts as a judgement.
+    Absence(EventCheck, TransactionCondition),
+    /// Each transport event. The second function returns the number of packets, of all that were examined, to which the
+    /// rule applied: without an event, they kept it.
+    Counted(EventCheck, fn(&ExaminedPacketCounts) -> u64),
+    /// Each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
+    MessageOrEvent(MessageCheck, EventCheck),
+    /// Each transport event. Each message with an RPC-over-RDMA header keeps the rule.
+    MessageUnlessEvent(EventCheck),
 }
 
 /// Number of findings that a rule makes.
@@ -158,9 +151,11 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub subjects: &'static [RuleApplicabilityCondition],
+    pub subjects: &'static [RuleSubject],
     /// Evidence without which the rule is not judged.
-    pub needs: &'static [RequiredJudgementEvidence],
+    pub needs: &'static [RuleEvidence],
+    /// Subjects without one of which a message or Transaction keeps the rule, unjudged; if empty, all are judged.
+    pub suspects: &'static [RuleSubject],
     /// Number of findings.
     pub scope: FindingAggregation,
     /// Judgement.
@@ -168,6 +163,22 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Values of most rules: a violation is an error and a finding of its own, and no subject or evidence is needed.
+    pub(crate) const DEFAULT: Self = Self {
+        id: "",
+        severity: Severity::Error,
+        section: "",
+        requirement: "",
+        explanation: "",
+        subjects: &[],
+        needs: &[],
+        suspects: &[],
+        scope: FindingAggregation::Each,
+        check: RuleCheck::Event(|_| None),
+    };
+    /// As [`Rule::DEFAULT`], but all violations on a connection are one finding.
+    pub(crate) const PER_CONNECTION: Self = Self { scope: FindingAggregation::Connection, ..Self::DEFAULT };
+
     /// Returns the group in the name: `rpcrdma` of `rpcrdma/credit-zero`.
     pub fn group(&self) -> &'static str {
         self.id.split_once('/').map_or(self.id, |(group, _)| group)
@@ -198,6 +209,22 @@ impl RuleVerdict {
     #[inline]
     pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
         if is_kept { Self::Kept } else { Self::broken(text()) }
+    }
+
+    /// Returns a violation with this text, if there is one; otherwise `Kept`.
+    #[inline]
+    pub fn from_fault(fault: Option<String>) -> Self {
+        fault.map_or(Self::Kept, Self::broken)
+    }
+
+    /// Returns a violation with the first text that `fault` returns for one of the items; `None` if there are no items.
+    pub(crate) fn of_items<T>(
+        items: impl IntoIterator<Item = T>,
+        fault: impl FnMut(T) -> Option<String>,
+    ) -> Option<Self> {
+        let mut items = items.into_iter().peekable();
+        items.peek()?;
+        Some(Self::from_fault(items.find_map(fault)))
     }
 
     /// Returns a violation with this text.

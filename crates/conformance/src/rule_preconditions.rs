@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleApplicabilityCondition {
+pub enum RuleSubject {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.
@@ -80,20 +80,20 @@ pub enum RuleApplicabilityCondition {
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleApplicabilityPropertySet(u64);
+pub(crate) struct RuleSubjectSet(u64);
 
-impl RuleApplicabilityPropertySet {
+impl RuleSubjectSet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
     /// Returns the set of these subjects.
-    pub(crate) fn of(subjects: &[RuleApplicabilityCondition]) -> Self {
+    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
     /// Adds a subject if the condition holds.
     #[must_use]
-    pub(crate) fn with(self, subject: RuleApplicabilityCondition, is_present: bool) -> Self {
+    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 

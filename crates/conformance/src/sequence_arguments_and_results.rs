@@ -1,9 +1,6 @@
 //! SEQUENCE and CB_SEQUENCE: slots of the two channels of a session. RFC 8881 sections 2.10.6, 18.46 and 20.9.
 
-use nfsrdma_dissectors::nfs::v4::{
-    Args, CbArgs, CbResults, CbSequence4Args, CbSequence4Resok, Results, Sequence4Args, Sequence4Resok,
-    Sessionid4,
-};
+use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbResults, Results, Sessionid4};
 
 /// Channel of a session. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,19 +13,11 @@ pub enum SessionChannelKind {
 }
 
 impl SessionChannelKind {
-    /// Returns the prefix of the arguments of SEQUENCE or CB_SEQUENCE.
-    pub(crate) fn argument_prefix(self) -> &'static str {
+    /// Returns the prefixes of the names of the arguments and of the results of SEQUENCE or CB_SEQUENCE.
+    pub(crate) fn prefixes(self) -> [&'static str; 2] {
         match self {
-            Self::Fore => "sa",
-            Self::Back => "csa",
-        }
-    }
-
-    /// Returns the prefix of the results of SEQUENCE or CB_SEQUENCE.
-    pub(crate) fn result_prefix(self) -> &'static str {
-        match self {
-            Self::Fore => "sr",
-            Self::Back => "csr",
+            Self::Fore => ["sa", "sr"],
+            Self::Back => ["csa", "csr"],
         }
     }
 }
@@ -49,46 +38,25 @@ pub struct SequenceArguments {
 }
 
 impl SequenceArguments {
-    /// Returns the arguments of SEQUENCE.
     pub(crate) fn of(operation: &Args<'_>) -> Option<Self> {
-        let Args::SEQUENCE(Sequence4Args {
-            sa_sessionid,
-            sa_sequenceid,
-            sa_slotid,
-            sa_highest_slotid,
-            sa_cachethis,
-        }) = operation
-        else {
-            return None;
-        };
+        let Args::SEQUENCE(arguments) = operation else { return None };
         Some(Self {
-            session: *sa_sessionid,
-            sequence_id: *sa_sequenceid,
-            slot: *sa_slotid,
-            highest_slot: *sa_highest_slotid,
-            is_cache_requested: *sa_cachethis,
+            session: arguments.sa_sessionid,
+            sequence_id: arguments.sa_sequenceid,
+            slot: arguments.sa_slotid,
+            highest_slot: arguments.sa_highest_slotid,
+            is_cache_requested: arguments.sa_cachethis,
         })
     }
 
-    /// Returns the arguments of CB_SEQUENCE.
     pub(crate) fn of_callback(operation: &CbArgs<'_>) -> Option<Self> {
-        let CbArgs::CB_SEQUENCE(CbSequence4Args {
-            csa_sessionid,
-            csa_sequenceid,
-            csa_slotid,
-            csa_highest_slotid,
-            csa_cachethis,
-            ..
-        }) = operation
-        else {
-            return None;
-        };
+        let CbArgs::CB_SEQUENCE(arguments) = operation else { return None };
         Some(Self {
-            session: *csa_sessionid,
-            sequence_id: *csa_sequenceid,
-            slot: *csa_slotid,
-            highest_slot: *csa_highest_slotid,
-            is_cache_requested: *csa_cachethis,
+            session: arguments.csa_sessionid,
+            sequence_id: arguments.csa_sequenceid,
+            slot: arguments.csa_slotid,
+            highest_slot: arguments.csa_highest_slotid,
+            is_cache_requested: arguments.csa_cachethis,
         })
     }
 
@@ -114,42 +82,27 @@ pub struct SequenceResult {
 }
 
 impl SequenceResult {
-    /// Returns the results of a SEQUENCE that succeeded.
-    pub(crate) fn of(result: &Results<'_>) -> Option<Self> {
+    /// Returns the results of SEQUENCE, and in it `None` if it failed.
+    pub(crate) fn of(result: &Results<'_>) -> Option<Option<Self>> {
         let Results::SEQUENCE(result) = result else { return None };
-        let Sequence4Resok {
-            sr_sessionid,
-            sr_sequenceid,
-            sr_slotid,
-            sr_highest_slotid,
-            sr_target_highest_slotid,
-            ..
-        } = result.ok()?;
-        Some(Self {
-            session: *sr_sessionid,
-            sequence_id: *sr_sequenceid,
-            slot: *sr_slotid,
-            highest_slot: *sr_highest_slotid,
-            target_highest_slot: *sr_target_highest_slotid,
-        })
+        Some(result.ok().map(|result| Self {
+            session: result.sr_sessionid,
+            sequence_id: result.sr_sequenceid,
+            slot: result.sr_slotid,
+            highest_slot: result.sr_highest_slotid,
+            target_highest_slot: result.sr_target_highest_slotid,
+        }))
     }
 
-    /// Returns the results of a CB_SEQUENCE that succeeded.
-    pub(crate) fn of_callback(result: &CbResults<'_>) -> Option<Self> {
+    /// Returns the results of CB_SEQUENCE, and in it `None` if it failed.
+    pub(crate) fn of_callback(result: &CbResults<'_>) -> Option<Option<Self>> {
         let CbResults::CB_SEQUENCE(result) = result else { return None };
-        let CbSequence4Resok {
-            csr_sessionid,
-            csr_sequenceid,
-            csr_slotid,
-            csr_highest_slotid,
-            csr_target_highest_slotid,
-        } = result.ok()?;
-        Some(Self {
-            session: *csr_sessionid,
-            sequence_id: *csr_sequenceid,
-            slot: *csr_slotid,
-            highest_slot: *csr_highest_slotid,
-            target_highest_slot: *csr_target_highest_slotid,
-        })
+        Some(result.ok().map(|result| Self {
+            session: result.csr_sessionid,
+            sequence_id: result.csr_sequenceid,
+            slot: result.csr_slotid,
+            highest_slot: result.csr_highest_slotid,
+            target_highest_slot: result.csr_target_highest_slotid,
+        }))
     }
 }

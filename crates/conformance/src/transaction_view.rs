@@ -21,8 +21,8 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RuleApplicabilityCondition, RuleApplicabilityPropertySet};
+use crate::rule::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };
@@ -299,7 +299,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the subjects of the Transaction.
-    pub(crate) fn subjects(&self) -> RuleApplicabilityPropertySet {
+    pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks =
@@ -308,68 +308,44 @@ impl<'t> ConformanceTransaction<'t> {
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
-        RuleApplicabilityPropertySet::default()
-            .with(RuleApplicabilityCondition::Call, call.is_some())
-            .with(RuleApplicabilityCondition::Reply, reply.is_some())
-            .with(RuleApplicabilityCondition::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
-            .with(RuleApplicabilityCondition::Reverse, transaction.direction == CallDirection::Reverse)
+        RuleSubjectSet::default()
+            .with(RuleSubject::Call, call.is_some())
+            .with(RuleSubject::Reply, reply.is_some())
+            .with(RuleSubject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
+            .with(RuleSubject::Reverse, transaction.direction == CallDirection::Reverse)
+            .with(RuleSubject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
+            .with(RuleSubject::WriteChunks, self.may_have_write_chunks())
+            .with(RuleSubject::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(RuleSubject::Protected, self.is_protected())
+            .with(RuleSubject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
+            .with(RuleSubject::Sequence, operations.sequence.is_some())
+            .with(RuleSubject::Compound, operations.tag.is_some() || operations.status.is_some())
+            .with(RuleSubject::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(RuleSubject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(RuleSubject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
+            .with(RuleSubject::Failure, operations.failure.is_some())
             .with(
-                RuleApplicabilityCondition::ReadChunks,
-                may_have_chunks || !transaction.read_chunks.is_empty(),
-            )
-            .with(RuleApplicabilityCondition::WriteChunks, self.may_have_write_chunks())
-            .with(RuleApplicabilityCondition::Chunks, has_chunks(call) || has_chunks(reply))
-            .with(RuleApplicabilityCondition::Protected, self.is_protected())
-            .with(
-                RuleApplicabilityCondition::Invalidation,
-                reply.is_some_and(|reply| reply.invalidated_handle.is_some()),
-            )
-            .with(RuleApplicabilityCondition::Sequence, operations.sequence.is_some())
-            .with(
-                RuleApplicabilityCondition::Compound,
-                operations.tag.is_some() || operations.status.is_some(),
-            )
-            .with(RuleApplicabilityCondition::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(
-                RuleApplicabilityCondition::UnusualHeader,
-                call.is_some_and(|call| self.has_unusual_header(call)),
-            )
-            .with(
-                RuleApplicabilityCondition::Undecodable,
-                summary.call_error.is_some() || summary.reply_error.is_some(),
-            )
-            .with(RuleApplicabilityCondition::Failure, operations.failure.is_some())
-            .with(
-                RuleApplicabilityCondition::Refusal,
+                RuleSubject::Refusal,
                 !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
-            .with(RuleApplicabilityCondition::NullProcedure, summary.procedure == Some(0))
-            .with(RuleApplicabilityCondition::RepeatedCall, transaction.retry_of.is_some())
-            .with(RuleApplicabilityCondition::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(RuleApplicabilityCondition::SuccessfulReadWrite, self.has_file_access())
-            .with(RuleApplicabilityCondition::RepeatedSequence, self.is_repeated_sequence())
+            .with(RuleSubject::NullProcedure, summary.procedure == Some(0))
+            .with(RuleSubject::RepeatedCall, transaction.retry_of.is_some())
+            .with(RuleSubject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(RuleSubject::SuccessfulReadWrite, self.has_file_access())
+            .with(RuleSubject::RepeatedSequence, self.is_repeated_sequence())
+            .with(RuleSubject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
+            .with(RuleSubject::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(RuleSubject::ReadPlus, operations.has_any(READ_PLUS))
+            .with(RuleSubject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
             .with(
-                RuleApplicabilityCondition::MinorVersion0,
-                operations.tag.is_some() && operations.minor_version == 0,
-            )
-            .with(RuleApplicabilityCondition::CreateSession, operations.has_any(CREATE_SESSION))
-            .with(RuleApplicabilityCondition::ReadPlus, operations.has_any(READ_PLUS))
-            .with(RuleApplicabilityCondition::Offload, operations.has_any(OFFLOAD_OPERATIONS))
-            .with(
-                RuleApplicabilityCondition::SessionVersion,
+                RuleSubject::SessionVersion,
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
-            .with(RuleApplicabilityCondition::ReservedOperation, operations.has_reserved)
-            .with(
-                RuleApplicabilityCondition::UnusualCompound,
-                !operations.is_usual || summary.call_error.is_some(),
-            )
-            .with(
-                RuleApplicabilityCondition::FirstSlotUse,
-                self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()),
-            )
-            .with(RuleApplicabilityCondition::UnusualSequence, !has_usual_sequence)
-            .with(RuleApplicabilityCondition::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+            .with(RuleSubject::ReservedOperation, operations.has_reserved)
+            .with(RuleSubject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(RuleSubject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
+            .with(RuleSubject::UnusualSequence, !has_usual_sequence)
+            .with(RuleSubject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.
@@ -381,7 +357,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the evidence that the Transaction provides.
-    pub(crate) fn evidence(&self) -> JudgementEvidenceSet {
+    pub(crate) fn evidence(&self) -> RuleEvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
@@ -390,16 +366,13 @@ impl<'t> ConformanceTransaction<'t> {
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        JudgementEvidenceSet::default()
-            .with(
-                RequiredJudgementEvidence::SetUp,
-                self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
-            )
-            .with(RequiredJudgementEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
-            .with(RequiredJudgementEvidence::ChunkLists, has_lists)
-            .with(RequiredJudgementEvidence::NoLoss, self.transaction.credit_use.is_exact)
-            .with(RequiredJudgementEvidence::MessageKind, are_kinds_known)
-            .with(RequiredJudgementEvidence::WholeMessage, is_whole)
-            .with(RequiredJudgementEvidence::Session, has_session)
+        RuleEvidenceSet::default()
+            .with(RuleEvidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
+            .with(RuleEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(RuleEvidence::ChunkLists, has_lists)
+            .with(RuleEvidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(RuleEvidence::MessageKind, are_kinds_known)
+            .with(RuleEvidence::WholeMessage, is_whole)
+            .with(RuleEvidence::Session, has_session)
     }
 }

@@ -7,23 +7,21 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/cb-before-session",
-        severity: Severity::Error,
         section: "RFC 8167 section 6, RFC 8881 section 2.10.3.1",
         requirement: "A server sends Calls on a connection only after a session has bound it to its backchannel.",
         explanation: "The client may have posted no receive buffer for a Call, so that the connection ends: again after each \
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
@@ -40,10 +38,10 @@ pub(crate) const RULES: &[Rule] = &[
                 }
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/cb-long",
-        severity: Severity::Error,
         section: "RFC 8267 section 6.5.2",
         requirement: "A server sends only Short messages on the backchannel of a client whose ca_maxrequestsize is no larger \
             than the inline threshold.",
@@ -51,9 +49,8 @@ pub(crate) const RULES: &[Rule] = &[
             cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let most = message.transaction.connection.backchannel.max_request_bytes?;
@@ -69,24 +66,20 @@ pub(crate) const RULES: &[Rule] = &[
             let text = || format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}");
             Some(RuleVerdict::from_condition(!is_long || most > threshold, text).at_field(field))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/cb-chunks-refused",
-        severity: Severity::Error,
         section: "RFC 8167 section 5.3",
         requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
         explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return \
             its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
-        subjects: &[RuleApplicabilityCondition::Reverse, RuleApplicabilityCondition::Chunks],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::NoLoss,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Reverse, RuleSubject::Chunks],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Transaction(check_refusal),
+        ..Rule::DEFAULT
     },
 ];
 
@@ -122,11 +115,7 @@ fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     } else {
         None
     };
-    Some(match ignored {
-        None => RuleVerdict::Kept,
-        Some((chunks, bytes, verb)) => RuleVerdict::broken(format!(
-            "success, but {chunks} of {bytes} not {verb}",
-            bytes = Count(bytes, "byte")
-        )),
-    })
+    Some(RuleVerdict::from_fault(ignored.map(|(chunks, bytes, verb)| {
+        format!("success, but {chunks} of {} not {verb}", Count(bytes, "byte"))
+    })))
 }

@@ -5,8 +5,8 @@ use nfsrdma_dissectors::flow::transaction::{CallCreditUse, CallDirection};
 use super::{reply_chunk, write_chunks};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
@@ -33,35 +33,33 @@ fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credit-zero",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.3.1",
         requirement: "A Responder grants at least one credit in each Reply.",
         explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
+        subjects: &[RuleSubject::Version1],
+        needs: &[RuleEvidence::MessageKind],
+        suspects: &[RuleSubject::UnusualHeader],
+        check: RuleCheck::Message(|message| {
             let words = message.version1()?;
             let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
             let severity = if message.is_call() { Severity::Warning } else { Severity::Error };
             Some(verdict.with_severity(severity).at_field("rpcordma.flow_control"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/credit-exceeded",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.3.1",
         requirement: "A Requester has no more Calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
             connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -70,18 +68,17 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("{} in flight, {granted} granted", Count(count, "call"))
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/credits-reverse",
-        severity: Severity::Error,
         section: "RFC 8167 section 4.1",
         requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reverse],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -90,17 +87,16 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("{} in flight, {granted} granted", Count(count, "reverse call"))
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/first-call",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.3.3",
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;
@@ -115,6 +111,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("{} in flight before the first reply", Count(count, "call"))
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/credits-all-used",
@@ -125,9 +122,8 @@ pub(crate) const RULES: &[Rule] = &[
             Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
-        subjects: &[RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::NoLoss],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let of = message.transaction;
@@ -150,6 +146,7 @@ pub(crate) const RULES: &[Rule] = &[
             });
             Some(verdict.by(of.requester()))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/grant-shrunk",
@@ -158,9 +155,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Responder lowers its grant, as it may.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
-        subjects: &[RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
             if !message.transaction.transaction.credit_use.is_direction_known {
@@ -176,19 +172,18 @@ pub(crate) const RULES: &[Rule] = &[
             });
             Some(verdict.at_field("rpcordma.flow_control"))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/send-too-long",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.3.2, RFC 8797 section 4.2, RFC 8167 section 4.2",
         requirement: "A Send is no longer than the inline threshold of its direction.",
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Version1],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
@@ -207,5 +202,6 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::DEFAULT
     },
 ];

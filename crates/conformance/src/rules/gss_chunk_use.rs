@@ -4,8 +4,8 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
+use crate::rule_preconditions::RuleSubject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
@@ -24,45 +24,41 @@ fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
 /// Judges a message whose payload has this name.
 fn judge(message: &ConformanceMessage<'_>, payload: &str) -> Option<RuleVerdict> {
     message.version1().filter(|_| !message.record.is_rdma_error())?;
-    let chunk = item_chunk(message);
-    Some(RuleVerdict::from_condition(chunk.is_none(), || {
-        format!("{} with {payload}", chunk.unwrap_or_default())
-    }))
+    let fault = item_chunk(message).map(|chunk| format!("{chunk} with {payload}"));
+    Some(RuleVerdict::from_fault(fault))
 }
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "gss/reduced",
-        severity: Severity::Error,
         section: "RFC 8166 sections 8.2.2.3 and 4.3.2",
         requirement: "With RPCSEC_GSS integrity or privacy, no data item is in a chunk of its own, and no Write list is \
             offered.",
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
-        subjects: &[RuleApplicabilityCondition::Protected],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Protected],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
             GssPayload::Privacy => judge(message, "privacy"),
             GssPayload::Plain | GssPayload::Control(_) => None,
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "gss/control-chunk",
-        severity: Severity::Error,
         section: "RFC 8166 section 8.2.2",
         requirement: "No part of a control message of RPCSEC_GSS is in a chunk of its own.",
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
-        subjects: &[RuleApplicabilityCondition::Protected],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Protected],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),
             GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,
         }),
+        ..Rule::DEFAULT
     },
 ];

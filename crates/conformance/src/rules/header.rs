@@ -16,8 +16,8 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::read_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -129,15 +129,12 @@ fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t RpcRdmaE
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/xid-mismatch",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.2.1",
         requirement: "The XID of the RPC-over-RDMA header is the XID of the RPC message, inline or in a chunk.",
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Version1],
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
             TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
                 outer,
@@ -153,19 +150,18 @@ pub(crate) const RULES: &[Rule] = &[
             }
             _ => None,
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/reply-no-call",
-        severity: Severity::Error,
         section: "RFC 5531 section 9, RFC 8166 section 4.2.1",
         requirement: "A Reply has the XID of a Call in flight, which no earlier Reply answered.",
         explanation: "The Requester discards the Reply, which has used a receive buffer, and ends the connection if none was \
             posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::BothMessages],
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
             Some(
@@ -173,10 +169,10 @@ pub(crate) const RULES: &[Rule] = &[
                     .at_field("rpcordma.xid"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/xid-reused",
-        severity: Severity::Error,
         section: "RFC 8167 section 2.4, RFC 5531 section 9",
         requirement: "A Call has an XID that no other Call in flight of its sender has.",
         explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply \
@@ -184,9 +180,8 @@ pub(crate) const RULES: &[Rule] = &[
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
                 event,
@@ -194,19 +189,17 @@ pub(crate) const RULES: &[Rule] = &[
                 "another call with this XID is in flight",
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/version",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.2.2, RFC 8167 section 5.1",
         requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
             version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
             comes with 3: \"version 3, the connection uses 1\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
+        suspects: &[RuleSubject::UnusualHeader],
+        check: RuleCheck::Message(|message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
@@ -230,18 +223,16 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("rpcordma.version"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/proc-unknown",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.2.4",
         requirement: "rdma_proc is one of RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE and RDMA_ERROR.",
         explanation: "The receiver cannot find the RPC message. Example: a header with the number 7, where 4 is the highest: \
             \"rdma_proc 7\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::UnusualHeader], |message| {
+        suspects: &[RuleSubject::UnusualHeader],
+        check: RuleCheck::Message(|message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
@@ -249,20 +240,18 @@ pub(crate) const RULES: &[Rule] = &[
                     .at_field("rpcordma.msg_type"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/msgp",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.6.1",
         requirement: "RDMA_MSGP is not sent.",
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessageOrEvent(
-            &[RuleApplicabilityCondition::UnusualHeader],
+        subjects: &[RuleSubject::Version1],
+        suspects: &[RuleSubject::UnusualHeader],
+        check: RuleCheck::MessageOrEvent(
             |message| {
                 let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
                     return None;
@@ -281,19 +270,16 @@ pub(crate) const RULES: &[Rule] = &[
                 is_padded.then(|| RuleVerdict::from_condition(false, text))
             },
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/done",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.6.2",
         requirement: "RDMA_DONE is not sent.",
         explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; \
             it uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
             and the rule does not apply; see dialect/rfc5666. Example: a client confirms a Reply that had no Read list: \
             \"RDMA_DONE\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Each,
         check: RuleCheck::Event(|event| {
             let TransportAnomalyKind::Done { has_read_list } = event.kind else { return None };
             match has_read_list {
@@ -303,6 +289,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => Some(RuleVerdict::broken("RDMA_DONE".to_owned())),
             }
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/short-message",
@@ -312,27 +299,24 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
             byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
             bytes\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Version1],
         check: RuleCheck::MessageUnlessEvent(|event| {
             let TransportAnomalyKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
             is_short.then(|| RuleVerdict::broken(format!("{length}", length = Count(length, "byte"))))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/list-broken",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.3, RFC 4506 section 4.19",
         requirement: "The chunk lists are valid XDR, end within the Send, and the RPC message of an RDMA_MSG follows them.",
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Version1],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
                 RpcRdmaHeaderFault::ChunkLists(error) => {
@@ -346,20 +330,19 @@ pub(crate) const RULES: &[Rule] = &[
                 }
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/nomsg-without-chunk",
-        severity: Severity::Error,
         section: "RFC 8166 sections 4.2.4 and 4.5.2",
         requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessageOrEvent(
-            &[RuleApplicabilityCondition::UnusualHeader],
+        subjects: &[RuleSubject::Version1],
+        needs: &[RuleEvidence::ChunkLists],
+        suspects: &[RuleSubject::UnusualHeader],
+        check: RuleCheck::MessageOrEvent(
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
@@ -367,18 +350,17 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(if event.has_set_up { verdict } else { RuleVerdict::Unknown })
             },
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/error-from-requester",
-        severity: Severity::Error,
         section: "RFC 8166 sections 4.2.4 and 4.5",
         requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
-        subjects: &[RuleApplicabilityCondition::RdmaError],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::RdmaError],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -386,19 +368,18 @@ pub(crate) const RULES: &[Rule] = &[
                 "RDMA_ERROR for a call of its sender",
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/error-no-call",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.5",
         requirement: "RDMA_ERROR has the XID of a Call in flight.",
         explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and \
             the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
-        subjects: &[RuleApplicabilityCondition::RdmaError],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::RdmaError],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -406,18 +387,16 @@ pub(crate) const RULES: &[Rule] = &[
                 "no call with this XID is in flight",
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/error-range",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.5.1",
         requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
-        subjects: &[RuleApplicabilityCondition::RdmaError],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::RdmaError],
         check: RuleCheck::MessageOrEvent(
             |message| {
                 if !message.record.is_rdma_error() {
@@ -446,10 +425,10 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             },
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/error-not-sent",
-        severity: Severity::Error,
         section: "RFC 8166 sections 4.5, 4.5.1 and 4.5.2",
         requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
@@ -457,13 +436,8 @@ pub(crate) const RULES: &[Rule] = &[
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[
-            RuleApplicabilityCondition::Call,
-            RuleApplicabilityCondition::Reply,
-            RuleApplicabilityCondition::UnusualHeader,
-        ],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
+        needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
@@ -478,6 +452,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("{} to a call that demands {}", name(sent), name(demanded))
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/garbage-args",
@@ -488,13 +463,8 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[
-            RuleApplicabilityCondition::Call,
-            RuleApplicabilityCondition::Reply,
-            RuleApplicabilityCondition::Undecodable,
-        ],
-        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::WholeMessage],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::WholeMessage],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -521,6 +491,7 @@ pub(crate) const RULES: &[Rule] = &[
                 })
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/undecodable",
@@ -530,10 +501,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
-        subjects: &[RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::WholeMessage],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::Undecodable], |message| {
+        subjects: &[RuleSubject::Version1],
+        needs: &[RuleEvidence::WholeMessage],
+        suspects: &[RuleSubject::Undecodable],
+        check: RuleCheck::Message(|message| {
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
@@ -548,6 +519,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/keepalive",
@@ -557,9 +529,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::NullProcedure],
-        needs: &[],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::NullProcedure],
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let transaction = message.transaction.transaction;
@@ -588,6 +558,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             },
         ),
+        ..Rule::PER_CONNECTION
     },
 ];
 

@@ -6,7 +6,7 @@
 use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportAnomalyKind};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{Rule, RuleCheck, RuleVerdict};
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns
 /// the values that broke the rule.
@@ -60,15 +60,11 @@ fn startup_text(fault: MpaStartupFault) -> String {
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/crc",
-        severity: Severity::Error,
         section: "RFC 5044 section 4.4",
         requirement: "The CRC32C of an FPDU is correct where a side requested CRCs.",
         explanation: "The receiver drops the FPDU and ends the connection. The sender computes the CRC wrongly, or bytes \
             changed on the way although the checksum of TCP is right. Judged once a start-up frame or a correct CRC shows \
             that CRCs are in use. Example: one bit of an FPDU changed between two checksums of TCP: \"wrong CRC\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
                 TransportAnomalyKind::BadMpaCrc => Some(RuleVerdict::broken("wrong CRC".to_owned())),
@@ -76,10 +72,10 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |checks| checks.fpdu_crcs,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/framing",
-        severity: Severity::Error,
         section: "RFC 5044 section 4.1",
         requirement: "An FPDU begins where the one before it ends, as its ULPDU_Length says.",
         explanation: "The ULPDU_Length of the FPDU before is wrong, or the bytes behind it are no FPDU. Without CRCs, the \
@@ -87,22 +83,16 @@ pub(crate) const RULES: &[Rule] = &[
             CRC is at another place than the sender put it. Judged from the start-up frames on, as long as all bytes are \
             captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \"no FPDU behind the one \
             before\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned() },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/marker",
-        severity: Severity::Error,
         section: "RFC 5044 sections 4.3 and 7.1",
         requirement: "A side sends markers if and only if the other side requested them, and each points to its FPDU.",
         explanation: "The receiver looks for the next FPDU at the wrong place, and ends the connection with a Terminate. \
             Look at the M bit of the start-up frames. Example: the MPA Request has the M bit, and the FPDUs of the server \
             have no markers: \"no markers, which the peer requested\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { startups:
             RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
             RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
@@ -110,10 +100,10 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("marker points {pointer} back, the FPDU begins {expected} before it", pointer = Count(pointer, "byte"), expected = Count(expected, "byte"))
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/startup",
-        severity: Severity::Error,
         section: "RFC 5044 sections 7.1.1 and 7.1.2, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
         explanation: "Reserved bits and the R bit of a Request are zero, PD_Length is the length of the private data, and at \
@@ -122,223 +112,179 @@ pub(crate) const RULES: &[Rule] = &[
             the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
             data in revision 1\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/responder-first",
-        severity: Severity::Error,
         section: "RFC 5044 section 7.1.2",
         requirement: "The responder sends no FPDU before it received one of the initiator.",
         explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or \
             for other bytes, and the connection fails now and then. Example: a server sends CB_NULL right after its MPA \
             Reply: \"FPDU before the first of the initiator\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/version",
-        severity: Severity::Error,
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1",
         requirement: "The version of DDP is 1; the version of RDMAP is 1, or 0 for the RDMA Consortium's specification.",
         explanation: "The receiver ends the connection with a Terminate: invalid version. Example: a segment with 2 in the \
             two bits of the version: \"version 2 of DDP\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::DdpVersion(version) => format!("version {version} of DDP"),
             RdmapFault::RdmapVersion(version) => format!("version {version} of RDMAP"),
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/reserved-bits",
-        severity: Severity::Error,
         section: "RFC 5041 section 4.1, RFC 5040 section 4.1, RFC 5044 sections 4.1 and 4.2",
         requirement: "Reserved bits of the control fields and of markers, and the padding of an FPDU, are zero.",
         explanation: "A receiver of a later version would give the bits a meaning. Some receivers refuse the segment. Padding \
             that is not zero shows memory of the sender. Example: a sender leaves a control field uninitialized: \"reserved \
             bits 0x0 of DDP, 0x1 of RDMAP\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
             RdmapFault::Pad(pad) => format!("padding {pad:#x}"),
             RdmapFault::MarkerReserved(reserved) => format!("reserved field {reserved:#x} of a marker"),
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/opcode",
-        severity: Severity::Error,
         section: "RFC 5040 section 4.1, RFC 7306 section 10",
         requirement: "The opcode of a segment is defined.",
         explanation: "The receiver ends the connection with a Terminate: unexpected opcode. Example: a segment with an \
             opcode above those of RFC 7306: \"opcode 0xc\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/tagged",
-        severity: Severity::Error,
         section: "RFC 5040 section 4.1",
         requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
         explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer. Example: an RDMA \
             Write with the T bit clear: \"RDMA Write in an untagged segment\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::Tagged { opcode, is_tagged } => {
                 format!("{opcode} in {} segment", if is_tagged { "a tagged" } else { "an untagged" })
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/queue",
-        severity: Severity::Error,
         section: "RFC 5040 section 4.1",
         requirement: "Sends use queue 0, RDMA Read Requests queue 1, and Terminates queue 2.",
         explanation: "Each queue has buffers of its own; the receiver answers with a Terminate: invalid queue number. \
             Example: a Send in the queue of RDMA Read Requests: \"Send in queue 1\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/header-length",
-        severity: Severity::Error,
         section: "RFC 5040 section 4.4, RFC 5041 sections 4.2 and 4.3, RFC 7306 sections 5.2 and 6",
         requirement: "A ULPDU has the headers of its segment, 14 or 18 bytes; an RDMA Read Request has 28 more bytes and no \
             payload.",
         explanation: "Immediate Data has 8 more bytes, an Atomic Request 52, and an Atomic Response 12. The receiver cannot \
             use another segment, and ends the connection. Example: a request with four bytes \
             behind its header: \"RDMA Read Request with 32 bytes\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = Count(length, "byte")),
             RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = Count(length, "byte")),
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/message-number",
-        severity: Severity::Error,
         section: "RFC 5041 section 4.3",
         requirement: "The message sequence numbers of each queue begin with 1 and increase by 1 with each message.",
         explanation: "The number selects the receive buffer. The receiver finds no buffer for it, and ends the connection \
             with a Terminate. Example: the third Send comes without the second: \"number 3 in queue 0, expected 2\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageNumber { queue, number, expected } => {
                 format!("number {} in queue {}, expected {}", number.0, queue.0, expected.0)
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/message-offset",
-        severity: Severity::Error,
         section: "RFC 5041 section 5.2",
         requirement: "The offsets of the segments of an untagged message begin with 0 and leave no gap.",
         explanation: "The receiver places bytes at the wrong place in its receive buffer. Example: the first segment of a \
             Send does not begin at 0: \"message offset 4 after 0 bytes\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageOffset { offset, expected } => {
                 format!("message offset {offset} after {expected}", expected = Count(expected, "byte"))
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/tagged-offset",
-        severity: Severity::Error,
         section: "RFC 5041 section 5.2",
         requirement: "Each segment of a tagged message continues where the preceding segment ended.",
         explanation: "Memory has bytes at the wrong place, or lacks bytes, and nothing reports it. Example: the second \
             segment of an RDMA Write skips four bytes: \"offset 0x20100404, expected 0x20100400\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::TaggedOffset { stag, offset, expected } => {
                 format!("STag {stag}, offset {offset:#x}, expected {expected:#x}")
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/last-segment",
-        severity: Severity::Error,
         section: "RFC 5041 section 4.1",
         requirement: "The last segment of a message has the L flag, and no other message begins before it.",
         explanation: "The receiver never completes the message without its last segment. Example: the last segment of an \
             RDMA Write lacks the L flag, and a Send follows: \"another message begins before the last segment of RDMA \
             Write\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::Interrupted { opcode } => format!("another message begins before the last segment of {opcode}"),
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/response-sink",
-        severity: Severity::Error,
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response goes to the sink that its RDMA Read Request names, from its first byte on.",
         explanation: "The response overwrites other memory of the requester, or fails with a Terminate. Example: a request \
             names STag 0x77, and its response goes to 0x66: \"response of 100 bytes, STag 0x00000066\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::UnrequestedResponse { stag, offset, length } => {
                 format!("response of {length}, STag {stag}, offset {offset:#x}", length = Count(length, "byte"))
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/response-order",
-        severity: Severity::Error,
         section: "RFC 5040 section 5.2.2",
         requirement: "Read Responses have the order of their requests.",
         explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before it \
             has its data. Example: the second of two requests is answered first: \"response for STag 0x00000088 before \
             those for 1 earlier request\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::ResponseOrder { stag, unanswered } => {
                 format!("response for STag {stag} before those for {unanswered}", unanswered = Count(unanswered, "earlier request"))
             },
         },
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rdmap/response-length",
-        severity: Severity::Error,
         section: "RFC 5040 sections 4.5 and 5.2.2",
         requirement: "A Read Response has as many bytes as its RDMA Read Request asks for.",
         explanation: "The requester uses memory that the response did not fill. Example: a response ends four bytes before \
             the end of the request: \"response of 996 bytes, 1000 requested\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::ResponseLength { length, requested } => {
                 format!("response of {length}, {requested} requested", length = Count(length, "byte"))
             },
         },
+        ..Rule::PER_CONNECTION
     },
 ];

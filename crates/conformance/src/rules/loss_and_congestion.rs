@@ -5,7 +5,7 @@ use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, Transpor
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &CapturedTransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
@@ -41,13 +41,11 @@ pub(crate) const RULES: &[Rule] = &[
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
             receiver that misses packets. Example: a switch drops one packet of an RDMA Write of 256: \"NAK 0: PSN Sequence \
             Error\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::PSN_SEQUENCE_ERROR),
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/nak-invalid-request",
@@ -57,13 +55,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
             same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::INVALID_REQUEST),
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/nak-access",
@@ -74,13 +70,11 @@ pub(crate) const RULES: &[Rule] = &[
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
             offered the memory. Example: an RDMA Write to a handle that the client has invalidated: \"NAK 2: Remote Access \
             Error\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_ACCESS_ERROR),
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/nak-operational",
@@ -90,13 +84,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
             its kernel and at the state of its adapter. Example: the adapter of the receiver fails on a completion queue: \
             \"NAK 3: Remote Operational Error\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_OPERATIONAL_ERROR),
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/nak-reserved",
@@ -105,13 +97,11 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
         explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The finding names the code. Example: \
             an acknowledgement with code 17: \"NAK 17: 0x11\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code.0 > NakCode::REMOTE_OPERATIONAL_ERROR.0),
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/receiver-not-ready",
@@ -122,9 +112,6 @@ pub(crate) const RULES: &[Rule] = &[
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
             receives. The side is the receiver. Example: a client sends a second Call, and the server has posted one receive \
             buffer: \"RNR NAK, wait 1280 µs\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportAnomalyKind::ReceiverNotReady { wait_us } = event.kind else {
@@ -134,6 +121,7 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |checks| checks.acknowledgments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/retransmission",
@@ -144,13 +132,11 @@ pub(crate) const RULES: &[Rule] = &[
             retransmission costs time and bandwidth. A repeated packet that the receiver refuses again counts as a sequence \
             gap. Compare with the NAKs of the other side: without them, the sender's timer expired. Example: a NAK names a \
             PSN, and the packets from there on come again: \"retransmission\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportAnomalyKind::Retransmission, "retransmission"),
             |checks| checks.packets + checks.segments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/repeated-read",
@@ -160,15 +146,13 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
             rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response. Example: \
             a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(event, TransportAnomalyKind::RepeatedReadRequest, "repeated RDMA Read request")
             },
             |checks| checks.read_requests,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/sequence-gap",
@@ -178,28 +162,22 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
             retransmissions follow, or the capture lacks it, and the connection goes on. Example: PSN 1003 follows 1001: \
             \"packet behind a gap in the PSNs\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(event, TransportAnomalyKind::SequenceGap, "packet behind a gap in the PSNs")
             },
             |checks| checks.packets,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/packet-order",
-        severity: Severity::Error,
         section: "InfiniBand Architecture Specification volume 1, sections 9.4.1 and 9.7.4.1",
         requirement: "A message is a packet of position Only, or First, Middle packets and Last of one operation, of equal lengths \
             up to the last.",
         explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs \
             are judged, so that loss and reordering do not count. Example: a Middle packet follows a packet that was a whole \
             message: \"RC RDMA Write Middle after RC RDMA Write Only\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportAnomalyKind::PacketOrderFault(fault) = event.kind else {
@@ -221,18 +199,15 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |checks| checks.packets,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/write-length",
-        severity: Severity::Error,
         section: "InfiniBand Architecture Specification volume 1, sections 9.4.3 and 9.7.4.1",
         requirement: "An RDMA Write has as many bytes as the DMA Length of its header announces.",
         explanation: "The receiver answers NAK Invalid Request, and the connection ends. The length is judged if all packets \
             of the RDMA Write were captured. Example: the header of an RDMA Write of 3,000 bytes announces four bytes more: \
             \"RDMA Write of 3000 bytes, DMA Length 3004\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::WriteLength {
@@ -249,6 +224,7 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |checks| checks.packets,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/congestion-notification",
@@ -258,13 +234,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and \
             the receiver of it lowers its rate. Look at the load of the path towards this side. Example: sixteen clients \
             write to one server, whose port is full: \"CNP\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportAnomalyKind::CongestionNotification, "CNP"),
             |checks| checks.packets,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/congestion-experienced",
@@ -273,15 +247,13 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a switch marks packets because of congestion.",
         explanation: "A switch marked packets of this side because its queue was long. With RoCE, the receiver answers with \
             CNPs; with TCP, with the ECE flag. Example: the ECN field of a packet arrives as 3: \"Congestion Experienced\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(event, TransportAnomalyKind::CongestionExperienced, "Congestion Experienced")
             },
             |checks| checks.packets + checks.segments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/icrc",
@@ -291,13 +263,12 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver drops the packet silently. A cable, a switch or an adapter damages packets, or a device \
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
-        subjects: &[],
-        needs: &[RequiredJudgementEvidence::CheckedIcrc],
-        scope: FindingAggregation::Connection,
+        needs: &[RuleEvidence::CheckedIcrc],
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportAnomalyKind::BadIcrc, "wrong ICRC"),
             |checks| checks.icrcs,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/zero-window",
@@ -306,13 +277,11 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a receiver announces a TCP window of zero bytes.",
         explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; \
             look at its load. Example: a server stops reading from its socket while it syncs a disk: \"window of zero\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportAnomalyKind::ZeroWindow, "window of zero"),
             |checks| checks.segments,
         ),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "transport/terminate",
@@ -323,9 +292,6 @@ pub(crate) const RULES: &[Rule] = &[
             The text has the layer, the type and the code of the error; -V also shows the header at fault, which many \
             messages include. Example: a server writes to a handle that the client has invalidated, and the client ends \
             the connection: \"RDMA, Remote Protection Error, Invalid STag\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
                 TransportAnomalyKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
@@ -333,5 +299,6 @@ pub(crate) const RULES: &[Rule] = &[
             },
             |checks| checks.fpdus,
         ),
+        ..Rule::PER_CONNECTION
     },
 ];

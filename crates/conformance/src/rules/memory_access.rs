@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::transport_event::{
 };
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.
@@ -29,11 +29,7 @@ fn access_verdict(
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[RequiredJudgementEvidence] = &[
-    RequiredJudgementEvidence::BothMessages,
-    RequiredJudgementEvidence::ChunkLists,
-    RequiredJudgementEvidence::NoLoss,
-];
+const ACCESS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -66,131 +62,118 @@ fn was_accessed(view: &ConformanceTransaction<'_>) -> bool {
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/handle-unknown",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.3",
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::NotOffered, None),
             was_accessed,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/read-bounds",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Read stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
             Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
             Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
             0x20100fa0\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
+        subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(true)),
             was_read,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/write-bounds",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.3",
         requirement: "An RDMA Write stays in the segment that the Call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
             0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
             0x0a010200, offset 0x20100fa0\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(false)),
             was_written,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/read-late",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.5.1",
         requirement: "A Responder does not read memory of a Call after its Reply.",
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
             Read of 4096 bytes, handle 0x0a010200\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
+        subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(true)),
             was_read,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/write-late",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder does not write to memory of a Call after its Reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
             0x0a010200\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(false)),
             was_written,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/wrong-op",
-        severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 3.4.6",
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::WrongOperation, None),
             was_accessed,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/wrong-side",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.1",
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, RdmaAccessViolationReason::ByRequester, None),
             was_accessed,
         ),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/reads-in-flight",
-        severity: Severity::Error,
         section: "InfiniBand Architecture Specification volume 1, sections 9.7 and 12.7; RFC 6581 section 9.1",
         requirement: "A side has no more RDMA Reads in flight than its peer declared at the set-up.",
         explanation: "The peer has no resources for the Read: it answers with a NAK or a Terminate, which ends the \
             connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
-        needs: &[
-            RequiredJudgementEvidence::SetUp,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::NoLoss,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {
@@ -202,5 +185,6 @@ pub(crate) const RULES: &[Rule] = &[
             },
             was_read,
         ),
+        ..Rule::DEFAULT
     },
 ];

@@ -7,15 +7,12 @@ use nfsrdma_dissectors::rpc::Program;
 use crate::compound_operations_view::is_in_minor_version;
 use crate::count_with_noun::Count;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
-    if !is_in_minor_version(operation, 0) {
-        return false;
-    }
     matches!(
         operation,
         Args::CLOSE(_)
@@ -83,16 +80,14 @@ fn status_of_results(transaction: &ConformanceTransaction<'_>) -> Option<Nfsstat
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/compound-status",
-        severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
         requirement: "The status of a COMPOUND or CB_COMPOUND is that of its last result.",
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
             Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
             NFS4ERR_NOENT\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
+        subjects: &[RuleSubject::Compound],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(|transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
             if !operations.has_all_results {
@@ -106,19 +101,18 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("nfs.nfsstat4"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/result-after-failure",
-        severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.4",
         requirement: "A Responder stops at the first operation of a COMPOUND or CB_COMPOUND that fails: its result is the last.",
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
             changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
             2 of 3\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
+        subjects: &[RuleSubject::Compound],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(|transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
             let before_last = (operations.result_count as usize).saturating_sub(1);
@@ -133,20 +127,19 @@ pub(crate) const RULES: &[Rule] = &[
                 None => RuleVerdict::Kept,
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/result-count",
-        severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
         requirement: "A COMPOUND or CB_COMPOUND has no more results than operations, and none with \
             NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
+        subjects: &[RuleSubject::Compound],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
             if has_malformed_call(transaction) {
@@ -164,18 +157,17 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/result-operation",
-        severity: Severity::Error,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2, 16.2.3, 19.2.2 and 19.2.3",
         requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
+        subjects: &[RuleSubject::Compound],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
@@ -191,11 +183,10 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             let other = pairs.find(|(asked, result)| asked != result && !result.is_illegal());
-            let other = other.or(undecoded);
-            Some(RuleVerdict::from_condition(other.is_none(), || {
-                other.map(|(asked, result)| format!("result of {result} for {asked}")).unwrap_or_default()
-            }))
+            let fault = other.or(undecoded).map(|(asked, result)| format!("result of {result} for {asked}"));
+            Some(RuleVerdict::from_fault(fault))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/tag",
@@ -204,10 +195,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualCompound], |transaction| {
+        subjects: &[RuleSubject::Compound],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
             if has_malformed_call(transaction) {
@@ -216,123 +206,94 @@ pub(crate) const RULES: &[Rule] = &[
             let text = || format!("tag {returned:?}, {sent:?} in the call");
             Some(RuleVerdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/reserved-op",
-        severity: Severity::Error,
         section: "RFC 8881 section 17, RFC 7862 section 14.2, RFC 8178 section 4.4.2",
         requirement: "A server refuses operations that are not of the minor version of the COMPOUND.",
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::ReservedOperation],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::ReservedOperation],
+        needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
-            let mut reserved = operations
+            let reserved = operations
                 .pairs()
-                .filter(|(operation, _)| !is_in_minor_version(operation, minor_version))
-                .peekable();
-            reserved.peek()?;
-            let accepted = reserved.find(|(operation, result)| {
-                result.is_some_and(|result| {
-                    result.number() == operation.number() && result.status() == Nfsstat4::NFS4_OK
-                })
-            });
-            Some(RuleVerdict::from_condition(accepted.is_none(), || {
-                let name = accepted.map(|(operation, _)| operation.number()).unwrap_or_default();
-                format!("{name} accepted in minor version {minor_version}")
-            }))
+                .filter(|(operation, _)| !is_in_minor_version(operation.number(), minor_version));
+            RuleVerdict::of_items(reserved, |(operation, result)| {
+                let name = operation.number();
+                let is_accepted = result
+                    .is_some_and(|result| result.number() == name && result.status() == Nfsstat4::NFS4_OK);
+                is_accepted.then(|| format!("{name} accepted in minor version {minor_version}"))
+            })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/read-count",
-        severity: Severity::Error,
         section: "RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
             let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
             if segments.any(|segment| segment.returned_length.is_some_and(|length| length > segment.length)) {
                 return None;
             }
-            let mut reads = transaction.file_accesses().iter().filter(|access| !access.is_write).peekable();
-            reads.peek()?;
-            let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
-            Some(RuleVerdict::from_condition(excess.is_none(), || {
-                let text = |read: &SuccessfulReadWrite| {
-                    format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes)
-                };
-                excess.map(text).unwrap_or_default()
-            }))
+            let reads = transaction.file_accesses().iter().filter(|access| !access.is_write);
+            RuleVerdict::of_items(reads, |read| {
+                let text = || format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes);
+                (read.done_bytes > read.asked_bytes).then(text)
+            })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/write-count",
-        severity: Severity::Error,
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32",
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
-            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
-            writes.peek()?;
-            let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
-            let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
-            Some(match excess {
-                None => RuleVerdict::Kept,
-                Some(SuccessfulReadWrite { done_bytes, asked_bytes, .. }) => RuleVerdict::broken(format!(
-                    "{done_bytes} written of {asked_bytes}",
-                    done_bytes = Count(*done_bytes, "byte")
-                ))
-                .at_field(field),
-            })
+            let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
+            let verdict = RuleVerdict::of_items(writes, |write| {
+                let text = || format!("{} written of {}", Count(write.done_bytes, "byte"), write.asked_bytes);
+                (write.done_bytes > write.asked_bytes).then(text)
+            })?;
+            Some(verdict.at_field(if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/write-committed",
-        severity: Severity::Error,
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32.3",
         requirement: "WRITE commits the data at the level that the client asked for, or at a higher one.",
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[RuleApplicabilityCondition::SuccessfulReadWrite],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
-            let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
-            writes.peek()?;
-            let weak = writes.find(|SuccessfulReadWrite { stability: [asked, done], .. }| done < asked);
-            Some(RuleVerdict::from_condition(weak.is_none(), || {
-                let text = |SuccessfulReadWrite { stability: [asked, done], .. }: &SuccessfulReadWrite| {
-                    format!("committed {done}, stable {asked}")
-                };
-                weak.map(text).unwrap_or_default()
-            }))
+            let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
+            RuleVerdict::of_items(writes, |SuccessfulReadWrite { stability: [asked, done], .. }| {
+                (done < asked).then(|| format!("committed {done}, stable {asked}"))
+            })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/read-plus",
-        severity: Severity::Error,
         section: "RFC 7862 section 15.10.3",
         requirement: "The contents of READ_PLUS are contiguous in the file.",
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
             a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
             5000\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::ReadPlus],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::ReadPlus],
         check: RuleCheck::Transaction(|transaction| {
             let results = transaction.operations.results.iter().filter_map(|result| match result {
                 Results::READ_PLUS(result) => result.ok(),
@@ -351,31 +312,25 @@ pub(crate) const RULES: &[Rule] = &[
             }
             verdict
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/copy-stateid",
-        severity: Severity::Error,
         section: "RFC 7862 section 4.8",
         requirement: "The seqid of a copy offload stateid is not zero.",
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
             copy offload stateid of OFFLOAD_STATUS\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::Offload],
-        needs: &[],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::Offload],
         check: RuleCheck::Transaction(|transaction| {
             let mut stateids = offload_stateids(transaction).peekable();
             let (_, _, side) = *stateids.peek()?;
             let zero = stateids.find(|(_, seqid, _)| *seqid == 0);
             let side = zero.map_or(side, |(_, _, side)| side);
-            Some(
-                RuleVerdict::from_condition(zero.is_none(), || {
-                    let name = zero.map(|(name, ..)| name).unwrap_or_default();
-                    format!("seqid 0 in the copy offload stateid of {name}")
-                })
-                .by(side),
-            )
+            let fault = zero.map(|(name, ..)| format!("seqid 0 in the copy offload stateid of {name}"));
+            Some(RuleVerdict::from_fault(fault).by(side))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/offload",
@@ -385,9 +340,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Compound],
+        needs: &[RuleEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;
             let (started, unreported) = (copies.started, copies.unreported);
@@ -399,6 +353,7 @@ pub(crate) const RULES: &[Rule] = &[
                 }
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/acl-with-nonidempotent",
@@ -409,9 +364,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although the server has executed its RENAME or REMOVE. Example: a COMPOUND removes a file, and reads the ACL of \
             its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::MinorVersion0],
-        needs: &[],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Compound, RuleSubject::MinorVersion0],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             if operations.minor_version != 0 || !transaction.transaction.connection.transport.is_rdma() {
@@ -426,14 +379,11 @@ pub(crate) const RULES: &[Rule] = &[
             };
             operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
             let other = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
-            Some(
-                RuleVerdict::from_condition(other.is_none(), || {
-                    let name = other.map(Args::number).unwrap_or_default();
-                    format!("GETATTR of acl or fs_locations beside {name}")
-                })
-                .by(transaction.requester()),
-            )
+            let fault = other
+                .map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.number()));
+            Some(RuleVerdict::from_fault(fault).by(transaction.requester()))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "nfs/aux-over-rdma",
@@ -442,9 +392,6 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: MOUNT, NLM or NSM go over RDMA, not over TCP as usual.",
         explanation: "A server must offer them over TCP. Over RDMA, few implementations understand each other. Example: a \
             client asks for the root filehandle with MNT on its RDMA connection: \"MOUNT over RDMA\".",
-        subjects: &[],
-        needs: &[],
-        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let program = transaction.summary.program?;
             if !transaction.transaction.connection.transport.is_rdma() {
@@ -456,5 +403,6 @@ pub(crate) const RULES: &[Rule] = &[
                     .by(transaction.requester()),
             )
         }),
+        ..Rule::PER_CONNECTION
     },
 ];

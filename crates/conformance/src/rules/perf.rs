@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use super::write_chunks::threshold_bytes;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;
@@ -104,10 +104,10 @@ pub(crate) const RULES: &[Rule] = &[
             Read or Write chunks would have fitted inline. A client that knows the length of a file can request it without a \
             Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
             allowed\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
         check: RuleCheck::Message(chunk_for_small),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/threshold-would-save",
@@ -117,10 +117,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
-        subjects: &[RuleApplicabilityCondition::LongMessage],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::LongMessage],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
         check: RuleCheck::Message(threshold_would_save),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/no-invalidation",
@@ -130,9 +130,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
@@ -148,6 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/many-segments",
@@ -157,9 +157,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used =
@@ -184,6 +183,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/serial-credits",
@@ -193,9 +193,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
-        subjects: &[RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             // rpcrdma/credit-zero judges a grant of zero.
@@ -208,6 +207,7 @@ pub(crate) const RULES: &[Rule] = &[
             });
             Some(verdict.at_field("rpcordma.flow_control"))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/grant-is-echo",
@@ -217,9 +217,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. \
             Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
             \"grants 32 and 64 for requests of 32 and 64\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply],
+        needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
             let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
@@ -238,6 +237,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "perf/ird-limited",
@@ -247,9 +247,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Further RDMA Reads wait for one of those in flight. Raise responder_resources of the client, or use \
             fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {
@@ -267,5 +266,6 @@ pub(crate) const RULES: &[Rule] = &[
             },
             super::memory_access::was_read,
         ),
+        ..Rule::PER_CONNECTION
     },
 ];

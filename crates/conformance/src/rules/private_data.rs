@@ -6,8 +6,8 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Version of the private data. RFC 8797 section 4.
@@ -60,7 +60,6 @@ fn format_verdict(
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/inval-not-announced",
-        severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Responder uses Send With Invalidate only if both sides set the R bit in their private data.",
         explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the \
@@ -68,9 +67,8 @@ pub(crate) const RULES: &[Rule] = &[
             that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Invalidation],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
             let set_up = message.transaction.set_up()?;
@@ -90,18 +88,17 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("handle {handle} invalidated, but {without}")
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/inval-foreign",
-        severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
         explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Invalidation],
-        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
@@ -112,24 +109,24 @@ pub(crate) const RULES: &[Rule] = &[
             let is_own = offered.any(|segment| segment.handle == handle);
             Some(RuleVerdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/inval-on-call",
-        severity: Severity::Error,
         section: "RFC 8797 section 4.1",
         requirement: "Only Replies use Send With Invalidate.",
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::Invalidation], |message| {
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::MessageKind],
+        suspects: &[RuleSubject::Invalidation],
+        check: RuleCheck::Message(|message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
-            Some(RuleVerdict::from_condition(handle.is_none(), || {
-                format!("a call invalidates handle {}", handle.unwrap_or_default())
-            }))
+            let fault = handle.map(|handle| format!("a call invalidates handle {handle}"));
+            Some(RuleVerdict::from_fault(fault))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/private-reserved",
@@ -139,9 +136,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
-        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -153,6 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
                 },
             )
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/private-version",
@@ -162,9 +159,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
-        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -174,6 +170,7 @@ pub(crate) const RULES: &[Rule] = &[
                 },
             )
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/private-none",
@@ -183,9 +180,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
-        subjects: &[RuleApplicabilityCondition::FirstOfConnection],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
@@ -203,6 +199,7 @@ pub(crate) const RULES: &[Rule] = &[
                 .in_set_up(*frame),
             })
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/thresholds-shrank",
@@ -215,9 +212,8 @@ pub(crate) const RULES: &[Rule] = &[
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::RepeatedCall],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let of = message.transaction;
             message.version1().filter(|_| message.is_call() && of.transaction.retry_of.is_some())?;
@@ -234,6 +230,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/port",
@@ -243,9 +240,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
-        subjects: &[RuleApplicabilityCondition::FirstOfNfs4],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::FirstOfNfs4],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
@@ -258,6 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
             // The client names the port in its request.
             Some(verdict.by(EndpointRole::Server).in_set_up(set_up.client_frame))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "dialect/rfc5666",
@@ -269,9 +266,8 @@ pub(crate) const RULES: &[Rule] = &[
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
-        subjects: &[RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let of = message.transaction;
@@ -285,5 +281,6 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
 ];

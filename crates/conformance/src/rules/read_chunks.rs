@@ -10,8 +10,8 @@ use super::write_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns the Read chunks of a message that hold one data item each.
@@ -40,13 +40,11 @@ fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
 }
 
 fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
-    let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position).peekable();
-    positions.peek()?;
-    let odd = positions.find(|position| position % 4 != 0);
-    Some(
-        RuleVerdict::from_condition(odd.is_none(), || format!("Position {}", odd.unwrap_or_default()))
-            .at_field("rpcordma.position"),
-    )
+    let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
+    let verdict = RuleVerdict::of_items(positions, |position| {
+        (position % 4 != 0).then(|| format!("Position {position}"))
+    })?;
+    Some(verdict.at_field("rpcordma.position"))
 }
 
 fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -58,13 +56,9 @@ fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
-    Some(match elsewhere {
-        None => RuleVerdict::Kept,
-        Some(position) => {
-            RuleVerdict::broken(format!("a segment of the Position-Zero Read chunk has Position {position}"))
-                .at_field("rpcordma.position")
-        }
-    })
+    let fault = elsewhere
+        .map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
+    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.position"))
 }
 
 fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -87,13 +81,11 @@ fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict
     let stray = positions.find(|position| {
         position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
     });
-    Some(
-        RuleVerdict::from_condition(stray.is_none(), || {
-            let known: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
-            format!("Position {}, the data items are at {}", stray.unwrap_or_default(), known.join(", "))
-        })
-        .at_field("rpcordma.position"),
-    )
+    let fault = stray.map(|position| {
+        let known: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
+        format!("Position {position}, the data items are at {}", known.join(", "))
+    });
+    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.position"))
 }
 
 /// Compares the length of each Read chunk with that of its data item.
@@ -106,17 +98,11 @@ fn check_item_lengths(
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
     let lengths = item_chunks(message)
         .filter_map(|chunk| Some((chunk.offered_bytes(), items.at_position(chunk.position?)?.length)));
-    let mut lengths = lengths.peekable();
-    lengths.peek()?;
-    Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
-        None => RuleVerdict::Kept,
-        Some((chunk, item)) => RuleVerdict::broken(format!(
-            "Read chunk of {chunk}, data item of {item}",
-            chunk = Count(chunk, "byte"),
-            item = Count(item, "byte")
-        ))
-        .at_field("rpcordma.rdma_length"),
-    })
+    let verdict = RuleVerdict::of_items(lengths, |(chunk, item)| {
+        let text = || format!("Read chunk of {}, data item of {}", Count(chunk, "byte"), Count(item, "byte"));
+        (!is_kept(chunk, item)).then(text)
+    })?;
+    Some(verdict.at_field("rpcordma.rdma_length"))
 }
 
 fn with_roundup(length: u32) -> u64 {
@@ -257,17 +243,16 @@ pub(super) fn explains_decode_error(message: &ConformanceMessage<'_>) -> bool {
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/reply-read-list",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.3.1",
         requirement: "The Read list of a Reply is empty.",
         explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC \
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Version1],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleApplicabilityCondition::ReadChunks], |message| {
+        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
+        needs: &[RuleEvidence::ChunkLists],
+        suspects: &[RuleSubject::ReadChunks],
+        check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
             let transaction = message.transaction.transaction;
@@ -282,22 +267,21 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("rpcordma.reads"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/position-unaligned",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.5",
         requirement: "The Position of a Read chunk is a multiple of four.",
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(position_unaligned),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/position-zero",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.5.3",
         requirement: "All segments of a Position-Zero Read chunk have Position zero, and the chunk comes with RDMA_NOMSG.",
         explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
@@ -305,23 +289,22 @@ pub(crate) const RULES: &[Rule] = &[
             Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(position_zero),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/position-no-item",
-        severity: Severity::Error,
         section: "RFC 8166 sections 3.4.5 and 4.3.1.1",
         requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(position_without_item),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/position-order",
@@ -331,37 +314,31 @@ pub(crate) const RULES: &[Rule] = &[
             consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
-            let mut pairs = positions.clone().zip(positions.skip(1)).peekable();
-            pairs.peek()?;
-            let descent = pairs.find(|(first, second)| first >= second);
-            Some(match descent {
-                None => RuleVerdict::Kept,
-                Some((first, second)) => {
-                    RuleVerdict::broken(format!("Position {second} after Position {first}"))
-                        .at_field("rpcordma.position")
-                }
-            })
+            let pairs = positions.clone().zip(positions.skip(1));
+            let verdict = RuleVerdict::of_items(pairs, |(first, second)| {
+                (first >= second).then(|| format!("Position {second} after Position {first}"))
+            })?;
+            Some(verdict.at_field("rpcordma.position"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/item-length",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk is as long as its data item, with or without roundup.",
         explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. \
             Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(item_length),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/roundup-in-chunk",
@@ -370,38 +347,36 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::ReadChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/roundup-left",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
         explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(roundup_left),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/long-roundup",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.5.3",
         requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
-        subjects: &[RuleApplicabilityCondition::LongMessage],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::LongMessage],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(long_roundup),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/read-missing",
@@ -411,13 +386,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
-        subjects: &[RuleApplicabilityCondition::ReadChunks],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::NoLoss,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -440,19 +410,19 @@ pub(crate) const RULES: &[Rule] = &[
                 }
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/not-eligible",
-        severity: Severity::Error,
         section: "RFC 8267 sections 4, 5.2, 6.1 and 6.5",
         requirement: "Only data of READ and WRITE and the text of READLINK, SYMLINK and CREATE may be in Read and Write chunks.",
         explanation: "The peer decodes the item inline, because its binding says that it is there: it answers GARBAGE_ARGS, \
             or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(not_eligible),
+        ..Rule::DEFAULT
     },
 ];

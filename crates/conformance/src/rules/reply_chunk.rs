@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, R
 use super::write_chunks::{call, threshold_bytes};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
@@ -73,15 +73,13 @@ fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/long-reply-not-used",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.5.3",
         requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
-        subjects: &[RuleApplicabilityCondition::Reply],
-        needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Reply],
+        needs: &[RuleEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
@@ -98,37 +96,32 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/reply-chunk-in-msg",
-        severity: Severity::Error,
         section: "RFC 8166 sections 3.5.3 and 4.3.3",
         requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Chunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(reply_chunk_in_msg),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/reply-chunk-short",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
         requirement: "A Reply chunk holds the longest possible Reply.",
         explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the Call requests more data than \
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[
-            RuleApplicabilityCondition::Call,
-            RuleApplicabilityCondition::Reply,
-            RuleApplicabilityCondition::Failure,
-        ],
-        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Failure],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(reply_chunk_short),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/reply-chunk-unneeded",
@@ -139,9 +132,8 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
-        subjects: &[RuleApplicabilityCondition::Reply, RuleApplicabilityCondition::LongMessage],
-        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Reply, RuleSubject::LongMessage],
+        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {
@@ -164,5 +156,6 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
 ];

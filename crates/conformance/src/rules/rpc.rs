@@ -3,22 +3,20 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpc/resent-here",
-        severity: Severity::Error,
         section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",
         requirement: "A Requester does not send a Call again on a living connection.",
         explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and \
             may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
@@ -46,18 +44,17 @@ pub(crate) const RULES: &[Rule] = &[
                     .at_field("rpcordma.xid"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpc/reply-elsewhere",
-        severity: Severity::Error,
         section: "RFC 8881 section 2.9.2",
         requirement: "A Reply is sent on the connection of its Call.",
         explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
-        subjects: &[RuleApplicabilityCondition::Call],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp {
@@ -74,5 +71,6 @@ pub(crate) const RULES: &[Rule] = &[
                 (None, None) => None,
             }
         }),
+        ..Rule::DEFAULT
     },
 ];

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::nfs::v4::{
 
 use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
+use crate::rule_preconditions::RuleSubject;
 use crate::sequence_arguments_and_results::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -92,7 +92,7 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
         None
     };
     let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
-    Some(RuleVerdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
+    Some(RuleVerdict::from_fault(excess.map(text)))
 }
 
 /// Returns the first attribute of a channel that the server may not have changed in this way.
@@ -138,7 +138,6 @@ fn wrong_attribute(asked: &CreateSession4Args<'_>, created: &CreateSession4Resok
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/too-big",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.4 and 18.36.3",
         requirement: "Requests, responses and their numbers of operations stay within the limits of their channel, or the \
             Responder returns the error for them.",
@@ -146,27 +145,22 @@ pub(crate) const RULES: &[Rule] = &[
             errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
             Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
             8\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::Session,
-            RequiredJudgementEvidence::WholeMessage,
-        ],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::LargeMessage], check_sizes),
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::Session, RuleEvidence::WholeMessage],
+        suspects: &[RuleSubject::LargeMessage],
+        check: RuleCheck::Transaction(check_sizes),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/session-attrs",
-        severity: Severity::Error,
         section: "RFC 8881 section 18.36.3",
         requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
             of slots and operations of the back channel unchanged.",
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::CreateSession],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
+        needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
                 (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
@@ -175,8 +169,8 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             });
             let (asked, created) = pairs.next()?;
-            let fault = wrong_attribute(asked, created);
-            Some(RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+            Some(RuleVerdict::from_fault(wrong_attribute(asked, created)))
         }),
+        ..Rule::DEFAULT
     },
 ];

@@ -5,8 +5,8 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::sequence_arguments_and_results::{SequenceArguments, SessionChannelKind};
 use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
 use crate::transaction_view::ConformanceTransaction;
@@ -128,8 +128,7 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
     if operations.channel == SessionChannelKind::Back {
         operations.callback_arguments.first()?;
         let fault = callback_sequence_fault(operations.callback_arguments, accepted(transaction));
-        let verdict = RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
-        return Some(by_requester(transaction, frames, verdict));
+        return Some(by_requester(transaction, frames, RuleVerdict::from_fault(fault)));
     }
     let first = operations.arguments.first()?;
     let is_in_session = session_position(first) == RequiredCompoundPosition::Sequence;
@@ -170,8 +169,7 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
             format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1)
         })
     });
-    let verdict = RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
-    Some(by_requester(transaction, frames, verdict))
+    Some(by_requester(transaction, frames, RuleVerdict::from_fault(fault)))
 }
 
 fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -194,7 +192,7 @@ fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     let is_uncached =
         !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
     Some(RuleVerdict::from_condition(is_same || is_uncached, || {
-        let (id, prefix) = (repeated.sequence_id, operations.channel.argument_prefix());
+        let (id, [prefix, _]) = (repeated.sequence_id, operations.channel.prefixes());
         match second {
             Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
                 format!(
@@ -209,7 +207,6 @@ fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/sequence-first",
-        severity: Severity::Error,
         section: "RFC 8881 sections 18.46.3, 18.34.3, 18.35.3, 18.36.3, 18.37.3, 18.50.3 and 20.9.3",
         requirement: "A COMPOUND of minor version 1 or 2 begins with SEQUENCE, or is a single operation about clients or \
             sessions; a CB_COMPOUND begins with CB_SEQUENCE.",
@@ -217,28 +214,24 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
             operation, which the server accepted\".",
-        subjects: &[RuleApplicabilityCondition::Compound, RuleApplicabilityCondition::SessionVersion],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(
-            &[RuleApplicabilityCondition::UnusualCompound],
-            check_sequence_position,
-        ),
+        subjects: &[RuleSubject::Compound, RuleSubject::SessionVersion],
+        suspects: &[RuleSubject::UnusualCompound],
+        check: RuleCheck::Transaction(check_sequence_position),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/sequence-echo",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1, 18.46.3 and 20.9.3",
         requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
         explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::BothMessages],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
-            let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
+            let [asks, answers] = operations.channel.prefixes();
             Some(if sent.session != returned.session {
                 let text = format!("{answers}_sessionid differs from {asks}_sessionid");
                 RuleVerdict::broken(text).at_field("nfs.session_id4")
@@ -253,18 +246,17 @@ pub(crate) const RULES: &[Rule] = &[
                 RuleVerdict::Kept
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/slot-first",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
         requirement: "The first use of a slot of the fore channel or the back channel has the sequence ID 1.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
-        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::FirstSlotUse],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::FirstSlotUse],
+        needs: &[RuleEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let SequenceArguments { slot, highest_slot, .. } = call.sequence;
@@ -282,18 +274,18 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("nfs.seqid"),
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/slot-gap",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 20.9.3",
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::Session],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
             let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
@@ -309,18 +301,17 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("nfs.seqid")
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/retry-here",
-        severity: Severity::Error,
         section: "RFC 8881 section 2.10.6.2",
         requirement: "A Requester repeats a request only after its connection was lost, on another connection.",
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
-        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[RuleEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
@@ -340,20 +331,20 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("nfs.seqid"),
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/slot-busy",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
         requirement: "A Requester waits for the Reply before it uses the slot again.",
         explanation: "If the Responder has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, \
             and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::Session],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let other = call.history.last_use?;
             if other.sequence_id == call.sequence.sequence_id {
@@ -382,10 +373,10 @@ pub(crate) const RULES: &[Rule] = &[
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
             Some(by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field("nfs.slotid"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/slot-range",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1, 18.36.3, 18.46.3 and 20.9.3",
         requirement: "A slot is not above sa_highest_slotid of the same SEQUENCE, and that is a slot that the server granted; \
             the same applies to CB_SEQUENCE, and slots that the client granted.",
@@ -394,12 +385,11 @@ pub(crate) const RULES: &[Rule] = &[
             slots in use. Slots go from 0 to ca_maxrequests - 1 of the channel, unless results of SEQUENCE or CB_SEQUENCE \
             raise the limit. Example: \
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
-            let prefix = transaction.operations.channel.argument_prefix();
+            let [prefix, _] = transaction.operations.channel.prefixes();
             let frames = &transaction.call()?.frames;
             if slot > highest {
                 let text = || format!("slot {slot}, {prefix}_highest_slotid {highest}");
@@ -420,6 +410,7 @@ pub(crate) const RULES: &[Rule] = &[
                 RuleVerdict::Kept
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/enforced-slot",
@@ -431,17 +422,16 @@ pub(crate) const RULES: &[Rule] = &[
             do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
             never granted. Example: the client has a Call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
             if transaction.slot.is_some_and(|slot| asked > slot.highest_granted_slot) {
                 return None;
             }
-            let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
+            let [asks, answers] = operations.channel.prefixes();
             Some(
                 RuleVerdict::from_condition(enforced >= asked, || {
                     format!("{answers}_highest_slotid {enforced}, {asks}_highest_slotid {asked}")
@@ -449,18 +439,18 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("nfs.high_slotid"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/minor-version",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.7 and 19.2.3",
         requirement: "A session is used in the minor version in which it was created, also in CB_COMPOUND.",
         explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleApplicabilityCondition::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::Session],
+        suspects: &[RuleSubject::UnusualSequence],
+        check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
@@ -469,18 +459,17 @@ pub(crate) const RULES: &[Rule] = &[
                     .at_field("nfs.minorversion"),
             )
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/false-retry",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1.3.1 and 20.9.3",
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
         explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
-        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[RuleEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let repeated = call.repeated_use()?;
@@ -496,19 +485,19 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => RuleVerdict::Unknown,
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/replay-wrong",
-        severity: Severity::Error,
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
         requirement: "A retry is answered with the results of the first Reply.",
         explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
             without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
-        subjects: &[RuleApplicabilityCondition::Sequence, RuleApplicabilityCondition::RepeatedSequence],
-        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::Session],
         check: RuleCheck::Transaction(check_replay),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/highest-slot",
@@ -518,9 +507,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
-        subjects: &[RuleApplicabilityCondition::Sequence],
-        needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Sequence],
+        needs: &[RuleEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let target = call.history.target?;
@@ -537,12 +525,13 @@ pub(crate) const RULES: &[Rule] = &[
                 // The Reply with the target may have come after the Call.
                 false if transaction.transaction.credit_use.may_follow_reply => RuleVerdict::Unknown,
                 false => certain_violation(transaction, &call, || {
-                    let prefix = transaction.operations.channel.result_prefix();
+                    let [_, prefix] = transaction.operations.channel.prefixes();
                     format!("slot {slot}, {prefix}_target_highest_slotid {highest}")
                 })
                 .at_field("nfs.slotid"),
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "nfs/backchannel-down",
@@ -554,20 +543,16 @@ pub(crate) const RULES: &[Rule] = &[
             client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
             ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
-        subjects: &[RuleApplicabilityCondition::Compound],
-        needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Compound],
+        needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;
-            let mut reported = { LOST_BACKCHANNEL.iter() }
-                .filter(|(flag, _)| result.sr_status_flags.contains(*flag))
-                .map(|(_, name)| *name)
-                .peekable();
-            let verdict = RuleVerdict::from_condition(reported.peek().is_none(), || {
-                reported.collect::<Vec<_>>().join(", ")
-            });
+            let reported = LOST_BACKCHANNEL.iter().filter(|(flag, _)| result.sr_status_flags.contains(*flag));
+            let names: Vec<&str> = reported.map(|(_, name)| *name).collect();
+            let verdict = RuleVerdict::from_condition(names.is_empty(), || names.join(", "));
             Some(verdict.by(transaction.requester()))
         }),
+        ..Rule::PER_CONNECTION
     },
 ];

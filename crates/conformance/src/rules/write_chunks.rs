@@ -11,12 +11,11 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleApplicabilityCondition;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
-const BOTH_LISTS: &[RequiredJudgementEvidence] =
-    &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists];
+const BOTH_LISTS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
 fn written_segments<'t>(
@@ -96,13 +95,10 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     if call.record.copies > 1 || view.earlier_memory.is_none() {
         return Some(RuleVerdict::Unknown);
     }
-    Some(match stale_segment(view) {
-        None => RuleVerdict::Kept,
-        Some((handle, offset)) => {
-            let text = format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call");
-            RuleVerdict::broken(text).at_field("rpcordma.writes")
-        }
-    })
+    let fault = stale_segment(view).map(|(handle, offset)| {
+        format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call")
+    });
+    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.writes"))
 }
 
 fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -145,10 +141,7 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
             })
             .find_map(|(offered, copy)| copy_difference("Write chunk", offered, &copy))
     });
-    Some(match difference {
-        None => RuleVerdict::Kept,
-        Some(text) => RuleVerdict::broken(text).at_field("rpcordma.writes"),
-    })
+    Some(RuleVerdict::from_fault(difference).at_field("rpcordma.writes"))
 }
 
 /// A DDP-eligible item of a Reply, with the Write chunk of its operation.
@@ -184,45 +177,32 @@ fn is_absent(view: &ConformanceTransaction<'_>, item: &DdpEligibleItem) -> bool 
 
 fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let chunks = &view.transaction.write_chunks;
-    let mut in_chunks = reply_items(view)?
-        .filter_map(|(item, chunk)| {
-            let chunk = match item.placement {
-                DataItemPlacement::WriteChunk(at) => chunks.get(at)?,
-                _ => chunk.filter(|_| is_absent(view, item))?,
-            };
-            Some((item.length, chunk.returned_bytes()?))
-        })
-        .peekable();
-    in_chunks.peek()?;
-    Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
-        None => RuleVerdict::Kept,
-        Some((item, returned)) => RuleVerdict::broken(format!(
-            "{returned} returned, data item of {item}",
-            returned = Count(returned, "byte"),
-            item = Count(item, "byte")
-        ))
-        .at_field("rpcordma.rdma_length"),
-    })
+    let in_chunks = reply_items(view)?.filter_map(|(item, chunk)| {
+        let chunk = match item.placement {
+            DataItemPlacement::WriteChunk(at) => chunks.get(at)?,
+            _ => chunk.filter(|_| is_absent(view, item))?,
+        };
+        Some((item.length, chunk.returned_bytes()?))
+    });
+    let verdict = RuleVerdict::of_items(in_chunks, |(item, returned)| {
+        let text = || format!("{} returned, data item of {}", Count(returned, "byte"), Count(item, "byte"));
+        (u64::from(item) != returned).then(text)
+    })?;
+    Some(verdict.at_field("rpcordma.rdma_length"))
 }
 
 fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    let mut items = reply_items(view)?
-        .filter(|(item, chunk)| item.length > 0 && chunk.is_some_and(|chunk| chunk.offered_bytes() > 0))
-        .peekable();
-    items.peek()?;
-    // rpcrdma/result-length judges an item that is not inline either.
-    let inline =
-        items.find(|(item, _)| item.placement == DataItemPlacement::Inline && !is_absent(view, item));
-    Some(match inline {
-        None => RuleVerdict::Kept,
-        Some((item, chunk)) => RuleVerdict::broken({
-            let offered = chunk.map_or(0, Chunk::offered_bytes);
-            format!(
-                "{} inline, a Write chunk of {offered} was offered for them",
-                Count(item.length, "byte"),
-                offered = Count(offered, "byte")
-            )
-        }),
+    let items = reply_items(view)?.filter_map(|(item, chunk)| {
+        let offered_bytes = chunk.map_or(0, Chunk::offered_bytes);
+        (item.length > 0 && offered_bytes > 0).then_some((item, offered_bytes))
+    });
+    RuleVerdict::of_items(items, |(item, offered_bytes)| {
+        // rpcrdma/result-length judges an item that is not inline either.
+        let is_inline = item.placement == DataItemPlacement::Inline && !is_absent(view, item);
+        is_inline.then(|| {
+            let (inline, offered) = (Count(item.length, "byte"), Count(offered_bytes, "byte"));
+            format!("{inline} inline, a Write chunk of {offered} was offered for them")
+        })
     })
 }
 
@@ -233,52 +213,40 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
     // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
     let long_reply = view.transaction.reply_chunk.as_ref().filter(|_| reply.record.is_nomsg());
     let is_used = |chunk: &&Chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0);
-    let mut segments = { view.transaction.write_chunks.iter() }
+    let segments = { view.transaction.write_chunks.iter() }
         .chain(view.transaction.reply_chunk.iter().filter(|_| long_reply.is_none()))
         .filter(is_used)
         .chain(long_reply)
         .flat_map(|chunk| &chunk.segments)
         .filter_map(|segment| Some((segment, segment.returned_length?)))
         // rpcrdma/returned-too-much judges more than was offered.
-        .filter(|(segment, returned)| *returned <= segment.length)
-        .peekable();
-    segments.peek()?;
-    // A Responder fills a segment from its start.
-    let wrong = segments.find(|(segment, returned)| {
-        let (written, returned) = (&segment.moved_coverage, u64::from(*returned));
-        written.total_bytes() != returned || written.prefix_bytes() != returned
-    });
-    Some(match wrong {
-        None => RuleVerdict::Kept,
-        Some((segment, returned)) => RuleVerdict::from_condition(false, || {
-            let (handle, written) = (segment.handle, &segment.moved_coverage);
-            let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
-            let place =
-                if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
-            format!(
-                "returned {returned}, {total} written{place}, handle {handle}",
-                returned = Count(returned, "byte")
-            )
-        }),
+        .filter(|(segment, returned)| *returned <= segment.length);
+    RuleVerdict::of_items(segments, |(segment, returned)| {
+        let (handle, written) = (segment.handle, &segment.moved_coverage);
+        let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
+        // A Responder fills a segment from its start.
+        if (total, prefix) == (returned.into(), returned.into()) {
+            return None;
+        }
+        let place =
+            if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
+        let returned = Count(returned, "byte");
+        Some(format!("returned {returned}, {total} written{place}, handle {handle}"))
     })
 }
 
 fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    let mut pairs = written_chunks(view)
+    let pairs = written_chunks(view)
         .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
-        .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)))
-        .peekable();
-    pairs.peek()?;
-    let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
-    Some(match gap {
-        None => RuleVerdict::Kept,
-        Some((returned, offered, next)) => RuleVerdict::broken(format!(
-            "{returned} of {offered} in a segment, and {next} in the next",
-            offered = Count(offered, "byte"),
-            next = Count(next, "byte")
-        ))
-        .at_field("rpcordma.rdma_length"),
-    })
+        .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)));
+    let verdict = RuleVerdict::of_items(pairs, |(returned, offered, next)| {
+        let has_gap = next > 0 && returned < offered;
+        has_gap.then(|| {
+            let (offered, next) = (Count(offered, "byte"), Count(next, "byte"));
+            format!("{returned} of {offered} in a segment, and {next} in the next")
+        })
+    })?;
+    Some(verdict.at_field("rpcordma.rdma_length"))
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
@@ -292,20 +260,15 @@ fn item_in_wrong_chunk(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     if !is_compound(view) {
         return None;
     }
-    let mut in_chunks = reply_items(view)?
-        .filter_map(|(item, _)| match item.placement {
-            DataItemPlacement::WriteChunk(at) => Some((item.operation, at)),
-            _ => None,
+    let in_chunks = reply_items(view)?.filter_map(|(item, _)| match item.placement {
+        DataItemPlacement::WriteChunk(at) => Some((item.operation, at)),
+        _ => None,
+    });
+    RuleVerdict::of_items(in_chunks, |(operation, chunk)| {
+        (operation != chunk).then(|| {
+            let (operation, chunk) = (operation + 1, chunk + 1);
+            format!("data of the READ or READLINK number {operation} in Write chunk number {chunk}")
         })
-        .peekable();
-    in_chunks.peek()?;
-    Some(match in_chunks.find(|(operation, chunk)| operation != chunk) {
-        None => RuleVerdict::Kept,
-        Some((operation, chunk)) => RuleVerdict::broken(format!(
-            "data of the READ or READLINK number {} in Write chunk number {}",
-            operation + 1,
-            chunk + 1
-        )),
     })
 }
 
@@ -326,20 +289,14 @@ fn judge_chunk_sizes(
     is_kept: fn(chunk_bytes: u64, count: u32) -> bool,
 ) -> Option<RuleVerdict> {
     let Some(chunks) = requested_bytes(view)? else { return Some(RuleVerdict::Unknown) };
-    if chunks.is_empty() {
-        return None;
-    }
-    let wrong = chunks.iter().find(|(chunk, count)| !is_kept(chunk.offered_bytes(), *count));
-    Some(match wrong {
-        None => RuleVerdict::Kept,
-        Some((chunk, count)) => RuleVerdict::broken(format!(
-            "Write chunk of {} for a READ of {count}",
-            Count(chunk.offered_bytes(), "byte"),
-            count = Count(*count, "byte")
-        ))
-        .by(view.requester())
-        .at_field("rpcordma.rdma_length"),
-    })
+    let verdict = RuleVerdict::of_items(chunks, |(chunk, count)| {
+        let text = || {
+            let chunk = Count(chunk.offered_bytes(), "byte");
+            format!("Write chunk of {chunk} for a READ of {}", Count(count, "byte"))
+        };
+        (!is_kept(chunk.offered_bytes(), count)).then(text)
+    })?;
+    Some(verdict.by(view.requester()).at_field("rpcordma.rdma_length"))
 }
 
 fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -477,21 +434,19 @@ fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/not-copied",
-        severity: Severity::Error,
         section: "RFC 8166 sections 3.4.6 and 4.3.3",
         requirement: "A Reply has the Write chunks and the Reply chunk of its Call, with their segments, handles and offsets.",
         explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other \
             memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
             data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(not_copied),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpc/stale-handles",
-        severity: Severity::Error,
         section: "RFC 8166 sections 3.4.6 and 4.3.3",
         requirement: "The Reply to a Call that was repeated on another connection has the chunks of that Call, not those of \
             the earlier one.",
@@ -499,117 +454,99 @@ pub(crate) const RULES: &[Rule] = &[
             results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
             headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
             after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
-        subjects: &[RuleApplicabilityCondition::Chunks, RuleApplicabilityCondition::RepeatedCall],
+        subjects: &[RuleSubject::Chunks, RuleSubject::RepeatedCall],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(stale_handles),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/returned-too-much",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
         explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
-            let mut segments = written_segments(view)
-                .filter_map(|segment| Some((segment.returned_length?, segment.length)))
-                .peekable();
-            segments.peek()?;
-            let excess = segments.find(|(returned, offered)| returned > offered);
-            Some(match excess {
-                None => RuleVerdict::Kept,
-                Some((returned, offered)) => RuleVerdict::broken(format!(
-                    "returned {returned} of {offered} offered",
-                    offered = Count(offered, "byte")
-                ))
-                .at_field("rpcordma.rdma_length"),
-            })
+            let segments =
+                written_segments(view).filter_map(|segment| Some((segment.returned_length?, segment.length)));
+            let verdict = RuleVerdict::of_items(segments, |(returned, offered)| {
+                let text = || format!("returned {returned} of {} offered", Count(offered, "byte"));
+                (returned > offered).then(text)
+            })?;
+            Some(verdict.at_field("rpcordma.rdma_length"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/returned-not-in-order",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder fills the segments of a chunk in their order, without gaps.",
         explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used \
             one is full. Example: two segments of 2,048 bytes each come back half full: \"1000 of 2048 bytes in a segment, \
             and 1000 bytes in the next\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(returned_in_order),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/returned-not-written",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "The length of a returned segment is the number of bytes that RDMA Writes placed in it.",
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::NoLoss,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Transaction(returned_not_written),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/result-length",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6.2",
         requirement: "A returned Write chunk is as long as its data item, without roundup.",
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
             cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/item-inline",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.3.2, RFC 8267 section 6.4.1",
         requirement: "A Responder returns a data item in the Write chunk that the Requester offered for it.",
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it. \
             Example: a server puts the data of a short READ into the Send: \"1000 bytes inline, a Write chunk of 1000 bytes \
             was offered for them\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/item-in-wrong-chunk",
-        severity: Severity::Error,
         section: "RFC 8267 section 6.4.1",
         requirement: "The n-th READ or READLINK of a COMPOUND uses the n-th Write chunk, also if an earlier one returned no data.",
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4. Example: the first READ of a COMPOUND returns no data, and \
             the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/empty-not-kept",
-        severity: Severity::Error,
         section: "RFC 8166 section 4.3.2.3",
         requirement: "A Write chunk without segments comes back without segments.",
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
             of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
             a segment: \"1 segment in a Write chunk that was offered empty\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             let reply = rpc_reply(view)?;
             let offered = &view.transaction.write_chunks;
@@ -617,15 +554,12 @@ pub(crate) const RULES: &[Rule] = &[
             let header = reply.header()?;
             let filled = { offered.iter().zip(header.writes().iter()) }
                 .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
-            Some(match filled {
-                None => RuleVerdict::Kept,
-                Some((_, copy)) => RuleVerdict::broken(format!(
-                    "{} in a Write chunk that was offered empty",
-                    Count(copy.target.len(), "segment")
-                ))
-                .at_field("rpcordma.writes"),
-            })
+            let fault = filled.map(|(_, copy)| {
+                format!("{} in a Write chunk that was offered empty", Count(copy.target.len(), "segment"))
+            });
+            Some(RuleVerdict::from_fault(fault).at_field("rpcordma.writes"))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/empty-for-one",
@@ -636,9 +570,8 @@ pub(crate) const RULES: &[Rule] = &[
             several items. It costs eight bytes in Call and Reply, and a \
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::WriteChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let chunks = &message.transaction.transaction.write_chunks;
@@ -649,6 +582,7 @@ pub(crate) const RULES: &[Rule] = &[
                 "an empty Write chunk for the only data item".to_owned()
             }))
         }),
+        ..Rule::PER_CONNECTION
     },
     Rule {
         id: "rpcrdma/write-list-unneeded",
@@ -657,25 +591,24 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::WriteChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(write_list_unneeded),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/chunk-too-small",
-        severity: Severity::Error,
         section: "RFC 8166 section 3.4.6",
         requirement: "A Write chunk holds all the data that its READ requests.",
         explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection. \
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::WriteChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/chunk-roundup",
@@ -685,15 +618,15 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration. Example: a client \
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
-        subjects: &[RuleApplicabilityCondition::WriteChunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::WriteChunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
                 let fill = roundup(count as usize) as u64;
                 fill == 0 || chunk != u64::from(count) + fill
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/ranges-overlap",
@@ -703,13 +636,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
-        subjects: &[RuleApplicabilityCondition::Chunks],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::NoLoss,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Transaction(|view| {
             call(view)?;
             view.offered_chunks().next()?;
@@ -727,6 +655,7 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field("rpcordma.rdma_handle"),
             })
         }),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/too-complex",
@@ -737,14 +666,13 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Chunks],
-        needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
+        needs: &[RuleEvidence::ChunkLists],
         check: RuleCheck::Message(too_complex),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/simple-refused",
-        severity: Severity::Error,
         section: "RFC 8267 section 6.4.2",
         requirement: "A server processes NFSv4 Calls with at most one Read chunk beside the Position-Zero Read chunk, one \
             Write chunk, and 16 segments in each chunk.",
@@ -752,18 +680,10 @@ pub(crate) const RULES: &[Rule] = &[
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
-        subjects: &[
-            RuleApplicabilityCondition::Call,
-            RuleApplicabilityCondition::Reply,
-            RuleApplicabilityCondition::Compound,
-        ],
-        needs: &[
-            RequiredJudgementEvidence::BothMessages,
-            RequiredJudgementEvidence::ChunkLists,
-            RequiredJudgementEvidence::WholeMessage,
-        ],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Compound],
+        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::WholeMessage],
         check: RuleCheck::Transaction(simple_refused),
+        ..Rule::DEFAULT
     },
     Rule {
         id: "rpcrdma/retry-same-xid",
@@ -773,9 +693,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
-        subjects: &[RuleApplicabilityCondition::Call, RuleApplicabilityCondition::Refusal],
-        needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingAggregation::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Refusal],
+        needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Transaction(|view| {
             let call = call(view)?;
             let xid = view.transaction.xid;
@@ -793,6 +712,7 @@ pub(crate) const RULES: &[Rule] = &[
             let verdict = RuleVerdict::from_condition(!was_refused && !is_refused_copy, text);
             Some(verdict.by(view.requester()).at_field("rpcordma.xid"))
         }),
+        ..Rule::DEFAULT
     },
 ];
 
