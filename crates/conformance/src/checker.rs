@@ -11,10 +11,12 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, MergedFindings};
-use crate::applicable_rule_sets::{PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans};
+use crate::applicable_rule_sets::{
+    PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans, RuleRelevantMessageProperties,
+};
 use crate::attached_findings::FindingsAwaitingTransaction;
 use crate::compound_operations_view::{CompoundOperationIterator, ResultlessRpcFailure};
-use crate::connection_history::{ConformanceConnectionHistories, ConformanceConnectionHistoryUpdate};
+use crate::connection_history::ConformanceConnectionHistories;
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
@@ -98,6 +100,8 @@ struct CheckerRulePlans {
     other_transactions: RulePlans<TransactionCheck>,
 }
 
+type PlanChoice<F> = fn(&mut CheckerRulePlans) -> &mut RulePlans<F>;
+
 impl CheckerRulePlans {
     fn new() -> Self {
         Self {
@@ -160,8 +164,10 @@ struct TransactionFindings {
     judgements: ConnectionJudgementCounts,
 }
 
-/// Context of a violation.
+/// Context of a violation by default.
+#[derive(Clone, Copy)]
 struct FindingContext<'c> {
+    side: EndpointRole,
     transaction: &'c Transaction,
     frames: &'c [FrameNumber],
     time: Timestamp,
@@ -316,32 +322,25 @@ impl ConformanceChecker {
             }
         }
         let is_rdma = transaction.connection.transport.is_rdma();
-        let CheckerRulePlans { rdma_transactions, other_transactions, .. } = &mut self.plans;
-        let plans = if is_rdma { rdma_transactions } else { other_transactions };
-        plans.assert_subjects((subjects, evidence), |check| check(&view));
-        let tallies = &mut self.tallies;
-        let rules = plans.applicable((subjects, evidence), |rule, verdict, uses| {
-            add_uses(tallies, rule, verdict, uses);
-        });
-        for prepared in rules.iter() {
-            let Some(verdict) = (prepared.check)(&view) else { continue };
-            prepared.count_judgement(&verdict, None, &mut found.judgements);
-            if let Some(violation) = self.count(prepared.at, verdict) {
-                let responder = view.responder();
-                let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
-                let record = match violation.side {
-                    Some(side) if side != responder => call.or(reply),
-                    _ => reply.or(call),
-                };
-                let context = FindingContext {
-                    transaction,
-                    frames: record.map_or(&[], |record| &record.frames),
-                    time: record.map(|record| record.time).unwrap_or_default(),
-                };
-                let finding = self.add(prepared.rule, violation, responder, &context);
-                found.findings.extend(finding.map(|finding| (prepared.at, finding)));
+        let side = view.responder();
+        let context = |violation: &Violation| {
+            let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+            let is_requester = violation.side.is_some_and(|culprit| culprit != side);
+            let record = if is_requester { call.or(reply) } else { reply.or(call) };
+            let frames = record.map_or(&[][..], |record| &record.frames);
+            FindingContext {
+                side,
+                transaction,
+                frames,
+                time: record.map(|record| record.time).unwrap_or_default(),
             }
-        }
+        };
+        let plans: PlanChoice<TransactionCheck> = if is_rdma {
+            |plans| &mut plans.rdma_transactions
+        } else {
+            |plans| &mut plans.other_transactions
+        };
+        self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut found);
         if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
@@ -349,8 +348,11 @@ impl ConformanceChecker {
         findings.sort_by_key(|(at, _)| *at);
         self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
-        let facts = ConformanceConnectionHistoryUpdate::of(&view);
-        history.record(transaction, facts);
+        let (is_rfc5666, is_nfs4, mut backchannel) = (view.is_rfc5666(), view.is_nfs4(), history.backchannel);
+        backchannel.update(&view);
+        history.record(transaction);
+        (history.is_rfc5666, history.backchannel) = (is_rfc5666, backchannel);
+        history.has_nfs4 |= is_nfs4;
         self.connections.put(number, history);
         findings
             .into_iter()
@@ -368,23 +370,40 @@ impl ConformanceChecker {
         evidence: RuleEvidenceSet,
         found: &mut TransactionFindings,
     ) {
-        let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
-        let plans = if message.is_call() { &mut self.plans.calls } else { &mut self.plans.replies };
-        plans.assert_subjects((subjects, evidence), |check| check(message));
+        let properties = (message.subjects(), message.evidence(evidence));
+        let plans: PlanChoice<MessageCheck> =
+            if message.is_call() { |plans| &mut plans.calls } else { |plans| &mut plans.replies };
+        let context = FindingContext {
+            side: message.sender(),
+            transaction: message.transaction.transaction,
+            frames: &message.record.frames,
+            time: message.record.time,
+        };
+        self.judge(plans, properties, Some(message.sender()), |check| check(message), |_| context, found);
+    }
+
+    /// Judges a message of this sender, or a Transaction, with these properties. Adds findings with the indices of their
+    /// rules.
+    fn judge<'c, F: Copy>(
+        &mut self,
+        plans: PlanChoice<F>,
+        properties: RuleRelevantMessageProperties,
+        sender: Option<EndpointRole>,
+        check: impl Fn(F) -> Option<RuleVerdict>,
+        context: impl Fn(&Violation) -> FindingContext<'c>,
+        found: &mut TransactionFindings,
+    ) {
+        let plans = plans(&mut self.plans);
+        plans.assert_subjects(properties, &check);
         let tallies = &mut self.tallies;
-        let rules = plans.applicable((subjects, evidence), |rule, verdict, uses| {
-            add_uses(tallies, rule, verdict, uses);
-        });
+        let rules =
+            plans.applicable(properties, |rule, verdict, uses| add_uses(tallies, rule, verdict, uses));
         for prepared in rules.iter() {
-            let Some(verdict) = (prepared.check)(message) else { continue };
-            prepared.count_judgement(&verdict, Some(message.sender()), &mut found.judgements);
+            let Some(verdict) = check(prepared.check) else { continue };
+            prepared.count_judgement(&verdict, sender, &mut found.judgements);
             if let Some(violation) = self.count(prepared.at, verdict) {
-                let context = FindingContext {
-                    transaction: message.transaction.transaction,
-                    frames: &message.record.frames,
-                    time: message.record.time,
-                };
-                let finding = self.add(prepared.rule, violation, message.sender(), &context);
+                let context = context(&violation);
+                let finding = self.add(prepared.rule, violation, context);
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
@@ -415,10 +434,9 @@ impl ConformanceChecker {
         &mut self,
         rule: &'static Rule,
         violation: Violation,
-        side: EndpointRole,
-        context: &FindingContext<'_>,
+        context: FindingContext<'_>,
     ) -> Option<Finding> {
-        let transaction = context.transaction;
+        let FindingContext { side, transaction, .. } = context;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let set_up = transaction.set_up.as_deref();
         let culprit = violation.side.unwrap_or(side);

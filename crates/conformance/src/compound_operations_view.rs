@@ -18,7 +18,7 @@ use crate::sequence_arguments_and_results::{SequenceArguments, SequenceResult, S
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompoundOrCallbackOpcode {
+pub(crate) enum CompoundOrCallbackOpcode {
     /// nfs_opnum4.
     Fore(Operation),
     /// nfs_cb_opnum4.
@@ -77,58 +77,58 @@ impl OperationSet {
 
 /// Operations of a COMPOUND or CB_COMPOUND. RFC 8881 sections 16.2 and 19.2.
 #[derive(Debug, Default)]
-pub struct CompoundOperationIterator<'t> {
+pub(crate) struct CompoundOperationIterator<'t> {
     /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
-    pub channel: SessionChannelKind,
+    pub(crate) channel: SessionChannelKind,
     /// Minor version.
-    pub minor_version: u32,
+    pub(crate) minor_version: u32,
     /// Tag of the Call; `None` if it cannot be decoded.
-    pub tag: Option<Text<'t>>,
+    pub(crate) tag: Option<Text<'t>>,
     /// Number of operations that the Call announces.
-    pub operation_count: u32,
+    pub(crate) operation_count: u32,
     /// Arguments of COMPOUND, as far as they can be decoded.
-    pub arguments: &'t [Args<'t>],
+    pub(crate) arguments: &'t [Args<'t>],
     /// Arguments of CB_COMPOUND, as far as they can be decoded.
-    pub callback_arguments: &'t [CbArgs<'t>],
+    pub(crate) callback_arguments: &'t [CbArgs<'t>],
     /// Arguments of SEQUENCE or CB_SEQUENCE, if it is the first operation.
-    pub sequence: Option<SequenceArguments>,
+    pub(crate) sequence: Option<SequenceArguments>,
     /// `true` if all operations of the Call were decoded.
-    pub has_all_arguments: bool,
+    pub(crate) has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
-    pub arguments_digest: Option<CompoundRetryDigest>,
+    pub(crate) arguments_digest: Option<CompoundRetryDigest>,
     /// Status of the COMPOUND.
-    pub status: Option<Nfsstat4>,
+    pub(crate) status: Option<Nfsstat4>,
     /// Tag of the Reply.
-    pub reply_tag: Option<Text<'t>>,
+    pub(crate) reply_tag: Option<Text<'t>>,
     /// Number of results that the Reply announces.
-    pub result_count: u32,
+    pub(crate) result_count: u32,
     /// Results of COMPOUND, as far as they can be decoded: the k-th belongs to the k-th operation.
-    pub results: &'t [Results<'t>],
+    pub(crate) results: &'t [Results<'t>],
     /// Results of CB_COMPOUND, as far as they can be decoded.
-    pub callback_results: &'t [CbResults<'t>],
+    pub(crate) callback_results: &'t [CbResults<'t>],
     /// Results of SEQUENCE or CB_SEQUENCE, if it is the first operation and succeeded.
-    pub sequence_result: Option<SequenceResult>,
+    pub(crate) sequence_result: Option<SequenceResult>,
     /// Operation of the result that cannot be decoded.
-    pub undecoded_result: Option<CompoundOrCallbackOpcode>,
+    pub(crate) undecoded_result: Option<CompoundOrCallbackOpcode>,
     /// `true` if all results of the Reply were decoded.
-    pub has_all_results: bool,
+    pub(crate) has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
-    pub results_digest: Option<CompoundRetryDigest>,
+    pub(crate) results_digest: Option<CompoundRetryDigest>,
     /// Failure of the RPC, if the Reply has no results.
-    pub failure: Option<ResultlessRpcFailure>,
+    pub(crate) failure: Option<ResultlessRpcFailure>,
     /// `true` if an operation of COMPOUND is not of its minor version.
-    pub has_reserved: bool,
+    pub(crate) has_reserved: bool,
     /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they
     /// match in number, order and tag, a failed operation is the last, and SEQUENCE is the only operation with a
     /// prescribed position.
-    pub is_usual: bool,
+    pub(crate) is_usual: bool,
     /// Operations of COMPOUND among the arguments and results that were decoded.
     set: OperationSet,
 }
 
 /// Failure of an RPC without results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResultlessRpcFailure {
+pub(crate) enum ResultlessRpcFailure {
     /// The Responder did not execute the Call: it could not read it, or refused its program, procedure or credential.
     NotExecuted,
     /// The Responder may have executed the Call. RFC 8267 section 4: a transport error does not tell.
@@ -157,16 +157,16 @@ impl ResultlessRpcFailure {
 
 /// Digest of operations without the first, which is SEQUENCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CompoundRetryDigest {
+pub(crate) struct CompoundRetryDigest {
     /// Hash of the inline bytes.
-    pub hash: u64,
+    pub(crate) hash: u64,
     /// `true` if a data item is in a chunk. Digests are comparable only if both or none have such items.
-    pub is_reduced: bool,
+    pub(crate) is_reduced: bool,
 }
 
 impl CompoundRetryDigest {
     /// Returns `true` if the operations are the same; `None` if the digests are not comparable.
-    pub fn is_same(self, other: Self) -> Option<bool> {
+    pub(crate) fn is_same(self, other: Self) -> Option<bool> {
         (self.is_reduced == other.is_reduced).then_some(self.hash == other.hash)
     }
 }
@@ -312,7 +312,7 @@ impl<'t> CompoundOperationIterator<'t> {
     }
 
     /// Iterates over the operations of COMPOUND with their results.
-    pub fn pairs(&self) -> impl Iterator<Item = (&'t Args<'t>, Option<&'t Results<'t>>)> + use<'t> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'t Args<'t>, Option<&'t Results<'t>>)> + use<'t> {
         let results = self.results;
         self.arguments.iter().enumerate().map(|(at, arguments)| (arguments, results.get(at)))
     }

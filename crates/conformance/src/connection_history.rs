@@ -21,38 +21,38 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// Facts about one connection.
 #[derive(Clone, Debug, Default)]
-pub struct ConformanceConnectionHistory {
+pub(crate) struct ConformanceConnectionHistory {
     /// Version of RPC-over-RDMA in the first message.
-    pub version: Option<u32>,
+    pub(crate) version: Option<u32>,
     /// Grant in the last Reply to the client's Calls, and to the server's.
-    pub last_grants: [Option<u32>; 2],
+    pub(crate) last_grants: [Option<u32>; 2],
     /// Credits that the last Call of the client requested, and of the server.
-    pub last_requests: [Option<u32>; 2],
+    pub(crate) last_requests: [Option<u32>; 2],
     /// `true` if a message had a form of RFC 5666 that RFC 8166 removed.
-    pub is_rfc5666: bool,
+    pub(crate) is_rfc5666: bool,
     /// Use of the connection for callbacks.
-    pub backchannel: ConnectionBackchannelBinding,
+    pub(crate) backchannel: ConnectionBackchannelBinding,
     /// `true` after a Call of NFS version 4.
-    pub has_nfs4: bool,
+    pub(crate) has_nfs4: bool,
     /// Nanoseconds during which all granted credits were in use.
-    pub at_limit_ns: u64,
+    pub(crate) at_limit_ns: u64,
     /// Credits that were all in use at the last of these times; 0 if there was none.
-    pub exhausted_credits: u32,
+    pub(crate) exhausted_credits: u32,
     /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same
     /// hosts.
-    pub previous_thresholds: Option<(u32, u32)>,
+    pub(crate) previous_thresholds: Option<(u32, u32)>,
     /// First frame of the first Transaction.
-    pub first_frame: Option<FrameNumber>,
+    pub(crate) first_frame: Option<FrameNumber>,
     /// Losses until the last Transaction; see `CallCreditUse::losses`.
-    pub losses: u64,
+    pub(crate) losses: u64,
     /// Time of the last Call.
-    pub last_call_time: Option<Timestamp>,
+    pub(crate) last_call_time: Option<Timestamp>,
     /// Last Calls that were answered ERR_CHUNK.
-    pub refused_xids: Vec<(CallDirection, Xid)>,
+    pub(crate) refused_xids: Vec<(CallDirection, Xid)>,
     /// Time of the first Transaction.
-    pub first_time: Option<Timestamp>,
+    pub(crate) first_time: Option<Timestamp>,
     /// Number of Calls without a Reply when the connection ended.
-    pub unanswered_calls: u64,
+    pub(crate) unanswered_calls: u64,
 }
 
 const BINDING_OPERATIONS: OperationSet =
@@ -60,19 +60,19 @@ const BINDING_OPERATIONS: OperationSet =
 
 /// Use of a connection for callbacks by sessions. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ConnectionBackchannelBinding {
+pub(crate) struct ConnectionBackchannelBinding {
     /// `true` if a session has bound the connection to its backchannel.
-    pub is_bound: bool,
+    pub(crate) is_bound: bool,
     /// ca_maxrequestsize in bytes of the backchannel of the last session that was created on the connection and bound
     /// it.
-    pub max_request_bytes: Option<u32>,
+    pub(crate) max_request_bytes: Option<u32>,
     /// `true` if a Call of the client could not be decoded: it may have bound the connection.
-    pub is_uncertain: bool,
+    pub(crate) is_uncertain: bool,
 }
 
 impl ConnectionBackchannelBinding {
     /// Updates the state after a Transaction.
-    fn update(&mut self, view: &ConformanceTransaction<'_>) {
+    pub(crate) fn update(&mut self, view: &ConformanceTransaction<'_>) {
         if view.transaction.direction == CallDirection::Reverse {
             return;
         }
@@ -103,41 +103,22 @@ impl ConnectionBackchannelBinding {
     }
 }
 
-/// Facts about a Transaction for the history of its connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConformanceConnectionHistoryUpdate {
-    /// `true` if the connection follows RFC 5666.
-    is_rfc5666: bool,
-    is_nfs4: bool,
-    /// Use of the connection for callbacks after the Transaction.
-    backchannel: ConnectionBackchannelBinding,
-}
-
-impl ConformanceConnectionHistoryUpdate {
-    /// Returns the facts about a Transaction.
-    pub(crate) fn of(view: &ConformanceTransaction<'_>) -> Self {
-        let mut backchannel = view.connection.backchannel;
-        backchannel.update(view);
-        Self { is_rfc5666: view.is_rfc5666(), is_nfs4: view.is_nfs4(), backchannel }
-    }
-}
-
 /// Maximum number of XIDs in [`ConformanceConnectionHistory::refused_xids`].
 const MAX_REFUSED: usize = 16;
 
 impl ConformanceConnectionHistory {
     /// Returns the grant in the last Reply to Calls in this direction.
-    pub fn last_grant(&self, direction: CallDirection) -> Option<u32> {
+    pub(crate) fn last_grant(&self, direction: CallDirection) -> Option<u32> {
         self.last_grants[usize::from(direction == CallDirection::Reverse)]
     }
 
     /// Returns the credits that the last Call in this direction requested.
-    pub fn last_request(&self, direction: CallDirection) -> Option<u32> {
+    pub(crate) fn last_request(&self, direction: CallDirection) -> Option<u32> {
         self.last_requests[usize::from(direction == CallDirection::Reverse)]
     }
 
-    /// Records a Transaction with these facts.
-    pub(crate) fn record(&mut self, transaction: &Transaction, facts: ConformanceConnectionHistoryUpdate) {
+    /// Records what the record of a Transaction alone shows.
+    pub(crate) fn record(&mut self, transaction: &Transaction) {
         let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
         let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
         // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
@@ -158,13 +139,10 @@ impl ConformanceConnectionHistory {
         self.record_refusal(transaction);
         self.losses = self.losses.max(transaction.credit_use.losses);
         self.last_call_time = self.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
-        self.is_rfc5666 = facts.is_rfc5666;
         self.at_limit_ns += transaction.credit_use.at_limit_ns;
         if transaction.credit_use.at_limit_ns > 0 {
             self.exhausted_credits = transaction.credit_use.granted.unwrap_or(0);
         }
-        self.has_nfs4 |= facts.is_nfs4;
-        self.backchannel = facts.backchannel;
         let record = transaction.call.as_ref().or(transaction.reply.as_ref());
         let first = record.and_then(|record| record.frames.first().copied());
         self.first_frame = self.first_frame.or(first);

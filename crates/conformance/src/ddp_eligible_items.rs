@@ -15,11 +15,11 @@ use crate::transaction_view::ConformanceTransaction;
 
 /// DDP-eligible items of a message, in its order.
 #[derive(Clone, Debug, Default)]
-pub struct DdpEligibleItems {
+pub(crate) struct DdpEligibleItems {
     /// Items up to the end of the message, or up to the error.
-    pub items: Vec<DdpEligibleItem>,
+    pub(crate) items: Vec<DdpEligibleItem>,
     /// Error that ended decoding, including bytes after the end.
-    pub error: Option<XdrError>,
+    pub(crate) error: Option<XdrError>,
 }
 
 impl DdpEligibleItems {
@@ -34,12 +34,12 @@ impl DdpEligibleItems {
     }
 
     /// Returns the item at a Position.
-    pub fn at_position(&self, position: u32) -> Option<&DdpEligibleItem> {
+    pub(crate) fn at_position(&self, position: u32) -> Option<&DdpEligibleItem> {
         self.items.iter().find(|item| item.position == position as usize)
     }
 
     /// Returns `true` if the capture ends within the message.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.error.is_some_and(|error| error.is_cut())
     }
 }
@@ -63,7 +63,7 @@ impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
 
 impl ConformanceTransaction<'_> {
     /// Returns `true` if the arguments can have a DDP-eligible item; `None` if the Call cannot tell.
-    pub fn has_eligible_arguments(&self) -> Option<bool> {
+    pub(crate) fn has_eligible_arguments(&self) -> Option<bool> {
         let (procedure, _) = self.arguments?;
         if !matches!(procedure, Procedure::Compound) {
             return Some(procedure.has_eligible_arguments());
@@ -95,7 +95,7 @@ impl ConformanceTransaction<'_> {
 
     /// Returns the READ and READLINK operations of the Call, each of which matches a Write chunk, with the number of
     /// bytes that a READ requests. `None` if the Call is not decoded to its end.
-    pub fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {
+    pub(crate) fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {
         let (procedure, mut cursor) = self.arguments?;
         let observer = &mut NullFieldObserver;
         match procedure {

@@ -24,7 +24,7 @@ mod offered_memory_overlap;
 mod read_write_view;
 mod rule;
 mod rule_preconditions;
-pub mod rules;
+mod rules;
 mod sequence_arguments_and_results;
 mod session_table;
 mod transaction_view;
@@ -32,16 +32,8 @@ mod unanswered_call_segments;
 mod violation_values;
 
 pub use checker::{ConformanceChecker, RuleTally};
-pub use ddp_eligible_items::DdpEligibleItems;
 pub use finding::{Finding, SeverityLevel};
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use message_view::ConformanceMessage;
-pub use offered_memory_overlap::OfferedMemoryOverlap;
-pub use rule::{
-    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity,
-    TransactionCheck, TransactionCondition, Violation, find_rule,
-};
-pub use rule_preconditions::RuleSubject;
+pub use rule::{FindingAggregation, Rule, RuleEvidence, Severity, find_rule};
 pub use rules::RULES;
-pub use transaction_view::ConformanceTransaction;
 pub use violation_values::AggregatedViolationValues;

@@ -14,15 +14,15 @@ use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
-pub struct ConformanceMessage<'t> {
+pub(crate) struct ConformanceMessage<'t> {
     /// The Transaction.
-    pub transaction: &'t ConformanceTransaction<'t>,
+    pub(crate) transaction: &'t ConformanceTransaction<'t>,
     /// Call or Reply.
-    pub kind: RpcMessageKind,
+    pub(crate) kind: RpcMessageKind,
     /// The message.
-    pub record: &'t CapturedMessage,
+    pub(crate) record: &'t CapturedMessage,
     /// Header words.
-    pub words: RpcRdmaHeaderWords,
+    pub(crate) words: RpcRdmaHeaderWords,
 }
 
 impl<'t> ConformanceMessage<'t> {
@@ -32,28 +32,28 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns `true` for a Call.
-    pub fn is_call(&self) -> bool {
+    pub(crate) fn is_call(&self) -> bool {
         self.kind == RpcMessageKind::Call
     }
 
     /// Returns the side that sent the message.
-    pub fn sender(&self) -> EndpointRole {
+    pub(crate) fn sender(&self) -> EndpointRole {
         let requester = self.transaction.requester();
         if self.is_call() { requester } else { requester.peer() }
     }
 
     /// Returns the header words of a version 1 header with a known procedure.
-    pub fn version1(&self) -> Option<RpcRdmaHeaderWords> {
+    pub(crate) fn version1(&self) -> Option<RpcRdmaHeaderWords> {
         (self.words.dialect.is_version1() && self.record.unknown_header().is_none()).then_some(self.words)
     }
 
     /// Returns `true` if the chunk lists are complete in the capture.
-    pub fn has_complete_lists(&self) -> bool {
+    pub(crate) fn has_complete_lists(&self) -> bool {
         self.record.chunk_lists() == Some(ChunkListCompleteness::Complete)
     }
 
     /// Returns `true` if all bytes of the message were captured.
-    pub fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.record.gaps.is_empty() && self.record.bytes.len() >= self.record.length
     }
 
@@ -107,23 +107,23 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.
-    pub fn header(&self) -> Option<&'t AnyDialectHeader<'t>> {
+    pub(crate) fn header(&self) -> Option<&'t AnyDialectHeader<'t>> {
         self.transaction.header(self.kind)
     }
 
     /// Returns the Read chunks of the message.
-    pub fn read_chunks(&self) -> &'t [Chunk] {
+    pub(crate) fn read_chunks(&self) -> &'t [Chunk] {
         let transaction: &'t _ = self.transaction.transaction;
         if self.is_call() { &transaction.read_chunks } else { &transaction.reply_read_chunks }
     }
 
     /// Returns the bytes in the Reply chunk in the header of the message: offered by a Call, returned by a Reply.
-    pub fn reply_chunk_bytes(&self) -> Option<u64> {
+    pub(crate) fn reply_chunk_bytes(&self) -> Option<u64> {
         self.header()?.reply_chunk().map(WriteChunk::length)
     }
 
     /// Returns `true` if the direction of the Call is reverse.
-    pub fn is_reverse(&self) -> bool {
+    pub(crate) fn is_reverse(&self) -> bool {
         self.transaction.transaction.direction == CallDirection::Reverse
     }
 }

@@ -28,13 +28,13 @@ fn identity(transaction: &Transaction) -> CallIdentity {
 
 /// A Reply without a Call on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OrphanReply {
+pub(crate) struct OrphanReply {
     /// Number of its connection.
-    pub connection: u64,
+    pub(crate) connection: u64,
     /// First frame.
-    pub frame: FrameNumber,
+    pub(crate) frame: FrameNumber,
     /// Time of the first frame.
-    pub time: Timestamp,
+    pub(crate) time: Timestamp,
     /// Losses on its connection; the missing Call counts as one.
     losses: u64,
 }

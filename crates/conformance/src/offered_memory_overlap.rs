@@ -18,18 +18,18 @@ const MAX_EARLIER: usize = 63;
 
 /// Memory that another Call in flight offered, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfferedMemoryOverlap {
+pub(crate) struct OfferedMemoryOverlap {
     /// The other Call.
-    pub xid: Xid,
+    pub(crate) xid: Xid,
     /// Handle.
-    pub handle: Handle,
+    pub(crate) handle: Handle,
     /// Offset of the first common byte.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// Number of common bytes.
-    pub length: u64,
+    pub(crate) length: u64,
     /// `false` if one Call may have been answered before the other was sent: a capture of several queues reorders
     /// packets.
-    pub is_certain: bool,
+    pub(crate) is_certain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -9,15 +9,15 @@ use crate::compound_operations_view::CompoundOperationIterator;
 
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SuccessfulReadWrite {
+pub(crate) struct SuccessfulReadWrite {
     /// `true` for a WRITE.
-    pub is_write: bool,
+    pub(crate) is_write: bool,
     /// Bytes to read or write.
-    pub asked_bytes: u32,
+    pub(crate) asked_bytes: u32,
     /// Bytes read or written.
-    pub done_bytes: u32,
+    pub(crate) done_bytes: u32,
     /// For a WRITE: stable_how4 asked for and returned.
-    pub stability: [u32; 2],
+    pub(crate) stability: [u32; 2],
 }
 
 impl SuccessfulReadWrite {

@@ -99,17 +99,17 @@ impl RuleEvidence {
 }
 
 /// Judges a message with an RPC-over-RDMA header; `None` if the rule does not apply to it.
-pub type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
+pub(crate) type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
 /// Judges a Transaction, on any transport; `None` if the rule does not apply to it.
-pub type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
+pub(crate) type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
 /// Returns `true` for a Transaction that has what a rule is about.
-pub type TransactionCondition = fn(&ConformanceTransaction<'_>) -> bool;
+pub(crate) type TransactionCondition = fn(&ConformanceTransaction<'_>) -> bool;
 /// Judges a transport event; `None` if the rule does not apply to it.
-pub type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
+pub(crate) type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
 
 /// What a rule judges.
 #[derive(Clone, Copy, Debug)]
-pub enum RuleCheck {
+pub(crate) enum RuleCheck {
     /// Each message with an RPC-over-RDMA header.
     Message(MessageCheck),
     /// Each Transaction.
@@ -151,15 +151,15 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub subjects: &'static [RuleSubject],
+    pub(crate) subjects: &'static [RuleSubject],
     /// Evidence without which the rule is not judged.
     pub needs: &'static [RuleEvidence],
     /// Subjects without one of which a message or Transaction keeps the rule, unjudged; if empty, all are judged.
-    pub suspects: &'static [RuleSubject],
+    pub(crate) suspects: &'static [RuleSubject],
     /// Number of findings.
     pub scope: FindingAggregation,
     /// Judgement.
-    pub check: RuleCheck,
+    pub(crate) check: RuleCheck,
 }
 
 impl Rule {
@@ -195,7 +195,7 @@ impl Eq for Rule {}
 
 /// Result of a judgement.
 #[derive(Clone, Debug)]
-pub enum RuleVerdict {
+pub(crate) enum RuleVerdict {
     /// The requirement is met.
     Kept,
     /// The capture lacks what the judgement needs.
@@ -207,13 +207,13 @@ pub enum RuleVerdict {
 impl RuleVerdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
     #[inline]
-    pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
+    pub(crate) fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
         if is_kept { Self::Kept } else { Self::broken(text()) }
     }
 
     /// Returns a violation with this text, if there is one; otherwise `Kept`.
     #[inline]
-    pub fn from_fault(fault: Option<String>) -> Self {
+    pub(crate) fn from_fault(fault: Option<String>) -> Self {
         fault.map_or(Self::Kept, Self::broken)
     }
 
@@ -228,7 +228,7 @@ impl RuleVerdict {
     }
 
     /// Returns a violation with this text.
-    pub fn broken(text: String) -> Self {
+    pub(crate) fn broken(text: String) -> Self {
         Self::Broken(Box::new(Violation::new(text)))
     }
 
@@ -250,28 +250,28 @@ impl RuleVerdict {
     /// Sets the side that broke the requirement.
     #[inline]
     #[must_use]
-    pub fn by(self, side: EndpointRole) -> Self {
+    pub(crate) fn by(self, side: EndpointRole) -> Self {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
     /// Sets the name of the field that shows the violation.
     #[inline]
     #[must_use]
-    pub fn at_field(self, field: &'static str) -> Self {
+    pub(crate) fn at_field(self, field: &'static str) -> Self {
         self.map(|violation| Violation { field: Some(field), ..violation })
     }
 
     /// Sets the frames that show the violation.
     #[inline]
     #[must_use]
-    pub fn in_frames(self, frames: &[FrameNumber]) -> Self {
+    pub(crate) fn in_frames(self, frames: &[FrameNumber]) -> Self {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
     /// Sets the message of the connection set-up that shows the violation, if it was captured.
     #[inline]
     #[must_use]
-    pub fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
+    pub(crate) fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
         let Some(SetUpFrame { number, time }) = frame else { return self };
         self.map(|violation| Violation { frames: vec![number], time: Some(time), ..violation })
     }
@@ -279,7 +279,7 @@ impl RuleVerdict {
     /// Sets a severity that differs from that of the rule.
     #[inline]
     #[must_use]
-    pub fn with_severity(self, severity: Severity) -> Self {
+    pub(crate) fn with_severity(self, severity: Severity) -> Self {
         self.map(|violation| Violation { severity: Some(severity), ..violation })
     }
 
@@ -297,26 +297,26 @@ impl RuleVerdict {
 
 /// A broken requirement.
 #[derive(Clone, Debug, Default)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// Values that broke it, such as `credit 0`; empty if it has a measurement.
-    pub text: String,
+    pub(crate) text: String,
     /// Values from which the text of all violations on a connection is made.
-    pub measurement: Option<AggregatedViolationValues>,
+    pub(crate) measurement: Option<AggregatedViolationValues>,
     /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
-    pub side: Option<EndpointRole>,
+    pub(crate) side: Option<EndpointRole>,
     /// Frames that show it; by default those of the message or packet, or those that the side sent in a Transaction.
-    pub frames: Vec<FrameNumber>,
+    pub(crate) frames: Vec<FrameNumber>,
     /// Time of the first of them, if it is not that of the message, packet or Transaction.
-    pub time: Option<Timestamp>,
+    pub(crate) time: Option<Timestamp>,
     /// Name of the field that shows it.
-    pub field: Option<&'static str>,
+    pub(crate) field: Option<&'static str>,
     /// Severity, if it is not that of the rule.
-    pub severity: Option<Severity>,
+    pub(crate) severity: Option<Severity>,
 }
 
 impl Violation {
     /// Creates a violation with the values that broke the requirement.
-    pub fn new(text: String) -> Self {
+    pub(crate) fn new(text: String) -> Self {
         Self { text, ..Self::default() }
     }
 }

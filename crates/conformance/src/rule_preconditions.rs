@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleSubject {
+pub(crate) enum RuleSubject {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.

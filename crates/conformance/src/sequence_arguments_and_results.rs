@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbResults, Results, Sessionid4};
 
 /// Channel of a session. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SessionChannelKind {
+pub(crate) enum SessionChannelKind {
     /// Calls of the client: COMPOUND.
     #[default]
     Fore,
@@ -24,17 +24,17 @@ impl SessionChannelKind {
 
 /// Arguments of SEQUENCE or CB_SEQUENCE. RFC 8881 sections 18.46.1 and 20.9.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SequenceArguments {
+pub(crate) struct SequenceArguments {
     /// Session.
-    pub session: Sessionid4,
+    pub(crate) session: Sessionid4,
     /// Sequence ID of the slot.
-    pub sequence_id: u32,
+    pub(crate) sequence_id: u32,
     /// Slot.
-    pub slot: u32,
+    pub(crate) slot: u32,
     /// Highest slot in use.
-    pub highest_slot: u32,
+    pub(crate) highest_slot: u32,
     /// `true` if the replier is to cache its Reply.
-    pub is_cache_requested: bool,
+    pub(crate) is_cache_requested: bool,
 }
 
 impl SequenceArguments {
@@ -68,17 +68,17 @@ impl SequenceArguments {
 
 /// Results of a SEQUENCE or CB_SEQUENCE that succeeded. RFC 8881 sections 18.46.2 and 20.9.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SequenceResult {
+pub(crate) struct SequenceResult {
     /// Session.
-    pub session: Sessionid4,
+    pub(crate) session: Sessionid4,
     /// Sequence ID of the slot.
-    pub sequence_id: u32,
+    pub(crate) sequence_id: u32,
     /// Slot.
-    pub slot: u32,
+    pub(crate) slot: u32,
     /// Highest slot that the replier accepts.
-    pub highest_slot: u32,
+    pub(crate) highest_slot: u32,
     /// Highest slot that the replier prefers.
-    pub target_highest_slot: u32,
+    pub(crate) target_highest_slot: u32,
 }
 
 impl SequenceResult {

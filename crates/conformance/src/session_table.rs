@@ -30,17 +30,17 @@ const COPY_OPERATIONS: OperationSet =
 
 /// Limits of a channel. RFC 8881 section 18.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChannelLimits {
+pub(crate) struct ChannelLimits {
     /// ca_maxrequestsize, in bytes.
-    pub max_request_bytes: u32,
+    pub(crate) max_request_bytes: u32,
     /// ca_maxresponsesize, in bytes.
-    pub max_response_bytes: u32,
+    pub(crate) max_response_bytes: u32,
     /// ca_maxresponsesize_cached, in bytes.
-    pub max_cached_response_bytes: u32,
+    pub(crate) max_cached_response_bytes: u32,
     /// ca_maxoperations.
-    pub max_operations: u32,
+    pub(crate) max_operations: u32,
     /// ca_maxrequests: number of slots.
-    pub max_requests: u32,
+    pub(crate) max_requests: u32,
 }
 
 impl ChannelLimits {
@@ -75,30 +75,30 @@ struct ChannelCaptureGapSnapshot {
 
 /// Last use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastSessionSlotUse {
+pub(crate) struct LastSessionSlotUse {
     /// Sequence ID.
-    pub sequence_id: u32,
+    pub(crate) sequence_id: u32,
     /// sa_cachethis or csa_cachethis.
-    pub is_cache_requested: bool,
+    pub(crate) is_cache_requested: bool,
     /// Time of the Call.
-    pub call_time: Timestamp,
+    pub(crate) call_time: Timestamp,
     /// First frame of the Call.
-    pub call_frame: Option<FrameNumber>,
+    pub(crate) call_frame: Option<FrameNumber>,
     /// Time of the first frame of the Reply; `None` if it was not captured.
-    pub reply_time: Option<Timestamp>,
+    pub(crate) reply_time: Option<Timestamp>,
     /// `true` if the result of SEQUENCE or CB_SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed:
     /// the replier may or may not have executed the Call.
-    pub is_executed: bool,
+    pub(crate) is_executed: bool,
     /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is
     /// uncertain.
-    pub is_misordered: bool,
+    pub(crate) is_misordered: bool,
     /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired
     /// the slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
-    pub arguments: Option<CompoundRetryDigest>,
+    pub(crate) arguments: Option<CompoundRetryDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
-    pub results: Option<CompoundRetryDigest>,
+    pub(crate) results: Option<CompoundRetryDigest>,
     certain: ChannelCaptureGapSnapshot,
     /// Number of the Call on its connection.
     call_number: u64,
@@ -108,7 +108,7 @@ pub struct LastSessionSlotUse {
 
 impl LastSessionSlotUse {
     /// Returns the number of the connection of the Call.
-    pub fn connection(&self) -> u64 {
+    pub(crate) fn connection(&self) -> u64 {
         self.certain.connection
     }
 
@@ -132,30 +132,30 @@ impl LastSessionSlotUse {
 
 /// Limit of the slots that the replier wants to withdraw. RFC 8881 section 2.10.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TargetHighestSlot {
+pub(crate) struct TargetHighestSlot {
     /// sr_target_highest_slotid or csr_target_highest_slotid.
-    pub highest_slot: u32,
+    pub(crate) highest_slot: u32,
     /// Time of the first Reply with it.
-    pub since: Timestamp,
+    pub(crate) since: Timestamp,
     /// Number of Calls on the session that were sent after this Reply.
-    pub later_calls: u32,
+    pub(crate) later_calls: u32,
 }
 
 /// State of the channel and slot of a COMPOUND or CB_COMPOUND before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotStateBeforeCompound {
+pub(crate) struct SlotStateBeforeCompound {
     /// Minor version of the COMPOUND that created the session.
-    pub minor_version: u32,
+    pub(crate) minor_version: u32,
     /// Limits of the channel.
-    pub limits: ChannelLimits,
+    pub(crate) limits: ChannelLimits,
     /// Highest slot that the replier ever granted, by ca_maxrequests or in the results of SEQUENCE or CB_SEQUENCE.
-    pub highest_granted_slot: u32,
+    pub(crate) highest_granted_slot: u32,
     /// Target of the last results of SEQUENCE or CB_SEQUENCE.
-    pub target: Option<TargetHighestSlot>,
+    pub(crate) target: Option<TargetHighestSlot>,
     /// Last use of the slot; `None` before its first.
-    pub last_use: Option<LastSessionSlotUse>,
+    pub(crate) last_use: Option<LastSessionSlotUse>,
     /// `true` if uses of the slot since then may be missing from the capture.
-    pub has_gaps: bool,
+    pub(crate) has_gaps: bool,
 }
 
 /// A channel of a session.
@@ -194,13 +194,13 @@ struct AsynchronousCopy {
 
 /// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedSessionAsyncCopies {
+pub(crate) struct EndedSessionAsyncCopies {
     /// Number of copies of the session.
-    pub started: usize,
+    pub(crate) started: usize,
     /// Number of copies without a reported result.
-    pub unreported: usize,
+    pub(crate) unreported: usize,
     /// `true` if reports may be missing from the capture.
-    pub has_gaps: bool,
+    pub(crate) has_gaps: bool,
 }
 
 impl SessionChannel {

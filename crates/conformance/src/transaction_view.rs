@@ -52,37 +52,37 @@ impl<'t> TransactionRpcRdmaHeaders<'t> {
 }
 
 /// A Transaction with its decoded messages and the history of its connection and session.
-pub struct ConformanceTransaction<'t> {
+pub(crate) struct ConformanceTransaction<'t> {
     /// The Transaction.
-    pub transaction: &'t Transaction,
+    pub(crate) transaction: &'t Transaction,
     /// The RPC message of the Call.
-    pub call_message: Option<Cursor<'t>>,
+    pub(crate) call_message: Option<Cursor<'t>>,
     /// The RPC message of the Reply.
-    pub reply_message: Option<Cursor<'t>>,
+    pub(crate) reply_message: Option<Cursor<'t>>,
     /// Procedure and arguments, inside their protection; see [`TransactionMessages::body`].
-    pub arguments: Option<(Procedure, Cursor<'t>)>,
+    pub(crate) arguments: Option<(Procedure, Cursor<'t>)>,
     /// Procedure and results, inside their protection.
-    pub results: Option<(Procedure, Cursor<'t>)>,
+    pub(crate) results: Option<(Procedure, Cursor<'t>)>,
     /// Program, procedure and result.
-    pub summary: &'t RpcSummary,
+    pub(crate) summary: &'t RpcSummary,
     /// Facts from earlier messages of the connection.
-    pub connection: &'t ConformanceConnectionHistory,
+    pub(crate) connection: &'t ConformanceConnectionHistory,
     /// Reply to the Call on another connection.
-    pub reply_elsewhere: Option<OrphanReply>,
+    pub(crate) reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
-    pub slot: Option<SlotStateBeforeCompound>,
+    pub(crate) slot: Option<SlotStateBeforeCompound>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
-    pub ended_copies: Option<EndedSessionAsyncCopies>,
+    pub(crate) ended_copies: Option<EndedSessionAsyncCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
-    pub operations: &'t CompoundOperationIterator<'t>,
+    pub(crate) operations: &'t CompoundOperationIterator<'t>,
     headers: &'t TransactionRpcRdmaHeaders<'t>,
     file_accesses: OnceCell<Vec<SuccessfulReadWrite>>,
     /// Memory that another Call in flight offered, too.
-    pub overlap: Option<OfferedMemoryOverlap>,
+    pub(crate) overlap: Option<OfferedMemoryOverlap>,
     /// Memory for results of the Call that this one repeats on another connection, if it is known.
     pub(crate) earlier_memory: Option<AdvertisedResultSegments>,
     /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
-    pub has_invalid_access: bool,
+    pub(crate) has_invalid_access: bool,
     /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
     eligible_items: [OnceCell<Option<DdpEligibleItems>>; 2],
 }
@@ -126,14 +126,14 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the READs and WRITEs that succeeded.
-    pub fn file_accesses(&self) -> &[SuccessfulReadWrite] {
+    pub(crate) fn file_accesses(&self) -> &[SuccessfulReadWrite] {
         self.file_accesses.get_or_init(|| {
             SuccessfulReadWrite::of_transaction(self.arguments, self.results, self.operations)
         })
     }
 
     /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
-    pub fn eligible_items(&self, kind: RpcMessageKind) -> Option<&DdpEligibleItems> {
+    pub(crate) fn eligible_items(&self, kind: RpcMessageKind) -> Option<&DdpEligibleItems> {
         let [call, reply] = &self.eligible_items;
         let (cell, body) = match kind {
             RpcMessageKind::Call => (call, self.arguments),
@@ -143,7 +143,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the side that sent the Call.
-    pub fn requester(&self) -> EndpointRole {
+    pub(crate) fn requester(&self) -> EndpointRole {
         match self.transaction.direction {
             CallDirection::Forward => EndpointRole::Client,
             CallDirection::Reverse => EndpointRole::Server,
@@ -151,46 +151,46 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the side that sent the Reply.
-    pub fn responder(&self) -> EndpointRole {
+    pub(crate) fn responder(&self) -> EndpointRole {
         self.requester().peer()
     }
 
     /// Returns the Call.
-    pub fn call(&self) -> Option<&'t CapturedMessage> {
+    pub(crate) fn call(&self) -> Option<&'t CapturedMessage> {
         self.transaction.call.as_ref()
     }
 
     /// Returns the Reply.
-    pub fn reply(&self) -> Option<&'t CapturedMessage> {
+    pub(crate) fn reply(&self) -> Option<&'t CapturedMessage> {
         self.transaction.reply.as_ref()
     }
 
     /// Returns the chunks of the Call: Read chunks, Write chunks and the Reply chunk.
-    pub fn offered_chunks(&self) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+    pub(crate) fn offered_chunks(&self) -> impl Iterator<Item = &'t Chunk> + use<'t> {
         let transaction: &'t Transaction = self.transaction;
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk)
     }
 
     /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks
     /// of a Reply.
-    pub fn is_rfc5666(&self) -> bool {
+    pub(crate) fn is_rfc5666(&self) -> bool {
         let reads = &self.transaction.reply_read_chunks;
         let is_fetched = self.transaction.is_done || reads.iter().any(|chunk| chunk.moved_bytes() > 0);
         self.connection.is_rfc5666 || (!reads.is_empty() && is_fetched)
     }
 
     /// Returns `true` if the Call is of NFS version 4.
-    pub fn is_nfs4(&self) -> bool {
+    pub(crate) fn is_nfs4(&self) -> bool {
         (self.summary.program, self.summary.version) == (Some(Program::NFS), Some(4))
     }
 
     /// Returns the parameters of the connection, if its set-up was captured.
-    pub fn set_up(&self) -> Option<&'t NegotiatedParameters> {
+    pub(crate) fn set_up(&self) -> Option<&'t NegotiatedParameters> {
         self.transaction.set_up.as_deref()
     }
 
     /// Returns a message, if it has an RPC-over-RDMA header.
-    pub fn message(&self, kind: RpcMessageKind) -> Option<ConformanceMessage<'_>> {
+    pub(crate) fn message(&self, kind: RpcMessageKind) -> Option<ConformanceMessage<'_>> {
         let record = self.transaction.message(kind)?;
         Some(ConformanceMessage { transaction: self, kind, record, words: record.rpcrdma? })
     }

@@ -4,15 +4,15 @@
 #[derive(Clone, Copy, Debug)]
 pub struct AggregatedViolationValues {
     /// Number of violations.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Number of judgements on the connection; 0 if it is not known.
-    pub judged: u64,
+    pub(crate) judged: u64,
     /// Values of the violation whose first value is the largest.
-    pub worst: [u64; 4],
+    pub(crate) worst: [u64; 4],
     /// Values of the last violation.
-    pub last: [u64; 4],
+    pub(crate) last: [u64; 4],
     /// Sums of the values of all violations.
-    pub totals: [u64; 4],
+    pub(crate) totals: [u64; 4],
     /// Makes the text.
     describe: fn(&Self) -> String,
 }

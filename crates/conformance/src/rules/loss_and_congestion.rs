@@ -1,25 +1,28 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
 use nfsrdma_dissectors::flow::PacketOpcodeOrLengthViolation;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
+use nfsrdma_dissectors::flow::transport_event::TransportAnomalyKind;
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
 use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
 
-/// Returns a violation if the event is a NAK with such a code.
-fn nak_verdict(event: &CapturedTransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
-    let TransportAnomalyKind::Nak(code) = event.kind else { return None };
-    is_wanted(code).then(|| RuleVerdict::broken(format!("NAK {}: {code}", code.0)))
+/// Judges events of such a kind: `$applicable` returns the number of packets to which the rule applies, and the
+/// expression the values that broke it.
+macro_rules! anomaly {
+    ($applicable:expr; $($kind:pat $(if $condition:expr)? => $text:expr),+ $(,)?) => {
+        RuleCheck::Counted(
+            |event| match event.kind {
+                $($kind $(if $condition)? => Some(RuleVerdict::broken($text)),)+
+                _ => None,
+            },
+            $applicable,
+        )
+    };
 }
 
-/// Returns a violation if the event is of this kind.
-fn event_verdict(
-    event: &CapturedTransportEvent,
-    wanted: TransportAnomalyKind,
-    text: &str,
-) -> Option<RuleVerdict> {
-    (event.kind == wanted).then(|| RuleVerdict::broken(text.to_owned()))
+fn nak_text(code: NakCode) -> String {
+    format!("NAK {}: {code}", code.0)
 }
 
 /// Rules about events that end a connection, or may end it.
@@ -41,10 +44,9 @@ pub(crate) const RULES: &[Rule] = &[
             costs a round trip and repeated data. Look at drop and pause counters of switches and adapters. The side is the \
             receiver that misses packets. Example: a switch drops one packet of an RDMA Write of 256: \"NAK 0: PSN Sequence \
             Error\".",
-        check: RuleCheck::Counted(
-            |event| nak_verdict(event, |code| code == NakCode::PSN_SEQUENCE_ERROR),
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::Nak(code @ NakCode::PSN_SEQUENCE_ERROR) => nak_text(code)
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -55,10 +57,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
             same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
-        check: RuleCheck::Counted(
-            |event| nak_verdict(event, |code| code == NakCode::INVALID_REQUEST),
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::Nak(code @ NakCode::INVALID_REQUEST) => nak_text(code)
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -70,10 +71,9 @@ pub(crate) const RULES: &[Rule] = &[
             invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
             offered the memory. Example: an RDMA Write to a handle that the client has invalidated: \"NAK 2: Remote Access \
             Error\".",
-        check: RuleCheck::Counted(
-            |event| nak_verdict(event, |code| code == NakCode::REMOTE_ACCESS_ERROR),
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::Nak(code @ NakCode::REMOTE_ACCESS_ERROR) => nak_text(code)
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -84,10 +84,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "NAK Remote Operational Error ends the connection. The receiver has a local problem: look at the log of \
             its kernel and at the state of its adapter. Example: the adapter of the receiver fails on a completion queue: \
             \"NAK 3: Remote Operational Error\".",
-        check: RuleCheck::Counted(
-            |event| nak_verdict(event, |code| code == NakCode::REMOTE_OPERATIONAL_ERROR),
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::Nak(code @ NakCode::REMOTE_OPERATIONAL_ERROR) => nak_text(code)
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -97,10 +96,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
         explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The finding names the code. Example: \
             an acknowledgement with code 17: \"NAK 17: 0x11\".",
-        check: RuleCheck::Counted(
-            |event| nak_verdict(event, |code| code.0 > NakCode::REMOTE_OPERATIONAL_ERROR.0),
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::Nak(code) if code.0 > NakCode::REMOTE_OPERATIONAL_ERROR.0 => nak_text(code)
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -112,15 +110,9 @@ pub(crate) const RULES: &[Rule] = &[
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
             receives. The side is the receiver. Example: a client sends a second Call, and the server has posted one receive \
             buffer: \"RNR NAK, wait 1280 µs\".",
-        check: RuleCheck::Counted(
-            |event| {
-                let TransportAnomalyKind::ReceiverNotReady { wait_us } = event.kind else {
-                    return None;
-                };
-                Some(RuleVerdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
-            },
-            |checks| checks.acknowledgments,
-        ),
+        check: anomaly! { |checks| checks.acknowledgments;
+            TransportAnomalyKind::ReceiverNotReady { wait_us } => format!("RNR NAK, wait {wait_us} \u{b5}s")
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -132,10 +124,9 @@ pub(crate) const RULES: &[Rule] = &[
             retransmission costs time and bandwidth. A repeated packet that the receiver refuses again counts as a sequence \
             gap. Compare with the NAKs of the other side: without them, the sender's timer expired. Example: a NAK names a \
             PSN, and the packets from there on come again: \"retransmission\".",
-        check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportAnomalyKind::Retransmission, "retransmission"),
-            |checks| checks.packets + checks.segments,
-        ),
+        check: anomaly! { |checks| checks.packets + checks.segments;
+            TransportAnomalyKind::Retransmission => "retransmission".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -146,12 +137,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
             rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response. Example: \
             a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
-        check: RuleCheck::Counted(
-            |event| {
-                event_verdict(event, TransportAnomalyKind::RepeatedReadRequest, "repeated RDMA Read request")
-            },
-            |checks| checks.read_requests,
-        ),
+        check: anomaly! { |checks| checks.read_requests;
+            TransportAnomalyKind::RepeatedReadRequest => "repeated RDMA Read request".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -162,12 +150,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
             retransmissions follow, or the capture lacks it, and the connection goes on. Example: PSN 1003 follows 1001: \
             \"packet behind a gap in the PSNs\".",
-        check: RuleCheck::Counted(
-            |event| {
-                event_verdict(event, TransportAnomalyKind::SequenceGap, "packet behind a gap in the PSNs")
-            },
-            |checks| checks.packets,
-        ),
+        check: anomaly! { |checks| checks.packets;
+            TransportAnomalyKind::SequenceGap => "packet behind a gap in the PSNs".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -178,27 +163,15 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver answers NAK Invalid Request, and the connection ends. Only packets with consecutive PSNs \
             are judged, so that loss and reordering do not count. Example: a Middle packet follows a packet that was a whole \
             message: \"RC RDMA Write Middle after RC RDMA Write Only\".",
-        check: RuleCheck::Counted(
-            |event| {
-                let TransportAnomalyKind::PacketOrderFault(fault) = event.kind else {
-                    return None;
-                };
-                Some(RuleVerdict::broken(match fault {
-                    PacketOpcodeOrLengthViolation::Opcode { before, opcode } => {
-                        format!("{opcode} after {before}")
-                    }
-                    PacketOpcodeOrLengthViolation::Length { before, length } => {
-                        format!(
-                            "packet of {length} after one of {before} in a message",
-                            length = Count(length, "byte"),
-                            before = Count(before, "byte")
-                        )
-                    }
-                    PacketOpcodeOrLengthViolation::WriteLength { .. } => return None,
-                }))
+        check: anomaly! { |checks| checks.packets;
+            TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::Opcode { before, opcode }) => {
+                format!("{opcode} after {before}")
             },
-            |checks| checks.packets,
-        ),
+            TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::Length { before, length }) => {
+                let (length, before) = (Count(length, "byte"), Count(before, "byte"));
+                format!("packet of {length} after one of {before} in a message")
+            },
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -208,22 +181,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver answers NAK Invalid Request, and the connection ends. The length is judged if all packets \
             of the RDMA Write were captured. Example: the header of an RDMA Write of 3,000 bytes announces four bytes more: \
             \"RDMA Write of 3000 bytes, DMA Length 3004\".",
-        check: RuleCheck::Counted(
-            |event| {
-                let TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::WriteLength {
-                    announced,
-                    length,
-                }) = event.kind
-                else {
-                    return None;
-                };
-                Some(RuleVerdict::broken(format!(
-                    "RDMA Write of {length}, DMA Length {announced}",
-                    length = Count(length, "byte")
-                )))
-            },
-            |checks| checks.packets,
-        ),
+        check: anomaly! { |checks| checks.packets;
+            TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::WriteLength { announced, length }) => {
+                format!("RDMA Write of {}, DMA Length {announced}", Count(length, "byte"))
+            }
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -234,10 +196,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Congestion Notification Packet: the sender of this packet received packets that a switch marked, and \
             the receiver of it lowers its rate. Look at the load of the path towards this side. Example: sixteen clients \
             write to one server, whose port is full: \"CNP\".",
-        check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportAnomalyKind::CongestionNotification, "CNP"),
-            |checks| checks.packets,
-        ),
+        check: anomaly! { |checks| checks.packets;
+            TransportAnomalyKind::CongestionNotification => "CNP".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -247,12 +208,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a switch marks packets because of congestion.",
         explanation: "A switch marked packets of this side because its queue was long. With RoCE, the receiver answers with \
             CNPs; with TCP, with the ECE flag. Example: the ECN field of a packet arrives as 3: \"Congestion Experienced\".",
-        check: RuleCheck::Counted(
-            |event| {
-                event_verdict(event, TransportAnomalyKind::CongestionExperienced, "Congestion Experienced")
-            },
-            |checks| checks.packets + checks.segments,
-        ),
+        check: anomaly! { |checks| checks.packets + checks.segments;
+            TransportAnomalyKind::CongestionExperienced => "Congestion Experienced".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -264,10 +222,9 @@ pub(crate) const RULES: &[Rule] = &[
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         needs: &[RuleEvidence::CheckedIcrc],
-        check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportAnomalyKind::BadIcrc, "wrong ICRC"),
-            |checks| checks.icrcs,
-        ),
+        check: anomaly! { |checks| checks.icrcs;
+            TransportAnomalyKind::BadIcrc => "wrong ICRC".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -277,10 +234,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a receiver announces a TCP window of zero bytes.",
         explanation: "The receive buffer is full: the sender waits until the window opens. The side is the slow receiver; \
             look at its load. Example: a server stops reading from its socket while it syncs a disk: \"window of zero\".",
-        check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportAnomalyKind::ZeroWindow, "window of zero"),
-            |checks| checks.segments,
-        ),
+        check: anomaly! { |checks| checks.segments;
+            TransportAnomalyKind::ZeroWindow => "window of zero".to_owned()
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -292,13 +248,9 @@ pub(crate) const RULES: &[Rule] = &[
             The text has the layer, the type and the code of the error; -V also shows the header at fault, which many \
             messages include. Example: a server writes to a handle that the client has invalidated, and the client ends \
             the connection: \"RDMA, Remote Protection Error, Invalid STag\".",
-        check: RuleCheck::Counted(
-            |event| match event.kind {
-                TransportAnomalyKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
-                _ => None,
-            },
-            |checks| checks.fpdus,
-        ),
+        check: anomaly! { |checks| checks.fpdus;
+            TransportAnomalyKind::Terminate(cause) => cause.to_string()
+        },
         ..Rule::PER_CONNECTION
     },
 ];
