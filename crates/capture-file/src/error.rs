@@ -43,28 +43,40 @@ impl SourceError {
 }
 
 /// The kind of an input error.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceErrorKind {
     /// The file cannot be opened.
-    Open(io::Error),
+    #[error("cannot open: {}{}", os_error_text(.0), open_advice(.0))]
+    Open(#[source] io::Error),
     /// The file is a directory.
+    #[error("is a directory; name the capture files in it")]
     IsDirectory,
     /// Standard input is named more than once.
+    #[error("can be read only once; name '-' once")]
     StandardInputTwice,
     /// The operating system reported an error in the middle of the file.
-    Read(io::Error),
+    #[error("read error: {}; earlier frames are valid", os_error_text(.0))]
+    Read(#[source] io::Error),
     /// The file is empty.
+    #[error("the file is empty; expected pcap or pcapng")]
     Empty,
     /// The file is text. Holds its first characters.
+    #[error("not a capture file: begins with {0:?}; expected pcap or pcapng")]
     Text(String),
     /// The file has a known format that is not supported: its name and the remedy.
+    #[error("not a pcap or pcapng file but {0}; {1}")]
     UnsupportedFormat(&'static str, &'static str),
     /// The format is unknown. Holds its first bytes.
+    #[error("not a capture file: begins with bytes{}; expected pcap or pcapng", hexadecimal(.0))]
     Unknown(Vec<u8>),
     /// The format version is not supported: format, major, minor.
+    #[error("{0} version {1}.{2} is not supported; convert it with editcap -F pcapng")]
     Version(&'static str, u16, u16),
     /// The file ends within its first header.
+    #[error(
+        "the file ends after {available_bytes} of the {required_bytes} bytes of its header; capture or copy it again"
+    )]
     TruncatedHeader {
         /// Number of bytes available.
         available_bytes: u64,
@@ -72,6 +84,10 @@ pub enum SourceErrorKind {
         required_bytes: u64,
     },
     /// The file ends within a record or block, as after a crash of the capturing program or on a full disk.
+    #[error(
+        "the file ends after {available_bytes} of the {required_bytes} bytes of this record; earlier frames are valid; \
+         copy the file again if there should be more"
+    )]
     Truncated {
         /// Number of bytes available.
         available_bytes: u64,
@@ -79,14 +95,22 @@ pub enum SourceErrorKind {
         required_bytes: u64,
     },
     /// A record or block claims an implausible length, in bytes: the file is damaged.
+    #[error("implausible record length of {0} bytes; {DAMAGED}")]
     ImplausibleLength(u64),
     /// A pcapng block violates the format: its type and the violation.
+    #[error("pcapng block of type {0:#010x} {1}; {DAMAGED}")]
     Block(u32, &'static str),
     /// A pcapng packet refers to an interface that was not described before it.
+    #[error("packet of interface {0}, which the section does not define; {DAMAGED}")]
     UnknownInterface(u32),
     /// The link type is unknown. The file continues and may have frames of other link types.
+    #[error(
+        "unknown link type {0}, frames skipped; if they are Ethernet, convert the file with editcap -T ether, else \
+         capture on an interface of a known type"
+    )]
     UnknownLinkType(u32),
     /// An interface cannot be captured on, or no longer.
+    #[error("{what}; {remedy}")]
     Capture {
         /// Description of the problem.
         what: String,
@@ -94,8 +118,16 @@ pub enum SourceErrorKind {
         remedy: String,
     },
     /// The compressed data ends early. Holds the name of the compression.
+    #[error(
+        "unexpected end of {0} data; earlier frames are valid; copy the file again if there should be more"
+    )]
     TruncatedCompression(&'static str),
     /// The compressed data needs a larger window than the remaining window memory.
+    #[error(
+        "the zstd data needs a window of {}, but only {} are left; use --max-memory {}, name fewer compressed files at a \
+         time, or decompress it first (zstd -d --long=31)",
+        mebibytes(*needed_bytes), mebibytes(*free_bytes), mebibytes(*budget_bytes)
+    )]
     Window {
         /// Size of the window, in bytes.
         needed_bytes: u64,
@@ -105,6 +137,7 @@ pub enum SourceErrorKind {
         budget_bytes: u64,
     },
     /// The compressed data is damaged or uses an unsupported feature: the compression and the details.
+    #[error("cannot decompress the {0} data: {1}; {DAMAGED}")]
     Compression(&'static str, String),
 }
 
@@ -140,89 +173,19 @@ impl fmt::Display for SourceError {
     }
 }
 
-impl fmt::Display for SourceErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(error) => {
-                write!(f, "cannot open: {}", os_error_text(error))?;
-                match error.kind() {
-                    _ if error.raw_os_error() == Some(TOO_MANY_FILES) => {
-                        f.write_str("; raise the limit (ulimit -n), or name fewer files")
-                    }
-                    io::ErrorKind::NotFound => f.write_str("; check the path"),
-                    io::ErrorKind::PermissionDenied => {
-                        f.write_str("; check the permissions or read it as its owner")
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Self::IsDirectory => f.write_str("is a directory; name the capture files in it"),
-            Self::StandardInputTwice => f.write_str("can be read only once; name '-' once"),
-            Self::Read(error) => {
-                write!(f, "read error: {}; earlier frames are valid", os_error_text(error))
-            }
-            Self::Empty => f.write_str("the file is empty; expected pcap or pcapng"),
-            Self::Text(text) => {
-                write!(f, "not a capture file: begins with {text:?}; expected pcap or pcapng")
-            }
-            Self::UnsupportedFormat(name, advice) => {
-                write!(f, "not a pcap or pcapng file but {name}; {advice}")
-            }
-            Self::Unknown(bytes) => {
-                f.write_str("not a capture file: begins with bytes")?;
-                for byte in bytes {
-                    write!(f, " {byte:02x}")?;
-                }
-                f.write_str("; expected pcap or pcapng")
-            }
-            Self::Version(format, major, minor) => write!(
-                f,
-                "{format} version {major}.{minor} is not supported; convert it with editcap -F pcapng"
-            ),
-            Self::TruncatedHeader { available_bytes: have, required_bytes: need } => {
-                write!(
-                    f,
-                    "the file ends after {have} of the {need} bytes of its header; capture or copy it again"
-                )
-            }
-            Self::Truncated { available_bytes: have, required_bytes: need } => write!(
-                f,
-                "the file ends after {have} of the {need} bytes of this record; earlier frames are valid; \
-                 copy the file again if there should be more"
-            ),
-            Self::Window { needed_bytes, free_bytes, budget_bytes } => {
-                write!(
-                    f,
-                    "the zstd data needs a window of {}, but only {} are left; use --max-memory {}, name fewer \
-                     compressed files at a time, or decompress it first (zstd -d --long=31)",
-                    mebibytes(*needed_bytes),
-                    mebibytes(*free_bytes),
-                    mebibytes(*budget_bytes),
-                )
-            }
-            Self::ImplausibleLength(length) => {
-                write!(f, "implausible record length of {length} bytes; {DAMAGED}")
-            }
-            Self::Block(kind, what) => write!(f, "pcapng block of type {kind:#010x} {what}; {DAMAGED}"),
-            Self::UnknownInterface(id) => {
-                write!(f, "packet of interface {id}, which the section does not define; {DAMAGED}")
-            }
-            Self::UnknownLinkType(link) => write!(
-                f,
-                "unknown link type {link}, frames skipped; if they are Ethernet, \
-                 convert the file with editcap -T ether, else capture on an interface of a known type"
-            ),
-            Self::Capture { what, remedy } => write!(f, "{what}; {remedy}"),
-            Self::TruncatedCompression(format) => write!(
-                f,
-                "unexpected end of {format} data; earlier frames are valid; \
-                 copy the file again if there should be more"
-            ),
-            Self::Compression(format, what) => {
-                write!(f, "cannot decompress the {format} data: {what}; {DAMAGED}")
-            }
+fn open_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        _ if error.raw_os_error() == Some(TOO_MANY_FILES) => {
+            "; raise the limit (ulimit -n), or name fewer files"
         }
+        io::ErrorKind::NotFound => "; check the path",
+        io::ErrorKind::PermissionDenied => "; check the permissions or read it as its owner",
+        _ => "",
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!(" {byte:02x}")).collect()
 }
 
 /// Returns the operating system's message without the appended `(os error 2)`.
@@ -236,10 +199,7 @@ pub fn os_error_text(error: &io::Error) -> String {
 
 impl std::error::Error for SourceError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.kind {
-            SourceErrorKind::Open(error) | SourceErrorKind::Read(error) => Some(error),
-            _ => None,
-        }
+        self.kind.source()
     }
 }
 

@@ -33,7 +33,6 @@ use tempfile::{Builder, TempPath};
 
 /// Size of the write buffer of an [`OutputFile`] in bytes.
 pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
-/// Suffix of unfinished files.
 const SUFFIX: &str = ".unfinished";
 /// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
 const NAME_BYTES: usize = 200;
@@ -61,6 +60,11 @@ impl LocalFileIdentity {
             _ => Some(Self::File { device: about.dev(), inode: about.ino() }),
         }
     }
+}
+
+/// Returns the identity of the file with this name; a symbolic link has its own.
+fn identity_at(path: &Path) -> Option<LocalFileIdentity> {
+    LocalFileIdentity::of(&fs::symlink_metadata(path).ok()?)
 }
 
 /// Files that a command reads, which none of its outputs may replace.
@@ -94,23 +98,17 @@ impl ProtectedInputFiles {
         }
     }
 
-    /// Returns the name of the input with this identity.
-    fn find(&self, about: &Metadata) -> Option<&str> {
-        let identity = LocalFileIdentity::of(about)?;
-        self.files.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
-    }
-
-    /// Returns an error if the name of an output without a file is reserved.
     fn check_absent(&self, path: &Path) -> Result<(), OutputError> {
         let place = directory_and_name(path);
         let is_reserved = place.is_some_and(|place| self.absent.contains(&place));
-        let name = || OutputErrorKind::Input(path.to_string_lossy().into_owned());
-        if is_reserved { Err(OutputError::new(path, name())) } else { Ok(()) }
+        let name = path.to_string_lossy();
+        if is_reserved { Err(OutputError::input(path, &name)) } else { Ok(()) }
     }
 
     fn check(&self, path: &Path, about: &Metadata) -> Result<(), OutputError> {
-        let input = self.find(about).map(str::to_owned);
-        input.map_or(Ok(()), |input| Err(OutputError::new(path, OutputErrorKind::Input(input))))
+        let identity = LocalFileIdentity::of(about);
+        let input = self.files.iter().find(|(of, _)| Some(*of) == identity);
+        input.map_or(Ok(()), |(_, name)| Err(OutputError::input(path, name)))
     }
 }
 
@@ -150,34 +148,54 @@ pub struct OutputError {
 }
 
 /// Reason of an output error.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputErrorKind {
     /// The output is an input of the command, with this name.
+    #[error(
+        "is also an input ({}) and cannot be overwritten; name another file",
+        escape::escape_line(.0)
+    )]
     Input(String),
     /// The output is a symbolic link to this target.
+    #[error("is a symbolic link to {}; name that file to replace it", escape::display_line(.0.display()))]
     Link(PathBuf),
     /// The output is a directory.
+    #[error("is a directory; name a file in it")]
     Directory,
     /// The output is a block device, a socket, or another file that cannot be written from its beginning; the text
     /// describes it.
+    #[error("is {0}, and cannot be written to; name a file")]
     Special(&'static str),
     /// The output is a terminal, and its content is binary.
+    #[error("is a terminal; name a file, or pipe to another program")]
     Terminal,
     /// The output exists and must not be replaced.
+    #[error("cannot write: file exists; name another file")]
     Exists,
     /// The file cannot be created.
-    Create(io::Error),
+    #[error("cannot write: {}; {}", os_error_text(.0), write_advice(.0))]
+    Create(#[source] io::Error),
     /// The file cannot be written.
-    Write(io::Error),
+    #[error("cannot write: {}; {}", os_error_text(.0), write_advice(.0))]
+    Write(#[source] io::Error),
     /// The file is complete, but cannot be renamed; it remains under this name.
-    Rename(PathBuf, io::Error),
+    #[error(
+        "cannot be replaced: {}; the new file is {}",
+        os_error_text(.1),
+        escape::display_line(.0.display())
+    )]
+    Rename(PathBuf, #[source] io::Error),
 }
 
 impl OutputError {
     fn new(path: &Path, kind: OutputErrorKind) -> Self {
         let name = if is_standard_output(path) { "standard output".into() } else { path.to_string_lossy() };
         Self { name: name.into_owned(), kind }
+    }
+
+    fn input(path: &Path, input: &str) -> Self {
+        Self::new(path, OutputErrorKind::Input(input.to_owned()))
     }
 
     /// Creates the error of writing to the output of this name.
@@ -194,48 +212,13 @@ impl OutputError {
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", escape::escape_line(&self.name))?;
-        match &self.kind {
-            OutputErrorKind::Input(input) => {
-                write!(
-                    f,
-                    "is also an input ({}) and cannot be overwritten; name another file",
-                    escape::escape_line(input)
-                )
-            }
-            OutputErrorKind::Link(to) => {
-                write!(
-                    f,
-                    "is a symbolic link to {}; name that file to replace it",
-                    escape::display_line(to.display())
-                )
-            }
-            OutputErrorKind::Directory => f.write_str("is a directory; name a file in it"),
-            OutputErrorKind::Special(what) => {
-                write!(f, "is {what}, and cannot be written to; name a file")
-            }
-            OutputErrorKind::Terminal => {
-                f.write_str("is a terminal; name a file, or pipe to another program")
-            }
-            OutputErrorKind::Exists => f.write_str("cannot write: file exists; name another file"),
-            OutputErrorKind::Create(error) => {
-                if let Some(directory) = missing_directory(Path::new(&self.name)) {
-                    let directory = escape::display_line(directory.display());
-                    return write!(
-                        f,
-                        "cannot write: no such directory {directory}; create it, or name another file"
-                    );
-                }
-                write!(f, "cannot write: {}; ", os_error_text(error))?;
-                f.write_str(write_advice(error))
-            }
-            OutputErrorKind::Write(error) => {
-                write!(f, "cannot write: {}; {}", os_error_text(error), write_advice(error))
-            }
-            OutputErrorKind::Rename(temporary, error) => {
-                let file = escape::display_line(temporary.display());
-                write!(f, "cannot be replaced: {}; the new file is {file}", os_error_text(error))
-            }
+        if let OutputErrorKind::Create(_) = self.kind
+            && let Some(directory) = missing_directory(Path::new(&self.name))
+        {
+            let directory = escape::display_line(directory.display());
+            return write!(f, "cannot write: no such directory {directory}; create it, or name another file");
         }
+        self.kind.fmt(f)
     }
 }
 
@@ -264,12 +247,7 @@ pub fn write_advice(error: &io::Error) -> &'static str {
 
 impl Error for OutputError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            OutputErrorKind::Create(error)
-            | OutputErrorKind::Write(error)
-            | OutputErrorKind::Rename(_, error) => Some(error),
-            _ => None,
-        }
+        self.kind.source()
     }
 }
 
@@ -392,10 +370,9 @@ impl AnonymousScratchFile {
     /// Returns [`OutputErrorKind::Create`] if the file cannot be created.
     pub fn new() -> Result<Self, OutputError> {
         let directory = std::env::temp_dir();
-        match tempfile::tempfile_in(&directory) {
-            Ok(file) => Ok(Self { directory, to: BufWriter::with_capacity(WRITE_BUFFER_BYTES, file) }),
-            Err(error) => Err(OutputError::new(&directory, OutputErrorKind::Create(error))),
-        }
+        let file = tempfile::tempfile_in(&directory)
+            .map_err(|error| OutputError::new(&directory, OutputErrorKind::Create(error)))?;
+        Ok(Self { directory, to: BufWriter::with_capacity(WRITE_BUFFER_BYTES, file) })
     }
 
     /// Appends bytes.
@@ -469,7 +446,6 @@ impl Seek for FailedWriteRollbackWriter {
     }
 }
 
-/// Location of an output.
 #[derive(Debug)]
 enum OutputPublicationState {
     /// Temporary file, renamed when it is complete.
@@ -665,14 +641,6 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Returns `true` if this file was published and still has its name.
-    fn is_published_as(&self, path: &Path) -> bool {
-        let same =
-            |one: &Metadata, other: &Metadata| LocalFileIdentity::of(one) == LocalFileIdentity::of(other);
-        let mine = self.to.get_ref().file.metadata().ok();
-        mine.zip(fs::symlink_metadata(path).ok()).is_some_and(|(mine, there)| same(&mine, &there))
-    }
-
     /// Ends a published file without waiting for the disk, and returns its identity.
     ///
     /// # Errors
@@ -680,11 +648,10 @@ impl OutputFile {
     pub fn end_published(mut self) -> io::Result<RemovableOutputFile> {
         self.to.flush()?;
         self.to.get_ref().release_reserve();
-        let identity = if self.is_published_as(&self.path) {
-            LocalFileIdentity::of(&self.to.get_ref().file.metadata()?)
-        } else {
-            None
-        };
+        let about = self.to.get_ref().file.metadata().ok();
+        let identity = about.as_ref().and_then(LocalFileIdentity::of);
+        // Another file may have its name now.
+        let identity = identity.filter(|_| identity == identity_at(&self.path));
         Ok(RemovableOutputFile { path: self.path, identity })
     }
 }
@@ -742,8 +709,7 @@ pub struct RemovableOutputFile {
 impl RemovableOutputFile {
     /// Removes the file, unless another one has its name now.
     pub fn remove(self) {
-        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(LocalFileIdentity::of);
-        if self.identity.is_some() && there == self.identity {
+        if self.identity.is_some() && identity_at(&self.path) == self.identity {
             // It may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
@@ -792,12 +758,10 @@ fn output_metadata(path: &Path) -> io::Result<Metadata> {
     Ok(about)
 }
 
-/// Returns the directory of a file.
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns the prefix of the name of an unfinished file.
 fn prefix(name: &OsStr) -> OsString {
     let bytes = name.as_bytes();
     let mut prefix = OsString::from(".");

@@ -4,7 +4,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,15 +17,14 @@ use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
     RpcReplyStatus, Verifier, Xid,
 };
-use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
+use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
     CallTag, ConnectTarget, DdpEligibleArgument, DisconnectReason, OutgoingPayloadMemory, OutgoingRpcCall,
     PermanentSubmitRefusal, ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport,
-    RpcTransportError, RpcTransportEvent, SubmitBusyReason, SubmitError, TransportConnectionId,
-    TransportErrorResponsibility,
+    RpcTransportError, RpcTransportEvent, SubmitError, TransportConnectionId, TransportErrorResponsibility,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
@@ -142,31 +140,43 @@ impl SynchronousProcedureCall<'_> {
 }
 
 /// The reason that a Call gave no results.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RpcCallError {
     /// The transport failed and is unusable.
+    #[error("{0}")]
     Transport(RpcTransportError),
     /// The Call could not be sent.
+    #[error("{0}")]
     Submit(SubmitError),
     /// The [`OutgoingCallCheck`] of the client refused the Call.
+    #[error("{0}")]
     Filtered(Box<dyn Error + Send + Sync>),
     /// No Reply arrived within this time.
+    #[error("no Reply within {} s; check that the server runs", .0.as_secs_f64())]
     Timeout(Duration),
     /// The connection was lost.
+    #[error("{}{}", .0, disconnect_time(.0))]
     Disconnected(DisconnectReason),
     /// The time limit of the client was reached.
+    #[error("time limit reached")]
     DeadlineExceeded,
     /// The user interrupted the client.
+    #[error("interrupted")]
     Interrupted,
     /// The server could not process the transport header of the Call.
+    #[error("RDMA_ERROR: {}", rdma_error_text(.0))]
     RdmaError(RpcRdmaError),
     /// The server supports only other versions of the program: lowest, highest.
+    #[error("the server has versions {0} to {1}")]
     Versions(u32, u32),
     /// The RPC layer of the server did not execute the procedure.
+    #[error("{0}")]
     Rpc(RpcReplyStatus),
     /// The server rejected the credential or the verifier. RFC 5531 section 9.
+    #[error("MSG_DENIED: AUTH_ERROR, {0}")]
     Denied(AuthStat),
     /// The Reply cannot be decoded.
+    #[error("the Reply cannot be read: {0}")]
     Unreadable(xdr::XdrError),
 }
 
@@ -195,34 +205,18 @@ impl RpcCallError {
     }
 }
 
-impl fmt::Display for RpcCallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Transport(error) => error.fmt(f),
-            Self::Submit(error) => error.fmt(f),
-            Self::Filtered(refusal) => refusal.fmt(f),
-            Self::Timeout(time) => {
-                write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
-            }
-            Self::DeadlineExceeded => f.write_str("time limit reached"),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
-            Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
-            Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
-            Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
-                f,
-                "RDMA_ERROR: ERR_VERS, the server speaks RPC-over-RDMA {} to {}",
-                versions.rdma_vers_low, versions.rdma_vers_high
-            ),
-            Self::Versions(low, high) => write!(f, "the server has versions {low} to {high}"),
-            Self::Rpc(status) => status.fmt(f),
-            Self::Denied(stat) => write!(f, "MSG_DENIED: AUTH_ERROR, {stat}"),
-            Self::Unreadable(error) => write!(f, "the Reply cannot be read: {error}"),
+fn disconnect_time(reason: &DisconnectReason) -> &'static str {
+    if matches!(reason, DisconnectReason::NonRpcProtocol(_)) { "" } else { " before the Reply arrived" }
+}
+
+fn rdma_error_text(error: &RpcRdmaError) -> String {
+    match error {
+        RpcRdmaError::Chunk => "ERR_CHUNK".to_owned(),
+        RpcRdmaError::Vers(RpcRdmaErrvers { rdma_vers_low: low, rdma_vers_high: high }) => {
+            format!("ERR_VERS, the server speaks RPC-over-RDMA {low} to {high}")
         }
     }
 }
-
-impl Error for RpcCallError {}
 
 impl From<RpcTransportError> for RpcCallError {
     fn from(error: RpcTransportError) -> Self {
@@ -338,7 +332,6 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         self.exchange(&call, |_, cursor| results(cursor))
     }
 
-    /// Returns the XID for the next Call.
     pub(crate) fn next_xid(&mut self) -> Xid {
         let xid = Xid(self.next);
         self.next = self.next.wrapping_add(1);
@@ -452,9 +445,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         loop {
             match self.transport.submit(self.connection, call) {
                 Ok(_) => return Ok(()),
-                Err(SubmitError::Busy(
-                    SubmitBusyReason::Credits | SubmitBusyReason::Memory | SubmitBusyReason::Queue,
-                )) => {}
+                Err(SubmitError::Busy(_)) => {}
                 Err(error) => return Err(RpcCallError::Submit(error)),
             }
             match self.transport.poll(Some(deadline))? {
@@ -629,10 +620,10 @@ mod tests {
     struct ClosedFilter;
 
     impl OutgoingCallCheck for ClosedFilter {
-        type Refusal = fmt::Error;
+        type Refusal = std::fmt::Error;
 
-        fn check_call(&self, _call: &OutgoingRpcCall<'_>) -> Result<(), fmt::Error> {
-            Err(fmt::Error)
+        fn check_call(&self, _call: &OutgoingRpcCall<'_>) -> Result<(), std::fmt::Error> {
+            Err(std::fmt::Error)
         }
 
         fn record_reply(&mut self, _call: &OutgoingRpcCall<'_>, _reply: Cursor<'_>) {}

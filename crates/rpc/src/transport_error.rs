@@ -17,34 +17,50 @@ pub struct RpcTransportError {
 }
 
 /// The reason of a transport error.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RpcTransportErrorKind {
     /// The name cannot be resolved.
+    #[error("cannot resolve host name: {0}; check the name")]
     Name(io::Error),
     /// Connection refused: no process listens on the port.
+    #[error("connection refused; check the port and that the server is running")]
     Refused,
     /// The server's host rejects this connection: its reason.
+    #[error("connection rejected by the server: {0}; check the port and the server's log")]
     Rejected(String),
     /// There is no route to the host.
+    #[error("no route to host; check the address and the network")]
     NoRoute,
     /// No answer within this time.
+    #[error("connection timed out after {} s; check address, port and firewalls", .0.as_secs_f64())]
     Timeout(Duration),
     /// The connection was reset during its setup.
+    #[error("connection reset by peer; check the server's log")]
     Reset,
     /// A library that is loaded at run time is missing, or cannot be loaded: its name, and its package.
+    #[error("{0} cannot be loaded, which RDMA needs; install the package {1}")]
     Library(&'static str, &'static str),
     /// There is no RDMA device, or none of them reaches the server.
+    #[error(
+        "no RDMA device for this route; see 'rdma link', and load the driver of one (rdma_rxe and siw need no \
+         hardware)"
+    )]
     NoDevice,
     /// The program lacks the permission for this operation.
+    #[error("operation not permitted: {0}; run as root, or grant the capability")]
     NotAllowed(&'static str),
     /// Memory cannot be registered: its length in bytes, and the cause.
+    #[error("cannot register {0} bytes of memory: {1}; raise the limit of locked memory (ulimit -l)")]
     Memory(u64, io::Error),
     /// Another error of the operating system: the operation and the cause.
+    #[error("{0}: {1}")]
     System(&'static str, io::Error),
     /// The program was built without this transport: the feature that it needs.
+    #[error("not built in; build with the feature '{0}'")]
     NotBuilt(&'static str),
     /// A Call that could not be submitted.
+    #[error("{0}")]
     Submit(SubmitError),
 }
 
@@ -66,10 +82,11 @@ impl RpcTransportError {
     /// Returns the party at fault.
     pub fn blame(&self) -> TransportErrorResponsibility {
         match self.kind {
-            RpcTransportErrorKind::Submit(SubmitError::Refused(PermanentSubmitRefusal::Memory)) => {
-                TransportErrorResponsibility::Unreachable
+            RpcTransportErrorKind::Submit(SubmitError::Refused(reason))
+                if reason != PermanentSubmitRefusal::Memory =>
+            {
+                TransportErrorResponsibility::Program
             }
-            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportErrorResponsibility::Program,
             _ => TransportErrorResponsibility::Unreachable,
         }
     }
@@ -88,121 +105,65 @@ impl fmt::Display for RpcTransportError {
     }
 }
 
-impl fmt::Display for RpcTransportErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(error) => write!(f, "cannot resolve host name: {error}; check the name"),
-            Self::Refused => f.write_str("connection refused; check the port and that the server is running"),
-            Self::Rejected(why) => {
-                write!(f, "connection rejected by the server: {why}; check the port and the server's log")
-            }
-            Self::NoRoute => f.write_str("no route to host; check the address and the network"),
-            Self::Timeout(time) => write!(
-                f,
-                "connection timed out after {} s; check address, port and firewalls",
-                time.as_secs_f64()
-            ),
-            Self::Reset => f.write_str("connection reset by peer; check the server's log"),
-            Self::Library(library, package) => {
-                let what = "cannot be loaded";
-                write!(f, "{library} {what}, which RDMA needs; install the package {package}")
-            }
-            Self::NoDevice => f.write_str(
-                "no RDMA device for this route; see 'rdma link', and load the driver of one (rdma_rxe and siw need \
-                 no hardware)",
-            ),
-            Self::NotAllowed(what) => write!(f, "operation not permitted: {what}; run as root, or grant the capability"),
-            Self::Memory(bytes, error) => write!(
-                f,
-                "cannot register {bytes} bytes of memory: {error}; raise the limit of locked memory (ulimit -l)"
-            ),
-            Self::System(what, error) => write!(f, "{what}: {error}"),
-            Self::NotBuilt(feature) => {
-                write!(f, "not built in; build with the feature '{feature}'")
-            }
-            Self::Submit(error) => error.fmt(f),
-        }
-    }
-}
-
 impl std::error::Error for RpcTransportError {}
 
 /// The reason that a Call was not queued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Retry later: the resource that is exhausted.
+    #[error("{0}; wait for a Reply")]
     Busy(SubmitBusyReason),
     /// Never possible on this connection.
+    #[error("{0}")]
     Refused(PermanentSubmitRefusal),
 }
 
 /// An exhausted resource, which a later event frees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitBusyReason {
     /// No credit is left: a Reply grants one.
+    #[error("no credit is left")]
     Credits,
     /// No registered memory is left: a Reply releases some.
+    #[error("no registered memory is left")]
     Memory,
     /// The send queue is full.
+    #[error("the send queue is full")]
     Queue,
 }
 
 /// The reason that a Call can never be sent on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PermanentSubmitRefusal {
     /// The connection is closed, or never existed.
+    #[error("the connection is closed; connect again")]
     Closed,
     /// A Call in flight has this XID.
+    #[error("a Call in flight has this XID; take another")]
     XidInFlight,
     /// The message does not begin with the XID of the Call.
+    #[error("the message does not begin with the XID of the Call")]
     Xid,
     /// The position of a payload is outside the message, out of order, or not a multiple of four.
+    #[error("the position of a payload is not in the message")]
     Position,
     /// More payloads, or more DDP-eligible results, than the maximum.
+    #[error("more payloads than a Call may have")]
     TooMany,
     /// The message or one of its chunks exceeds the maximum of the transport, or an answer exceeds its inline
     /// threshold.
+    #[error("longer than the transport can carry")]
     TooLong,
     /// No memory can be registered for its chunks, and no Call in flight would release any.
+    #[error("no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)")]
     Memory,
     /// The stored payload is not in shared memory.
+    #[error("the payload is not in shared memory")]
     UnknownSharedMemory,
     /// No Call of the reverse direction with this XID is pending.
+    #[error("no Call of the reverse direction waits for this answer")]
     NoCall,
 }
-
-impl fmt::Display for SubmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy(SubmitBusyReason::Credits) => "no credit is left; wait for a Reply",
-            Self::Busy(SubmitBusyReason::Memory) => "no registered memory is left; wait for a Reply",
-            Self::Busy(SubmitBusyReason::Queue) => "the send queue is full; wait for a Reply",
-            Self::Refused(PermanentSubmitRefusal::Closed) => "the connection is closed; connect again",
-            Self::Refused(PermanentSubmitRefusal::XidInFlight) => {
-                "a Call in flight has this XID; take another"
-            }
-            Self::Refused(PermanentSubmitRefusal::Xid) => {
-                "the message does not begin with the XID of the Call"
-            }
-            Self::Refused(PermanentSubmitRefusal::Position) => {
-                "the position of a payload is not in the message"
-            }
-            Self::Refused(PermanentSubmitRefusal::TooMany) => "more payloads than a Call may have",
-            Self::Refused(PermanentSubmitRefusal::TooLong) => "longer than the transport can carry",
-            Self::Refused(PermanentSubmitRefusal::Memory) => {
-                "no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)"
-            }
-            Self::Refused(PermanentSubmitRefusal::UnknownSharedMemory) => {
-                "the payload is not in shared memory"
-            }
-            Self::Refused(PermanentSubmitRefusal::NoCall) => {
-                "no Call of the reverse direction waits for this answer"
-            }
-        })
-    }
-}
-
-impl std::error::Error for SubmitError {}
 
 impl From<SubmitError> for RpcTransportError {
     fn from(error: SubmitError) -> Self {

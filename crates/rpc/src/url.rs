@@ -71,52 +71,39 @@ impl fmt::Display for NfsVersion {
 }
 
 /// The reason that a URL is invalid. The messages show the correct form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerUrlError {
+    /// The URL does not begin with a scheme.
+    #[error("no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")]
+    NoScheme,
     /// The URL does not begin with a known scheme. Holds the text found.
+    #[error("unknown scheme {0:?}; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")]
     Scheme(String),
     /// The host is missing.
+    #[error("no host; write rdma://HOST/EXPORT")]
     Host,
     /// An IPv6 address has no brackets, or a bracket is not closed.
+    #[error("IPv6 addresses need brackets: rdma://[2001:db8::1]/EXPORT")]
     Brackets,
     /// The port is not a number from 1 to 65535. Holds the text found.
+    #[error("invalid port {0:?}; give a number from 1 to 65535")]
     Port(String),
     /// Unknown query parameter. Holds the text found.
+    #[error("unknown query {0:?}; use vers, mountport or rpcbindport")]
     Query(String),
     /// Unsupported NFS version. Holds the text found.
+    #[error("unsupported version vers={0}; use 3, 4.0, 4.1 or 4.2")]
     Version(String),
     /// Two hexadecimal digits do not follow a `%`, or the decoded path is not UTF-8.
+    #[error("invalid percent encoding; write %25 for a '%'")]
     Percent,
 }
-
-impl fmt::Display for ServerUrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scheme(found) if found.is_empty() => {
-                f.write_str("no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
-            }
-            Self::Scheme(found) => {
-                write!(f, "unknown scheme {found:?}; write rdma://HOST/EXPORT or tcp://HOST/EXPORT")
-            }
-            Self::Host => f.write_str("no host; write rdma://HOST/EXPORT"),
-            Self::Brackets => f.write_str("IPv6 addresses need brackets: rdma://[2001:db8::1]/EXPORT"),
-            Self::Port(found) => write!(f, "invalid port {found:?}; give a number from 1 to 65535"),
-            Self::Query(found) => {
-                write!(f, "unknown query {found:?}; use vers, mountport or rpcbindport")
-            }
-            Self::Version(found) => write!(f, "unsupported version vers={found}; use 3, 4.0, 4.1 or 4.2"),
-            Self::Percent => f.write_str("invalid percent encoding; write %25 for a '%'"),
-        }
-    }
-}
-
-impl std::error::Error for ServerUrlError {}
 
 impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| ServerUrlError::Scheme(String::new()))?;
+        let (scheme, rest) = text.split_once("://").ok_or(ServerUrlError::NoScheme)?;
         let carrier = [UrlTransport::Rdma, UrlTransport::Tcp]
             .into_iter()
             .find(|carrier| scheme.eq_ignore_ascii_case(carrier.scheme()))
@@ -180,7 +167,6 @@ fn parse_version(text: &str) -> Result<NfsVersion, ServerUrlError> {
     })
 }
 
-/// Decodes the `%` escapes of a path.
 fn percent_decode(path: &str) -> Result<String, ServerUrlError> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

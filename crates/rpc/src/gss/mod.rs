@@ -69,51 +69,32 @@ pub struct GssInitStep {
 }
 
 /// An error message of a mechanism.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct GssMechanismError(pub String);
 
-impl fmt::Display for GssMechanismError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for GssMechanismError {}
-
 /// The reason that there is no context.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GssContextSetupError {
     /// The mechanism of this side failed.
+    #[error("no security context: {0}")]
     Mechanism(GssMechanismError),
     /// The Call failed.
+    #[error("no security context: {0}")]
     Call(RpcCallError),
     /// The server refused: gss_major and gss_minor.
+    #[error("no security context: refused by the server (major {0:#010x}, minor {1}); check its log")]
     Refused(u32, u32),
     /// The server's signature is missing or wrong.
+    #[error("no security context: reply not signed")]
     NotSigned,
     /// The server accepts no Calls in the context: its window of sequence numbers is empty.
+    #[error("no security context: sequence window of 0")]
     NoWindow,
     /// The setup exceeded the maximum number of turns.
+    #[error("no security context: negotiation incomplete after {TURNS} rounds")]
     Endless,
 }
-
-impl fmt::Display for GssContextSetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no security context: ")?;
-        match self {
-            Self::Mechanism(error) => error.fmt(f),
-            Self::Call(error) => error.fmt(f),
-            Self::Refused(major, minor) => {
-                write!(f, "refused by the server (major {major:#010x}, minor {minor}); check its log")
-            }
-            Self::NotSigned => f.write_str("reply not signed"),
-            Self::NoWindow => f.write_str("sequence window of 0"),
-            Self::Endless => write!(f, "negotiation incomplete after {TURNS} rounds"),
-        }
-    }
-}
-
-impl std::error::Error for GssContextSetupError {}
 
 impl From<GssMechanismError> for GssContextSetupError {
     fn from(error: GssMechanismError) -> Self {
@@ -164,21 +145,14 @@ pub struct GssReplyProtection {
 }
 
 /// The reason that a Reply is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GssIntegrityError {
     /// The verifier is not of RPCSEC_GSS, or belongs to another sequence number. RFC 2203 section 5.3.3.2.
+    #[error("a Reply whose verifier is not that of the security context")]
     Verifier,
     /// The results lack the required protection, or were changed. RFC 2203 section 5.3.3.4.2.
+    #[error("results whose checksum is not that of the security context")]
     Results,
-}
-
-impl fmt::Display for GssIntegrityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Verifier => "a Reply whose verifier is not that of the security context",
-            Self::Results => "results whose checksum is not that of the security context",
-        })
-    }
 }
 
 impl GssContext {
@@ -369,7 +343,6 @@ fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &
     }))
 }
 
-/// Returns the checksum in a verifier, if there is one.
 fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
     match verifier {
         Verifier::Gss(GssVerifier { checksum: GssVerifierBody::Checksum(checksum) }) => Some(checksum.0),
