@@ -38,7 +38,6 @@ impl CaptureFileReadBuffer {
         }
     }
 
-    /// Returns the underlying input.
     pub(super) fn input(&self) -> &DecompressedCaptureInput {
         &self.input
     }
@@ -104,6 +103,27 @@ impl CaptureFileReadBuffer {
             }
         }
         Ok(self.end >= length)
+    }
+
+    /// Reads until at least `length` bytes, those of a record, are buffered. Returns an error as
+    /// [`CaptureFileReadBuffer::fill`], or if the stream ends before that.
+    #[inline]
+    pub(super) fn require(&mut self, length: usize) -> Result<(), SourceErrorKind> {
+        if self.fill(length)? { Ok(()) } else { Err(self.truncated(length)) }
+    }
+
+    /// Returns the error for a stream that ends within the first `required` bytes of a record.
+    #[cold]
+    pub(super) fn truncated(&self, required: usize) -> SourceErrorKind {
+        SourceErrorKind::Truncated {
+            available_bytes: self.buffered().len() as u64,
+            required_bytes: required as u64,
+        }
+    }
+
+    /// Returns `false` at the end of a stream, or an error if it ends within the first `required` bytes of a record.
+    pub(super) fn end_within(&self, required: usize) -> Result<bool, SourceErrorKind> {
+        if self.buffered().is_empty() { Ok(false) } else { Err(self.truncated(required)) }
     }
 
     /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped.

@@ -1,11 +1,10 @@
 //! Integers in the byte order of the capturing machine.
 
 /// Byte order of a pcap file or of a pcapng section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ByteOrder {
-    /// Least significant byte first.
+    #[default]
     Little,
-    /// Most significant byte first.
     Big,
 }
 

@@ -154,13 +154,11 @@ impl CompressedInput {
         read_up_to(&mut self.raw, into).map_err(SourceErrorKind::Read)
     }
 
-    /// Fills `into`.
     pub(super) fn read_all(&mut self, into: &mut [u8], format: &'static str) -> Result<(), SourceErrorKind> {
         let have = self.read_up_to(into)?;
         if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
     }
 
-    /// Skips `length` bytes.
     pub(super) fn skip(&mut self, length: u64, format: &'static str) -> Result<(), SourceErrorKind> {
         let skipped = io::copy(&mut (&mut self.raw).take(length), &mut io::sink());
         match skipped.map_err(SourceErrorKind::Read)? {

@@ -33,11 +33,8 @@ const UNSUPPORTED_FORMATS: &[(&[u8], &str, &str)] = &[
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
 ];
 
-/// A capture format with its parser state.
 pub(super) enum CaptureFormatParser {
-    /// pcap.
     Pcap(Pcap),
-    /// pcapng.
     Pcapng(PcapngFileReader),
 }
 

@@ -16,7 +16,6 @@ const FNAME: u8 = 1 << 3;
 const FCOMMENT: u8 = 1 << 4;
 const RESERVED: u8 = 0xe0;
 
-/// Returns `true` if `first` begins a gzip member.
 pub(super) fn is_gzip_member(first: &[u8]) -> bool {
     first.starts_with(&[0x1f, 0x8b])
 }

@@ -54,7 +54,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -123,7 +123,6 @@ pub struct CaptureFrameSource {
     readers: Vec<CaptureFileReader>,
     merge: CaptureMergeQueue,
     number: u64,
-    /// Index of the reader that holds the last frame.
     last_reader_index: Option<usize>,
     /// Live capture, instead of files.
     #[cfg(feature = "live")]
@@ -170,48 +169,25 @@ impl CaptureFrameSource {
         windows: &ZstdWindowBudget,
         wrap: Option<&dyn Fn(File) -> Box<dyn Read + Send>>,
     ) -> Result<Self, SourceError> {
-        let mut inputs: Vec<OpenedInput> = Vec::new();
-        let mut standard_input = false;
-        for path in paths {
-            let path = path.as_ref();
-            if path.as_os_str() == "-" {
-                if standard_input {
-                    return Err(input_error(STANDARD_INPUT.to_owned(), SourceErrorKind::StandardInputTwice));
-                }
-                standard_input = true;
-                let name = STANDARD_INPUT.to_owned();
-                let input: Box<dyn Read + Send> = match wrap.map(|wrap| (wrap, unbuffered_input())) {
-                    Some((wrap, Ok(input))) => wrap(input),
-                    Some((_, Err(error))) => return Err(input_error(name, SourceErrorKind::Open(error))),
-                    None => Box::new(io::stdin()),
-                };
-                inputs.push(OpenedInput { name, input, length_bytes: None, path: None });
-            } else {
-                let name = path.to_string_lossy().into_owned();
-                match open_file(path) {
-                    Ok((file, total)) => {
-                        let input: Box<dyn Read + Send> = match wrap.filter(|_| total.is_none()) {
-                            Some(wrap) => wrap(file),
-                            None => Box::new(file),
-                        };
-                        let path = total.map(|_| path.to_owned());
-                        inputs.push(OpenedInput { name, input, length_bytes: total, path });
-                    }
-                    Err(kind) => return Err(input_error(name, kind)),
-                }
-            }
-        }
+        let paths: Vec<P> = paths.into_iter().collect();
         let window = TOTAL_BUFFER_BYTES
-            .checked_div(inputs.len())
+            .checked_div(paths.len())
             .unwrap_or(READ_BUFFER_BYTES)
             .clamp(MIN_BUFFER_BYTES, READ_BUFFER_BYTES);
-        let readers = inputs.into_iter().map(|OpenedInput { name, input, length_bytes: total, path }| {
-            let reader = CaptureFileReader::new(name, input, total, (window, windows));
-            match path {
-                Some(path) => reader.with_path(path),
-                None => reader,
-            }
-        });
+        let mut readers = Vec::with_capacity(paths.len());
+        let mut has_standard_input = false;
+        for path in &paths {
+            let path = path.as_ref();
+            let is_standard_input = path.as_os_str() == "-";
+            let name = if is_standard_input { STANDARD_INPUT.into() } else { path.to_string_lossy() };
+            let opened = match is_standard_input && std::mem::replace(&mut has_standard_input, true) {
+                true => Err(SourceErrorKind::StandardInputTwice),
+                false => open_input(path, wrap),
+            };
+            let (input, length) = opened.map_err(|kind| input_error(name.clone().into_owned(), kind))?;
+            let reader = CaptureFileReader::new(name.into_owned(), input, length, (window, windows));
+            readers.push(reader.with_path(length.map(|_| path.to_owned())));
+        }
         Ok(Self::from_readers(readers))
     }
 
@@ -408,29 +384,28 @@ impl CaptureFrameSource {
     }
 }
 
-/// An opened input.
-struct OpenedInput {
-    name: String,
-    input: Box<dyn Read + Send>,
-    /// Length in bytes, if it is a regular file.
-    length_bytes: Option<u64>,
-    /// Path for reopening the file.
-    path: Option<PathBuf>,
-}
-
-/// Returns standard input without a buffer, so that polling it shows whether data is available.
-fn unbuffered_input() -> io::Result<File> {
-    Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
-}
-
-fn open_file(path: &Path) -> Result<(File, Option<u64>), SourceErrorKind> {
+/// Opens a file or standard input. Returns the length in bytes, too, if it is a regular file.
+fn open_input(
+    path: &Path,
+    wrap: Option<&dyn Fn(File) -> Box<dyn Read + Send>>,
+) -> Result<(Box<dyn Read + Send>, Option<u64>), SourceErrorKind> {
+    if path.as_os_str() == "-" {
+        let Some(wrap) = wrap else { return Ok((Box::new(io::stdin()), None)) };
+        // Without a buffer, so that polling it shows whether data is available.
+        let input = io::stdin().as_fd().try_clone_to_owned().map_err(SourceErrorKind::Open)?;
+        return Ok((wrap(input.into()), None));
+    }
     // Checked before opening: a directory can be opened, but not read.
     let about = fs::metadata(path).map_err(SourceErrorKind::Open)?;
     if about.is_dir() {
         return Err(SourceErrorKind::IsDirectory);
     }
     let file = File::open(path).map_err(SourceErrorKind::Open)?;
-    Ok((file, about.is_file().then_some(about.len())))
+    Ok(match wrap {
+        _ if about.is_file() => (Box::new(file), Some(about.len())),
+        Some(wrap) => (wrap(file), None),
+        None => (Box::new(file), None),
+    })
 }
 
 fn input_error(file: String, kind: SourceErrorKind) -> SourceError {

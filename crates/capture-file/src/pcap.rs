@@ -6,6 +6,7 @@ use super::CaptureRecord;
 use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
+use super::pcapng::CaptureInterface;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -44,9 +45,8 @@ impl Pcap {
         let (true, Some([_, version, _, _, snap_length, link])) =
             (complete, order.decode_words(buffer.buffered()))
         else {
-            let have = buffer.buffered().len() as u64;
             return Err(SourceErrorKind::TruncatedHeader {
-                available_bytes: have,
+                available_bytes: buffer.buffered().len() as u64,
                 required_bytes: FILE_HEADER as u64,
             });
         };
@@ -60,19 +60,8 @@ impl Pcap {
         Ok(Self { order, unit_ns: unit, link, snap_length, lengths_in_any_order: minor < 4 })
     }
 
-    /// Returns the link type of the frames.
-    pub(super) fn link(&self) -> LinkType {
-        self.link
-    }
-
-    /// Returns the snap length in bytes; 0 for no limit.
-    pub(super) fn snap_length(&self) -> u32 {
-        self.snap_length
-    }
-
-    /// Returns the nanoseconds per clock tick.
-    pub(super) fn tick_ns(&self) -> u64 {
-        self.unit_ns.unsigned_abs()
+    pub(super) fn interface(&self) -> CaptureInterface {
+        CaptureInterface::unnamed(self.link, self.snap_length).with_tick(self.unit_ns.unsigned_abs())
     }
 
     /// Reads a record. Returns `false` at the end. Section 5 of the draft.
@@ -83,13 +72,7 @@ impl Pcap {
         record: &mut CaptureRecord,
     ) -> Result<bool, SourceErrorKind> {
         if !buffer.fill(RECORD_HEADER)? {
-            return match buffer.buffered().len() as u64 {
-                0 => Ok(false),
-                have => Err(SourceErrorKind::Truncated {
-                    available_bytes: have,
-                    required_bytes: RECORD_HEADER as u64,
-                }),
-            };
+            return buffer.end_within(RECORD_HEADER);
         }
         let Some([seconds, fraction, mut captured, mut length]) = self.order.decode_words(buffer.buffered())
         else {
@@ -102,12 +85,7 @@ impl Pcap {
         if whole > MAX_RECORD_BYTES {
             return Err(SourceErrorKind::ImplausibleLength(u64::from(captured)));
         }
-        if !buffer.fill(whole)? {
-            return Err(SourceErrorKind::Truncated {
-                available_bytes: buffer.buffered().len() as u64,
-                required_bytes: whole as u64,
-            });
-        }
+        buffer.require(whole)?;
         let taken = buffer.take(whole);
         // Cannot overflow: both are 32-bit numbers.
         record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
-use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
+use super::buffer::CaptureFileReadBuffer;
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 use super::timestamp_resolution::InterfaceClock;
@@ -15,24 +15,24 @@ use super::timestamp_resolution::InterfaceClock;
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Block types, section 11.1.
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
+pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(super) const INTERFACE_DESCRIPTION: u32 = 1;
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
-const INTERFACE_STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
+pub(super) const INTERFACE_STATISTICS: u32 = 5;
+pub(super) const ENHANCED_PACKET: u32 = 6;
 
 /// Option codes, sections 3.5, 4.2 and 4.6.
 const OPT_END: u16 = 0;
-const OPT_COMMENT: u16 = 1;
-const IF_NAME: u16 = 2;
-const IF_TSRESOL: u16 = 9;
-const IF_TSOFFSET: u16 = 14;
+pub(super) const OPT_COMMENT: u16 = 1;
+pub(super) const IF_NAME: u16 = 2;
+pub(super) const IF_TSRESOL: u16 = 9;
+pub(super) const IF_TSOFFSET: u16 = 14;
 const ISB_IFRECV: u16 = 4;
-const ISB_IFDROP: u16 = 5;
-const ISB_FILTERACCEPT: u16 = 6;
-const ISB_OSDROP: u16 = 7;
-const ISB_USRDELIV: u16 = 8;
+pub(super) const ISB_IFDROP: u16 = 5;
+pub(super) const ISB_FILTERACCEPT: u16 = 6;
+pub(super) const ISB_OSDROP: u16 = 7;
+pub(super) const ISB_USRDELIV: u16 = 8;
 
 /// Bytes around the body of a block: type and length before it, length after it.
 const BLOCK_OVERHEAD_BYTES: usize = 12;
@@ -90,9 +90,9 @@ impl CaptureInterface {
 }
 
 /// A pcapng file from its first Section Header Block on.
+#[derive(Default)]
 pub(super) struct PcapngFileReader {
     order: ByteOrder,
-    /// Number of sections begun.
     section_count: u64,
     interfaces: Vec<CaptureInterface>,
     dropped_in_earlier_sections: Option<u64>,
@@ -105,18 +105,10 @@ pub(super) struct PcapngFileReader {
 impl PcapngFileReader {
     /// Reads the first Section Header Block.
     pub(super) fn open(buffer: &mut CaptureFileReadBuffer) -> Result<Self, SourceErrorKind> {
-        let mut this = Self {
-            order: ByteOrder::Little,
-            section_count: 0,
-            interfaces: Vec::new(),
-            dropped_in_earlier_sections: None,
-            last_time: Timestamp(0),
-            last_interface: 0,
-            options: 0..0,
-        };
+        let mut this = Self::default();
         this.read_section(buffer).map_err(|error| match error {
-            SourceErrorKind::Truncated { available_bytes: have, required_bytes: need } => {
-                SourceErrorKind::TruncatedHeader { available_bytes: have, required_bytes: need }
+            SourceErrorKind::Truncated { available_bytes, required_bytes } => {
+                SourceErrorKind::TruncatedHeader { available_bytes, required_bytes }
             }
             other => other,
         })?;
@@ -134,7 +126,6 @@ impl PcapngFileReader {
         &self.interfaces
     }
 
-    /// Returns the interface of the last packet.
     pub(super) fn last_interface(&self) -> Option<&CaptureInterface> {
         self.interfaces.get(self.last_interface)
     }
@@ -166,13 +157,7 @@ impl PcapngFileReader {
     ) -> Result<bool, SourceErrorKind> {
         loop {
             if !buffer.fill(8)? {
-                return match buffer.buffered().len() as u64 {
-                    0 => Ok(false),
-                    have => Err(SourceErrorKind::Truncated {
-                        available_bytes: have,
-                        required_bytes: BLOCK_OVERHEAD_BYTES as u64,
-                    }),
-                };
+                return buffer.end_within(BLOCK_OVERHEAD_BYTES);
             }
             let Some([kind, length]) = self.order.decode_words(buffer.buffered()) else { return Ok(false) };
             if kind == ENHANCED_PACKET || kind == PACKET {
@@ -202,9 +187,8 @@ impl PcapngFileReader {
         kind: u32,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
-        let length = fill_block(buffer, kind, length, PACKET_HEADER_BYTES + 4)?;
-        let words = self.order.decode_words(buffer.buffered());
-        let Some([_, _, id, high, low, captured, on_wire]) = words else { return Err(too_short_error(kind)) };
+        let (length, [_, _, id, high, low, captured, on_wire]) =
+            fill_block(buffer, self.order, kind, length, PACKET_HEADER_BYTES + 4)?;
         let id = if kind == PACKET { u32::from(self.order.split_halves(id).0) } else { id };
         let Some(interface) = self.interfaces.get(id as usize) else {
             return Err(SourceErrorKind::UnknownInterface(id));
@@ -235,9 +219,7 @@ impl PcapngFileReader {
         length: u32,
     ) -> Result<(), SourceErrorKind> {
         const BEFORE: usize = 12;
-        let length = fill_block(buffer, SIMPLE_PACKET, length, BEFORE + 4)?;
-        let words = self.order.decode_words(buffer.buffered());
-        let Some([_, _, on_wire]) = words else { return Err(too_short_error(SIMPLE_PACKET)) };
+        let (length, [_, _, on_wire]) = fill_block(buffer, self.order, SIMPLE_PACKET, length, BEFORE + 4)?;
         let Some(interface) = self.interfaces.first() else {
             return Err(SourceErrorKind::UnknownInterface(0));
         };
@@ -257,10 +239,7 @@ impl PcapngFileReader {
     fn read_section(&mut self, buffer: &mut CaptureFileReadBuffer) -> Result<(), SourceErrorKind> {
         const LEAST: usize = 28;
         if !buffer.fill(BLOCK_OVERHEAD_BYTES)? {
-            return Err(SourceErrorKind::Truncated {
-                available_bytes: buffer.buffered().len() as u64,
-                required_bytes: LEAST as u64,
-            });
+            return Err(buffer.truncated(LEAST));
         }
         let order = match buffer.buffered().get(8..12) {
             Some([0x4d, 0x3c, 0x2b, 0x1a]) => ByteOrder::Little,
@@ -270,10 +249,7 @@ impl PcapngFileReader {
         let Some([_, length]) = order.decode_words(buffer.buffered()) else {
             return Err(too_short_error(SECTION_HEADER));
         };
-        let length = fill_block(buffer, SECTION_HEADER, length, LEAST)?;
-        let Some([_, _, _, version]) = order.decode_words(buffer.buffered()) else {
-            return Err(too_short_error(SECTION_HEADER));
-        };
+        let (length, [_, _, _, version]) = fill_block(buffer, order, SECTION_HEADER, length, LEAST)?;
         let (major, minor) = order.split_halves(version);
         if major != 1 {
             return Err(SourceErrorKind::Version("pcapng", major, minor));
@@ -293,11 +269,8 @@ impl PcapngFileReader {
         length: u32,
     ) -> Result<(), SourceErrorKind> {
         const KIND: u32 = INTERFACE_DESCRIPTION;
-        let length = fill_block(buffer, KIND, length, 20)?;
         let order = self.order;
-        let Some([_, _, link, snap_length]) = order.decode_words(buffer.buffered()) else {
-            return Err(too_short_error(KIND));
-        };
+        let (length, [_, _, link, snap_length]) = fill_block(buffer, order, KIND, length, 20)?;
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
         }
@@ -330,11 +303,8 @@ impl PcapngFileReader {
         buffer: &mut CaptureFileReadBuffer,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
-        let length = fill_block(buffer, INTERFACE_STATISTICS, length, 24)?;
         let order = self.order;
-        let Some([_, _, id]) = order.decode_words(buffer.buffered()) else {
-            return Err(too_short_error(INTERFACE_STATISTICS));
-        };
+        let (length, [_, _, id]) = fill_block(buffer, order, INTERFACE_STATISTICS, length, 24)?;
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
             let rest = buffer.buffered().get(20..length - 4).unwrap_or_default();
             let (mut received, mut dropped) = (None, None);
@@ -371,47 +341,39 @@ fn too_short_error(kind: u32) -> SourceErrorKind {
     SourceErrorKind::Block(kind, "is shorter than its fixed part")
 }
 
-/// Checks a block's length, section 3.1, and buffers the whole block.
+/// Checks a block's length, section 3.1, and returns it in bytes.
+fn check_length(kind: u32, length: u32, min_bytes: usize) -> Result<usize, SourceErrorKind> {
+    match length as usize {
+        bytes if bytes < min_bytes => Err(too_short_error(kind)),
+        bytes if bytes.is_multiple_of(4) => Ok(bytes),
+        _ => Err(SourceErrorKind::Block(kind, "has a length that is not a multiple of 4")),
+    }
+}
+
+/// Checks a block's length, section 3.1, and buffers the whole block. Returns the length and the first words.
 ///
 /// The length repeated after the body serves to read backwards. It is not checked, because some programs write it
 /// wrong.
 #[inline]
-fn fill_block(
+fn fill_block<const N: usize>(
     buffer: &mut CaptureFileReadBuffer,
+    order: ByteOrder,
     kind: u32,
     length: u32,
-    least: usize,
-) -> Result<usize, SourceErrorKind> {
-    let whole = length as usize;
-    if whole < least {
-        return Err(too_short_error(kind));
-    }
-    if !whole.is_multiple_of(4) {
-        return Err(SourceErrorKind::Block(kind, "has a length that is not a multiple of 4"));
-    }
-    if whole > MAX_RECORD_BYTES {
-        return Err(SourceErrorKind::ImplausibleLength(u64::from(length)));
-    }
-    if !buffer.fill(whole)? {
-        return Err(SourceErrorKind::Truncated {
-            available_bytes: buffer.buffered().len() as u64,
-            required_bytes: u64::from(length),
-        });
-    }
-    Ok(whole)
+    min_bytes: usize,
+) -> Result<(usize, [u32; N]), SourceErrorKind> {
+    let length = check_length(kind, length, min_bytes)?;
+    buffer.require(length)?;
+    let words = order.decode_words(buffer.buffered()).ok_or_else(|| too_short_error(kind))?;
+    Ok((length, words))
 }
 
 /// Skips a block of any length without buffering it.
 fn skip_block(buffer: &mut CaptureFileReadBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
-    if (length as usize) < BLOCK_OVERHEAD_BYTES {
-        return Err(too_short_error(kind));
-    }
-    if !length.is_multiple_of(4) {
-        return Err(SourceErrorKind::Block(kind, "has a length that is not a multiple of 4"));
-    }
+    check_length(kind, length, BLOCK_OVERHEAD_BYTES)?;
     match buffer.skip(u64::from(length))? {
-        have if have < u64::from(length) => {
-            Err(SourceErrorKind::Truncated { available_bytes: have, required_bytes: u64::from(length) })
+        skipped if skipped < u64::from(length) => {
+            Err(SourceErrorKind::Truncated { available_bytes: skipped, required_bytes: u64::from(length) })
         }
         _ => Ok(()),
     }

@@ -3,51 +3,38 @@
 use std::io::{self, Write};
 
 use super::live_capture_counters::CapturePacketCounters;
-use super::pcapng::CaptureInterface;
-use nfsrdma_dissectors::captured_frame::{Frame, LinkType, Timestamp};
+use super::pcapng::{
+    CaptureInterface, ENHANCED_PACKET, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION,
+    INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_IFDROP, ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT,
+    SECTION_HEADER,
+};
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
-/// Block types, section 11.1.
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
-const INTERFACE_STATISTICS: u32 = 5;
-const ENHANCED_PACKET: u32 = 6;
-
-/// Option codes, sections 3.5, 4.1, 4.2 and 4.6.
-const OPT_COMMENT: u16 = 1;
+/// Option codes that only a writer needs, sections 4.1, 4.2 and 4.6.
 const SHB_USERAPPL: u16 = 4;
-const IF_NAME: u16 = 2;
-const IF_TSRESOL: u16 = 9;
 const IF_FILTER: u16 = 11;
-const IF_TSOFFSET: u16 = 14;
 const ISB_STARTTIME: u16 = 2;
 const ISB_ENDTIME: u16 = 3;
-const ISB_IFDROP: u16 = 5;
-const ISB_FILTERACCEPT: u16 = 6;
-const ISB_OSDROP: u16 = 7;
-const ISB_USRDELIV: u16 = 8;
 
 /// Maximum number of bytes of an option, whose length field has 16 bits.
 const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
-/// Content of an Interface Description Block, and the file that the interface comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct InterfaceDescription {
+/// An interface with an Interface Description Block, and the number of the file that it comes from.
+#[derive(Clone, Debug)]
+struct DescribedInterface {
     file: usize,
-    name: String,
-    link: LinkType,
-    snap_length: u32,
-    digits: u8,
-    offset: i64,
+    interface: CaptureInterface,
 }
 
-impl InterfaceDescription {
+impl DescribedInterface {
     fn matches(&self, file: usize, interface: &CaptureInterface) -> bool {
+        let described = &self.interface;
         self.file == file
-            && self.link == interface.link
-            && self.snap_length == interface.snap_length
-            && self.digits == interface.digits()
-            && self.offset == interface.clock_offset()
-            && self.name == interface.name
+            && described.link == interface.link
+            && described.snap_length == interface.snap_length
+            && described.digits() == interface.digits()
+            && described.clock_offset() == interface.clock_offset()
+            && described.name == interface.name
     }
 }
 
@@ -59,7 +46,7 @@ pub struct InterfaceId(u32);
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     to: W,
-    interfaces: Vec<InterfaceDescription>,
+    interfaces: Vec<DescribedInterface>,
     /// Index of the interface of the last request.
     last_interface: usize,
     block: Vec<u8>,
@@ -135,30 +122,22 @@ impl<W: Write> PcapngWriter<W> {
 
     #[cold]
     fn describe(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<usize> {
-        let described = InterfaceDescription {
-            file,
-            name: interface.name.clone(),
-            link: interface.link,
-            snap_length: interface.snap_length,
-            digits: interface.digits(),
-            offset: interface.clock_offset(),
-        };
         self.begin(INTERFACE_DESCRIPTION);
-        self.words(&[described.link.0 << 16, described.snap_length]);
-        if !described.name.is_empty() {
-            self.option(IF_NAME, described.name.as_bytes());
+        self.words(&[interface.link.0 << 16, interface.snap_length]);
+        if !interface.name.is_empty() {
+            self.option(IF_NAME, interface.name.as_bytes());
         }
-        self.option(IF_TSRESOL, &[described.digits]);
+        self.option(IF_TSRESOL, &[interface.digits()]);
         if let Some(filter) = self.filter.take() {
             // Code 0: a filter in the syntax of pcap-filter(7).
             self.option(IF_FILTER, &[&[0], filter.as_bytes()].concat());
             self.filter = Some(filter);
         }
-        if described.offset != 0 {
-            self.option(IF_TSOFFSET, &described.offset.to_be_bytes());
+        if interface.clock_offset() != 0 {
+            self.option(IF_TSOFFSET, &interface.clock_offset().to_be_bytes());
         }
         self.end()?;
-        self.interfaces.push(described);
+        self.interfaces.push(DescribedInterface { file, interface: interface.clone() });
         Ok(self.interfaces.len() - 1)
     }
 
@@ -212,10 +191,9 @@ impl<W: Write> PcapngWriter<W> {
 
     /// Converts a time to ticks of the clock of an interface: the upper and the lower 32 bits.
     fn ticks(&self, on: InterfaceId, time: Timestamp) -> [u32; 2] {
-        let (digits, offset) = match self.interfaces.get(on.0 as usize) {
-            Some(interface) => (interface.digits, interface.offset),
-            None => (9, 0),
-        };
+        let described = self.interfaces.get(on.0 as usize).map(|described| &described.interface);
+        let (digits, offset) =
+            described.map_or((9, 0), |interface| (interface.digits(), interface.clock_offset()));
         let since = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
         // Times before the offset of the clock cannot be represented.
@@ -278,7 +256,7 @@ impl<W: Write> PcapngWriter<W> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::captured_frame::FrameNumber;
+    use nfsrdma_dissectors::captured_frame::{FrameNumber, LinkType};
 
     use crate::CaptureFrameSource;
 

@@ -20,7 +20,6 @@ pub(super) struct CaptureFileReader {
     name: String,
     buffer: CaptureFileReadBuffer,
     format: Option<CaptureFormatParser>,
-    /// The only interface of a pcap file.
     pcap_interface: Option<CaptureInterface>,
     record: CaptureRecord,
     /// `true` if `record` holds a frame.
@@ -29,13 +28,10 @@ pub(super) struct CaptureFileReader {
     /// End offset of the first frame, and [`PcapngFileReader::interface_state`] at that point.
     first_frame_end: Option<(u64, (u64, usize))>,
     has_ended: bool,
-    /// Path for reopening the file.
     path: Option<PathBuf>,
     /// `true` if the file was closed at its first frame, until that frame is needed.
     is_parked: bool,
-    /// Size of the buffer, in bytes.
     buffer_bytes: usize,
-    /// `true` if the unknown link type was reported.
     has_reported_link: bool,
 }
 
@@ -68,8 +64,8 @@ impl CaptureFileReader {
     }
 
     /// Sets the path for reopening the file.
-    pub(super) fn with_path(self, path: PathBuf) -> Self {
-        Self { path: Some(path), ..self }
+    pub(super) fn with_path(self, path: Option<PathBuf>) -> Self {
+        Self { path, ..self }
     }
 
     /// Closes a file at its first frame until that frame is needed, if the file can be reopened and holds memory that
@@ -117,12 +113,10 @@ impl CaptureFileReader {
         self.advance().map(|_| ())
     }
 
-    /// Returns the display name of the file.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the underlying input.
     pub(super) fn input(&self) -> &DecompressedCaptureInput {
         self.buffer.input()
     }
@@ -154,8 +148,7 @@ impl CaptureFileReader {
     fn read_first(&mut self) -> Result<bool, SourceErrorKind> {
         let has_one = match self.format.insert(CaptureFormatParser::open(&mut self.buffer)?) {
             CaptureFormatParser::Pcap(pcap) => {
-                let interface = CaptureInterface::unnamed(pcap.link(), pcap.snap_length());
-                self.pcap_interface = Some(interface.with_tick(pcap.tick_ns()));
+                self.pcap_interface = Some(pcap.interface());
                 pcap.next(&mut self.buffer, &mut self.record)
             }
             CaptureFormatParser::Pcapng(pcapng) => pcapng.next(&mut self.buffer, &mut self.record),
@@ -216,7 +209,6 @@ impl CaptureFileReader {
         })
     }
 
-    /// Returns the pcapng state and the buffer, if the file is pcapng.
     pub(super) fn pcapng(&self) -> Option<(&PcapngFileReader, &CaptureFileReadBuffer)> {
         match &self.format {
             Some(CaptureFormatParser::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),

@@ -42,7 +42,6 @@ impl InterfaceClock {
         };
     }
 
-    /// Returns a clock with ticks of `tick` nanoseconds.
     pub(super) fn from_nanoseconds(tick: u64) -> Self {
         Self { tick: TimestampTickLength::Nanoseconds(tick), offset: 0 }
     }
@@ -62,7 +61,6 @@ impl InterfaceClock {
         i64::try_from(self.offset / i128::from(NANOSECONDS)).unwrap_or_default()
     }
 
-    /// Sets the offset from if_tsoffset, in seconds.
     pub(super) fn set_offset(&mut self, seconds: i64) {
         self.offset = i128::from(seconds) * i128::from(NANOSECONDS);
     }

@@ -53,7 +53,6 @@ impl ZstdWindowBudget {
         Self(Arc::new(ZstdWindowMemoryUsage { parts, min_recommended_bytes, limit_bytes, used_bytes }))
     }
 
-    /// Returns the memory for all windows, in bytes.
     pub(crate) fn limit_bytes(&self) -> u64 {
         self.0.limit_bytes
     }
@@ -88,7 +87,6 @@ pub(crate) struct ZstdWindowMemory {
 const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
 
 impl ZstdWindowMemory {
-    /// Returns the shared memory.
     pub(crate) fn windows(&self) -> &ZstdWindowBudget {
         &self.windows
     }
@@ -109,7 +107,6 @@ impl ZstdWindowMemory {
         Ok(())
     }
 
-    /// Releases all memory of the window.
     pub(crate) fn release(&mut self) {
         self.windows.0.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.bytes = 0;

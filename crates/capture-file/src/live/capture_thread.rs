@@ -19,7 +19,6 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// The start of the capture; earlier packets do not count.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CaptureStartTimeAndInitialCounters {
-    /// Kernel counters at the start.
     pub(super) kernel_counters: Option<Stat>,
     /// Time of the start. Packets with an earlier timestamp are not part of the capture.
     pub(super) start_time: Timestamp,
@@ -55,7 +54,6 @@ fn enqueue(filler: &mut CapturedPacketQueueWriter<'_>, since: Timestamp, packet:
     }
 }
 
-/// Starts the capture thread.
 pub(super) fn start(
     capture: Capture<Active>,
     begin: CaptureStartTimeAndInitialCounters,

@@ -205,7 +205,6 @@ fn filter_error(why: &str) -> SourceErrorKind {
     capture_error(format!("-f: {why}"), "see man 7 pcap-filter; display filters go with -Y")
 }
 
-/// Returns the error for a capture that ended on its own.
 pub(super) fn capture_ended_error(why: &str) -> SourceErrorKind {
     capture_error(
         format!("the capture ended: {why}"),

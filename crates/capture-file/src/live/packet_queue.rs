@@ -16,9 +16,7 @@ use crate::CapturePacketCounters;
 
 /// Capacity of a block in bytes of packet data: more than the longest packet.
 const BLOCK_DATA_BYTES: usize = 1 << 20;
-/// Capacity of a block in packets.
 const BLOCK_PACKETS: usize = 8192;
-/// Memory of a block, in bytes.
 pub(super) const BLOCK_BYTES: usize = BLOCK_DATA_BYTES + BLOCK_PACKETS * size_of::<LiveCapturedPacket>();
 
 /// A packet in a block: its metadata and the range of its bytes.
@@ -83,22 +81,18 @@ struct CapturedPacketQueueState {
     ending: Option<LiveCaptureEndReason>,
 }
 
-/// The queue.
 #[derive(Debug)]
 pub(super) struct CapturedPacketQueue {
     state: Mutex<CapturedPacketQueueState>,
     block_ready: Condvar,
-    /// Maximum number of blocks.
     max_blocks: usize,
     decoded: AtomicU64,
     is_stopped: AtomicBool,
     is_abandoned: AtomicBool,
 }
 
-/// Result of [`CapturedPacketQueue::next`].
 pub(super) enum PacketQueuePollResult {
     Block(CapturedPacketBatch),
-    /// Timed out.
     TimedOut,
     End(LiveCaptureEndReason),
 }
@@ -122,14 +116,12 @@ impl CapturedPacketQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current counters.
     pub(super) fn counters(&self) -> CapturePacketCounters {
         let mut counters = self.state().counters;
         counters.decoded = self.decoded.load(Ordering::Relaxed);
         counters
     }
 
-    /// Counts a decoded packet.
     #[inline]
     pub(super) fn count_decoded(&self) {
         // Only one thread counts.
@@ -180,7 +172,6 @@ impl CapturedPacketQueue {
         self.block_ready.notify_one();
     }
 
-    /// Marks the end of the capture.
     pub(super) fn finish(&self, ending: LiveCaptureEndReason) {
         self.state().ending = Some(ending);
         self.block_ready.notify_one();
