@@ -186,7 +186,6 @@ struct CallChunkPlanDraft {
 }
 
 impl CallChunkPlanDraft {
-    /// Returns the form in a capture.
     fn from_capture(captured: &CapturedCallChunkLayout<'_>) -> Self {
         Self {
             is_long_call: !captured.call.is_empty(),
@@ -199,7 +198,6 @@ impl CallChunkPlanDraft {
         }
     }
 
-    /// Returns the number of segments of the payloads' Read chunks.
     fn read_segments(&self, call: &OutgoingRpcCall<'_>) -> u32 {
         let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
         payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()

@@ -59,12 +59,12 @@ struct TcpTransportConnection {
     outbox: TcpSendQueue,
 }
 
-/// An event that is found, but not yet borrowed.
+/// An event of a connection that is found, but not yet borrowed.
 enum TcpRpcClientEvent {
-    Reply(usize, Xid, CallTag),
-    Call(usize, Xid),
-    Discarded(usize, Option<Xid>, ReceivedMessageDiscardReason),
-    End(usize, DisconnectReason),
+    Reply(Xid, CallTag),
+    Call(Xid),
+    Discarded(Option<Xid>, ReceivedMessageDiscardReason),
+    End(DisconnectReason),
 }
 
 impl TcpTransport {
@@ -77,17 +77,15 @@ impl TcpTransport {
         self.connections.get(connection.0 as usize)
     }
 
-    /// Returns the next event that needs no further bytes.
-    fn find(&mut self) -> Option<TcpRpcClientEvent> {
+    /// Returns the next event that needs no further bytes, with the index of its connection.
+    fn find(&mut self) -> Option<(usize, TcpRpcClientEvent)> {
         let count = self.connections.len();
-        for step in 0..count {
+        let found = (0..count).find_map(|step| {
             let index = (self.next_connection + step) % count;
-            if let Some(found) = self.connections.get_mut(index).and_then(|link| link.find(index)) {
-                self.next_connection = index;
-                return Some(found);
-            }
-        }
-        None
+            Some((index, self.connections.get_mut(index)?.find()?))
+        })?;
+        self.next_connection = found.0;
+        Some(found)
     }
 
     /// Reads from the streams. Returns `true` if there was data or an end.
@@ -120,15 +118,11 @@ impl TcpTransport {
         }
     }
 
-    fn take_event(&mut self, found: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
-        let (TcpRpcClientEvent::Reply(index, ..)
-        | TcpRpcClientEvent::Call(index, ..)
-        | TcpRpcClientEvent::Discarded(index, ..)
-        | TcpRpcClientEvent::End(index, _)) = found;
+    fn take_event(&mut self, index: usize, found: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
         let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match found {
-            TcpRpcClientEvent::Reply(_, xid, tag) => {
+            TcpRpcClientEvent::Reply(xid, tag) => {
                 link.counts.replies += 1;
                 RpcTransportEvent::Reply(TransportReply {
                     connection,
@@ -141,15 +135,15 @@ impl TcpTransport {
                     invalidated: None,
                 })
             }
-            TcpRpcClientEvent::Call(_, xid) => {
+            TcpRpcClientEvent::Call(xid) => {
                 link.counts.reverse_calls += 1;
                 RpcTransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
-            TcpRpcClientEvent::Discarded(_, xid, why) => {
+            TcpRpcClientEvent::Discarded(xid, reason) => {
                 link.counts.discarded += 1;
-                RpcTransportEvent::Discarded { connection, xid, reason: why }
+                RpcTransportEvent::Discarded { connection, xid, reason }
             }
-            TcpRpcClientEvent::End(_, reason) => {
+            TcpRpcClientEvent::End(reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
@@ -160,17 +154,23 @@ impl TcpTransport {
     }
 }
 
-impl TcpTransportConnection {
-    fn is_open(&self) -> bool {
-        self.stream.is_some() && self.disconnect_reason.is_none()
-    }
+/// Returns a connection on which Calls can be sent.
+fn open_link(
+    connections: &mut [TcpTransportConnection],
+    connection: TransportConnectionId,
+) -> Result<&mut TcpTransportConnection, SubmitError> {
+    let link = connections.get_mut(connection.0 as usize);
+    link.filter(|link| link.stream.is_some() && link.disconnect_reason.is_none())
+        .ok_or(SubmitError::Refused(PermanentSubmitRefusal::Closed))
+}
 
+impl TcpTransportConnection {
     /// Returns the next record, classified, or the end after all records were reported.
-    fn find(&mut self, index: usize) -> Option<TcpRpcClientEvent> {
+    fn find(&mut self) -> Option<TcpRpcClientEvent> {
         self.stream.as_ref()?;
         if self.disconnect_reason != Some(DisconnectReason::LocalClose) {
             match self.inbox.next() {
-                TcpRecordStatus::Record => return Some(self.classify_record(index)),
+                TcpRecordStatus::Record => return Some(self.classify_record()),
                 TcpRecordStatus::More => {}
                 TcpRecordStatus::TooLong => {
                     let foreign = NonRpcServerProtocol::detect(self.inbox.unread());
@@ -181,25 +181,25 @@ impl TcpTransportConnection {
                 }
             }
         }
-        self.disconnect_reason.take().map(|reason| TcpRpcClientEvent::End(index, reason))
+        self.disconnect_reason.take().map(TcpRpcClientEvent::End)
     }
 
     /// Classifies the current record.
-    fn classify_record(&mut self, index: usize) -> TcpRpcClientEvent {
+    fn classify_record(&mut self) -> TcpRpcClientEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
-            return TcpRpcClientEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
+            return TcpRpcClientEvent::Discarded(None, ReceivedMessageDiscardReason::Short);
         };
         let xid = Xid(xid);
-        let discard = |why| TcpRpcClientEvent::Discarded(index, Some(xid), why);
+        let discard = |reason| TcpRpcClientEvent::Discarded(Some(xid), reason);
         match MsgType(direction) {
             MsgType::REPLY => match self.flight.take(xid) {
-                Some((tag, ())) => TcpRpcClientEvent::Reply(index, xid, tag),
+                Some((tag, ())) => TcpRpcClientEvent::Reply(xid, tag),
                 None => discard(ReceivedMessageDiscardReason::UnknownXid),
             },
             MsgType::CALL if self.pending_reverse_calls.len() < REVERSE_CALLS => {
                 self.pending_reverse_calls.push(xid);
-                TcpRpcClientEvent::Call(index, xid)
+                TcpRpcClientEvent::Call(xid)
             }
             MsgType::CALL => discard(ReceivedMessageDiscardReason::ReverseCall),
             _ => discard(ReceivedMessageDiscardReason::Header),
@@ -288,9 +288,7 @@ impl RpcTransport for TcpTransport {
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
-        let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return refused(PermanentSubmitRefusal::Closed);
-        };
+        let link = open_link(&mut self.connections, connection)?;
         super::rpcrdma_framing::check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
             return refused(PermanentSubmitRefusal::XidInFlight);
@@ -318,11 +316,9 @@ impl RpcTransport for TcpTransport {
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
-        let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return Err(SubmitError::Refused(PermanentSubmitRefusal::Closed));
-        };
-        super::rpcrdma_framing::check_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0))
-            .map_err(SubmitError::Refused)?;
+        let link = open_link(&mut self.connections, connection)?;
+        let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0);
+        super::rpcrdma_framing::check_call(&reply).map_err(SubmitError::Refused)?;
         let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall));
         };
@@ -330,7 +326,7 @@ impl RpcTransport for TcpTransport {
             return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
         link.pending_reverse_calls.swap_remove(place);
-        link.outbox.put_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0));
+        link.outbox.put_call(&reply);
         Ok(())
     }
 
@@ -344,7 +340,7 @@ impl RpcTransport for TcpTransport {
         &mut self,
         deadline: Option<Instant>,
     ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
-        let found = loop {
+        let (index, found) = loop {
             self.flush();
             if let Some(found) = self.find() {
                 break found;
@@ -361,7 +357,7 @@ impl RpcTransport for TcpTransport {
                 }
             }
         };
-        Ok(self.take_event(found))
+        Ok(self.take_event(index, found))
     }
 
     fn disconnect(&mut self, connection: TransportConnectionId) {

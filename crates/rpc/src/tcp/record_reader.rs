@@ -20,7 +20,6 @@ pub(super) struct TcpRecordReader {
     mark: usize,
     /// The joined fragments of the current record.
     record: Range<usize>,
-    /// `true` if that record was returned.
     is_record_returned: bool,
 }
 

@@ -129,7 +129,6 @@ impl TcpSendQueue {
         Ok(total)
     }
 
-    /// Removes sent bytes from the queue.
     fn remove_sent(&mut self, mut count: usize) {
         self.waiting = self.waiting.saturating_sub(count as u64);
         while let Some(piece) = self.pieces.front_mut().filter(|_| count > 0) {

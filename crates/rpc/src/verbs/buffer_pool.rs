@@ -60,10 +60,8 @@ impl VerbsBufferPool {
         }
     }
 
-    /// Returns a buffer of at least `length` bytes; registers memory if none is free.
-    ///
-    /// # Errors
-    /// Returns the [`VerbsBufferPoolError`] that applies.
+    /// Returns a buffer of at least `length` bytes; registers memory if none is free. Returns the
+    /// [`VerbsBufferPoolError`] that applies.
     pub(crate) fn take(&mut self, length: usize) -> Result<VerbsBuffer, VerbsBufferPoolError> {
         let (class, size) = class(length).ok_or(VerbsBufferPoolError::TooLong)?;
         let free = self.free.get_mut(class).ok_or(VerbsBufferPoolError::TooLong)?;
@@ -85,7 +83,6 @@ impl VerbsBufferPool {
         free.pop().ok_or(VerbsBufferPoolError::Exhausted)
     }
 
-    /// Returns a buffer to the pool.
     pub(crate) fn release(&mut self, buffer: VerbsBuffer) {
         if let Some(free) = class(buffer.length()).and_then(|(class, _)| self.free.get_mut(class)) {
             free.push(buffer);

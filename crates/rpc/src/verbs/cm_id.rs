@@ -33,7 +33,6 @@ impl SharedRdmaCmId {
         self.id.as_ptr()
     }
 
-    /// Returns the event channel of this identifier.
     pub(super) fn channel(&self) -> &RdmaCmEventChannel {
         &self.channel
     }
@@ -51,7 +50,6 @@ impl SharedRdmaCmId {
         unsafe { self.id.as_ref().port_num }
     }
 
-    /// Returns the local address and port.
     pub(super) fn local_address(&self) -> Option<SocketAddr> {
         // SAFETY: the identifier is valid, and the address in it is a union that is large enough for every family, as
         // one of its members is a `sockaddr_storage`.
@@ -86,10 +84,8 @@ pub(crate) struct RdmaCmIdSetup<S> {
 }
 
 impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
-    /// Creates an identifier and its event channel.
-    ///
-    /// # Errors
-    /// Returns an error if the libraries, a device or the permission to use it are missing.
+    /// Creates an identifier and its event channel. Returns an error if the libraries, a device or the permission to
+    /// use it are missing.
     pub(crate) fn new() -> Result<Self, RpcTransportErrorKind> {
         let channel = RdmaCmEventChannel::new()?;
         let mut id = std::ptr::null_mut();
@@ -102,28 +98,22 @@ impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
                 ffi::rdma_port_space::RDMA_PS_TCP,
             )
         };
-        if result != 0 {
-            return Err(errno_conversion::from_last_errno("rdma_create_id"));
-        }
+        errno_conversion::check_last("rdma_create_id", result)?;
         let id = NonNull::new(id).ok_or_else(|| errno_conversion::from_last_errno("rdma_create_id"))?;
         Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmAddressUnresolvedState })
     }
 
-    /// Binds the identifier to a local address, so that the connection comes from its port.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use, or the program may not bind it.
+    /// Binds the identifier to a local address, so that the connection comes from its port. Returns an error if the
+    /// port is in use, or the program may not bind it.
     pub(crate) fn bind(&self, local: SocketAddr) -> Result<(), RpcTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(local);
         // SAFETY: the identifier is valid, and the address is as long as its family requires; librdmacm copies it.
         let result = unsafe { ffi::rdma_bind_addr(self.identifier.pointer(), address.pointer()) };
-        if result == 0 { Ok(()) } else { Err(errno_conversion::from_last_errno("binding a port")) }
+        errno_conversion::check_last("binding a port", result)
     }
 
-    /// Resolves the server's address to the device that reaches it, and to the server's hardware address.
-    ///
-    /// # Errors
-    /// Returns an error if no device reaches it, or nothing answers before the deadline.
+    /// Resolves the server's address to the device that reaches it, and to the server's hardware address. Returns an
+    /// error if no device reaches it, or nothing answers before the deadline.
     pub(crate) fn resolve_address(
         self,
         server: SocketAddr,
@@ -135,23 +125,16 @@ impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
         let result = unsafe {
             ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time)
         };
-        if result != 0 {
-            return Err(errno_conversion::from_last_errno("resolving the address"));
-        }
-        let event = self.expect(RdmaCmEventKind::AddressResolved, deadline);
-        match event {
-            Ok(_) => Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmAddressResolved }),
-            Err(RdmaCmWaitFailure::Event(event)) => Err(resolve_error("resolving the address", &event)),
-            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
-        }
+        errno_conversion::check_last("resolving the address", result)?;
+        expect(&self.identifier, RdmaCmEventKind::AddressResolved, deadline, |event| {
+            resolve_error("resolving the address", event)
+        })?;
+        Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmAddressResolved })
     }
 }
 
 impl RdmaCmIdSetup<RdmaCmAddressResolved> {
-    /// Returns the device that reaches the server.
-    ///
-    /// # Errors
-    /// Returns an error if the device's properties cannot be queried.
+    /// Returns the device that reaches the server. Returns an error if the device's properties cannot be queried.
     pub(crate) fn context(&self) -> Result<VerbsContext, RpcTransportErrorKind> {
         VerbsContext::for_identifier(&self.identifier)
     }
@@ -161,24 +144,19 @@ impl RdmaCmIdSetup<RdmaCmAddressResolved> {
         context.is_device_of(&self.identifier)
     }
 
-    /// Resolves the route to the server.
-    ///
-    /// # Errors
-    /// Returns an error if there is no route, or the deadline passes.
+    /// Resolves the route to the server. Returns an error if there is no route, or the deadline passes.
     pub(crate) fn resolve_route(
         self,
         deadline: Instant,
     ) -> Result<RdmaCmIdSetup<RdmaCmRouteResolved>, RpcTransportErrorKind> {
         let time = milliseconds(deadline);
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
-        if unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) } != 0 {
-            return Err(errno_conversion::from_last_errno("resolving the route"));
-        }
-        match self.expect(RdmaCmEventKind::RouteResolved, deadline) {
-            Ok(_) => Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmRouteResolved }),
-            Err(RdmaCmWaitFailure::Event(event)) => Err(resolve_error("resolving the route", &event)),
-            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
-        }
+        let result = unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) };
+        errno_conversion::check_last("resolving the route", result)?;
+        expect(&self.identifier, RdmaCmEventKind::RouteResolved, deadline, |event| {
+            resolve_error("resolving the route", event)
+        })?;
+        Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmRouteResolved })
     }
 }
 
@@ -190,35 +168,18 @@ impl RdmaCmIdSetup<RdmaCmRouteResolved> {
     }
 }
 
-/// The result of a wait for an event that did not arrive.
-pub(super) enum RdmaCmWaitFailure {
-    /// Another event arrived.
-    Event(RdmaCmEvent),
-    /// No event arrived.
-    Failed(RpcTransportErrorKind),
-}
-
-impl<S> RdmaCmIdSetup<S> {
-    fn expect(&self, wanted: RdmaCmEventKind, deadline: Instant) -> Result<RdmaCmEvent, RdmaCmWaitFailure> {
-        expect(&self.identifier, wanted, deadline)
-    }
-}
-
-/// Waits for an event of kind `wanted`.
+/// Waits for an event of kind `wanted`. `error` returns the error for another event.
 pub(super) fn expect(
     id: &SharedRdmaCmId,
     wanted: RdmaCmEventKind,
     deadline: Instant,
-) -> Result<RdmaCmEvent, RdmaCmWaitFailure> {
+    error: impl FnOnce(&RdmaCmEvent) -> RpcTransportErrorKind,
+) -> Result<RdmaCmEvent, RpcTransportErrorKind> {
     let started = Instant::now();
-    match id.channel().wait(deadline) {
-        Ok(Some(event)) if event.kind == wanted => Ok(event),
-        Ok(Some(event)) => Err(RdmaCmWaitFailure::Event(event)),
-        Ok(None) => {
-            let waited = deadline.saturating_duration_since(started);
-            Err(RdmaCmWaitFailure::Failed(RpcTransportErrorKind::Timeout(waited)))
-        }
-        Err(kind) => Err(RdmaCmWaitFailure::Failed(kind)),
+    match id.channel().wait(deadline)? {
+        Some(event) if event.kind == wanted => Ok(event),
+        Some(event) => Err(error(&event)),
+        None => Err(RpcTransportErrorKind::Timeout(deadline.saturating_duration_since(started))),
     }
 }
 

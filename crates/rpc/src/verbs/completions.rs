@@ -142,10 +142,8 @@ unsafe impl Send for CompletionQueue {}
 unsafe impl Sync for CompletionQueue {}
 
 impl CompletionQueue {
-    /// Creates a queue for `capacity` completions, or for as many as the device supports.
-    ///
-    /// # Errors
-    /// Returns an error if the device cannot create the channel or the queue.
+    /// Creates a queue for `capacity` completions, or for as many as the device supports. Returns an error if the
+    /// device cannot create the channel or the queue.
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         capacity: u32,
@@ -195,15 +193,12 @@ impl CompletionQueue {
         self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Releases reserved entries.
     pub(super) fn release(&self, entries: u32) {
         self.reserved.fetch_sub(entries, Ordering::Relaxed);
     }
 
-    /// Moves at most one batch of completions into `into`, and returns their number.
-    ///
-    /// # Errors
-    /// Returns an error if the device is gone.
+    /// Moves at most one batch of completions into `into`, and returns their number. Returns an error if the device is
+    /// gone.
     pub(crate) fn poll(
         &self,
         VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,
@@ -220,19 +215,15 @@ impl CompletionQueue {
     }
 
     /// Requests a signal for the next completion, unless a request is pending: a signal not yet
-    /// [consumed](Self::consume_signal). Poll after this, as completions that came before are not signalled.
-    ///
-    /// # Errors
-    /// Returns an error if the device is gone.
+    /// [consumed](Self::consume_signal). Poll after this, as completions that came before are not signalled. Returns an
+    /// error if the device is gone.
     pub(crate) fn arm(&self) -> Result<(), RpcTransportErrorKind> {
         if self.is_armed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
         // SAFETY: the queue is valid.
-        match unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) } {
-            0 => Ok(()),
-            errno => Err(errno_conversion::from_returned_errno("ibv_req_notify_cq", errno)),
-        }
+        let result = unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) };
+        errno_conversion::check_returned("ibv_req_notify_cq", result)
     }
 
     /// Returns the descriptor that becomes readable when a completion arrives after [`arm`](Self::arm).

@@ -22,7 +22,6 @@ pub(super) struct VerbsInFlightCall {
     pub(super) read_buffers: Vec<VerbsExposedBuffer>,
     /// Buffers of the Write chunks; `None` for a chunk without segments.
     pub(super) write_buffers: Vec<Option<VerbsExposedBuffer>>,
-    /// Buffer of the Reply chunk.
     pub(super) reply: Option<VerbsExposedBuffer>,
     /// Windows of the payloads in shared memory; exposed buffers own theirs.
     pub(super) windows: Vec<VerbsBoundWindow>,
@@ -39,12 +38,10 @@ impl VerbsInFlightCall {
     }
 }
 
-/// The cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VerbsDisconnectCause {
     /// Work Requests were flushed: another event has the reason, or had it.
     Flushed,
-    /// The reason is known.
     Reason(DisconnectReason),
 }
 
@@ -69,6 +66,11 @@ impl VerbsConnection {
     /// Returns the queue pair if Calls can be sent.
     pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<ConnectedTypestate>> {
         if self.disconnect_cause.is_some() { None } else { self.queue.as_mut() }
+    }
+
+    /// Returns `true` if the connection has ended, but is not torn down yet.
+    pub(super) fn has_ended(&self) -> bool {
+        self.disconnect_cause.is_some() && self.queue.is_some()
     }
 
     /// Returns `true` if this side closed the connection.

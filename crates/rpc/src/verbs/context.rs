@@ -13,7 +13,6 @@ use super::errno_conversion;
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;
 
-/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerbsDeviceLimits {
     /// Maximum number of RDMA Reads that a server may have outstanding on one queue pair.
@@ -32,9 +31,7 @@ pub(crate) struct VerbsContext {
     verbs: NonNull<ffi::ibv_context>,
     /// Name, such as `mlx5_0`.
     pub(crate) name: String,
-    /// The RDMA fabric of its port.
     pub(crate) fabric: RdmaFabric,
-    /// The limits of the device.
     pub(crate) limits: VerbsDeviceLimits,
     _bound: Arc<SharedRdmaCmId>,
 }
@@ -52,15 +49,12 @@ impl VerbsContext {
         let (mut device, mut port) =
             unsafe { (std::mem::zeroed::<ffi::ibv_device_attr>(), std::mem::zeroed::<ffi::ibv_port_attr>()) };
         // SAFETY: the device is open as long as the identifier lives, and this call owns both structures.
-        let results = unsafe {
-            let device = ffi::ibv_query_device(verbs.as_ptr(), &raw mut device);
-            (device, ffi::ibv_query_port(verbs.as_ptr(), identifier.port(), &raw mut port))
+        let (device_result, port_result) = unsafe {
+            let result = ffi::ibv_query_device(verbs.as_ptr(), &raw mut device);
+            (result, ffi::ibv_query_port(verbs.as_ptr(), identifier.port(), &raw mut port))
         };
-        match results {
-            (0, 0) => {}
-            (0, errno) => return Err(errno_conversion::from_returned_errno("ibv_query_port", errno)),
-            (errno, _) => return Err(errno_conversion::from_returned_errno("ibv_query_device", errno)),
-        }
+        errno_conversion::check_returned("ibv_query_device", device_result)?;
+        errno_conversion::check_returned("ibv_query_port", port_result)?;
         // SAFETY: an open context points to its device, whose name is a NUL-terminated array.
         let (name, transport) = unsafe {
             let device = verbs.as_ref().device;
@@ -83,7 +77,6 @@ impl VerbsContext {
         Ok(Self { verbs, name, fabric, limits, _bound: Arc::clone(identifier) })
     }
 
-    /// Returns `true` if the identifier is bound to this device.
     pub(super) fn is_device_of(&self, identifier: &SharedRdmaCmId) -> bool {
         identifier.verbs() == self.verbs.as_ptr()
     }
@@ -108,10 +101,8 @@ unsafe impl Send for ProtectionDomain {}
 unsafe impl Sync for ProtectionDomain {}
 
 impl ProtectionDomain {
-    /// Allocates a domain on a device. `windows`: servers access its memory only through windows.
-    ///
-    /// # Errors
-    /// Returns an error if the device cannot allocate one.
+    /// Allocates a domain on a device. `windows`: servers access its memory only through windows. Returns an error if
+    /// the device cannot allocate one.
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         windows: bool,

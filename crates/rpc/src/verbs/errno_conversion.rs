@@ -15,6 +15,16 @@ pub(super) fn from_last_errno(what: &'static str) -> RpcTransportErrorKind {
     from_io_error(what, io::Error::last_os_error())
 }
 
+/// Returns the error of a call that set errno, unless its result is 0.
+pub(super) fn check_last(what: &'static str, result: i32) -> Result<(), RpcTransportErrorKind> {
+    if result == 0 { Ok(()) } else { Err(from_last_errno(what)) }
+}
+
+/// Returns the error of a call that returned its errno, unless that is 0.
+pub(super) fn check_returned(what: &'static str, errno: i32) -> Result<(), RpcTransportErrorKind> {
+    if errno == 0 { Ok(()) } else { Err(from_returned_errno(what, errno)) }
+}
+
 /// Returns the error of a call that returned its errno.
 pub(super) fn from_returned_errno(what: &'static str, errno: i32) -> RpcTransportErrorKind {
     // Some verbs return -1 and set errno, others return errno, or its negative.

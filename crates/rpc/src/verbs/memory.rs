@@ -63,7 +63,6 @@ impl VerbsMemoryAccess {
     }
 }
 
-/// The bytes of a region.
 enum VerbsRegionMemory {
     Owned(NonNull<u8>, Layout),
     /// Written neither by the device nor by anything else.
@@ -179,10 +178,8 @@ impl Drop for VerbsMemoryRegion {
     }
 }
 
-/// Registers memory and divides it into `count` buffers of `length` bytes, rounded up to a multiple of 8.
-///
-/// # Errors
-/// Returns an error if the device, or the limit of locked memory, does not allow it.
+/// Registers memory and divides it into `count` buffers of `length` bytes, rounded up to a multiple of 8. Returns an
+/// error if the device, or the limit of locked memory, does not allow it.
 pub(crate) fn allocate(
     domain: &Arc<ProtectionDomain>,
     right: VerbsMemoryAccess,
@@ -220,7 +217,6 @@ impl VerbsBuffer {
         }
     }
 
-    /// Returns the access that a server may have to the buffer.
     pub(crate) fn access(&self) -> VerbsMemoryAccess {
         self.region.access
     }
@@ -360,7 +356,6 @@ impl VerbsExposedBuffer {
         Self { buffer, advertised, window, queue, exposed_at: since }
     }
 
-    /// Returns `true` if this queue pair exposed it.
     pub(super) fn is_exposed_by(&self, queue: u32) -> bool {
         self.queue == queue
     }
@@ -372,10 +367,8 @@ impl VerbsExposedBuffer {
 
     /// Returns the first `length` bytes, and the buffer if its window is still open, as in
     /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair;
-    /// `copy_buffer` is storage for a copy, if one is necessary.
-    ///
-    /// # Errors
-    /// Returns itself and `copy_buffer` if `keep` returned `true`, or the fence does not cover it.
+    /// `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if `keep` returned
+    /// `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
         fence: &VerbsServerCompletionProof,
@@ -418,10 +411,7 @@ impl VerbsExposedBuffer {
 
     /// Returns the buffer after a Receive that completed after it was exposed: the server's operations before that Send
     /// are done (RFC 8166 section 2.2.1). The caller knows which Receive is the Reply. `windows` are those of its queue
-    /// pair.
-    ///
-    /// # Errors
-    /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
+    /// pair. Returns itself if the fence is of another queue pair, or of an earlier Receive.
     pub(super) fn take_back(
         self,
         fence: &VerbsServerCompletionProof,
@@ -433,10 +423,8 @@ impl VerbsExposedBuffer {
         Ok(release_window(self.buffer, self.window, windows))
     }
 
-    /// Returns the buffer after the end of its queue pair, which also ended its window.
-    ///
-    /// # Errors
-    /// Returns itself if the end is that of another queue pair.
+    /// Returns the buffer after the end of its queue pair, which also ended its window. Returns itself if the end is
+    /// that of another queue pair.
     pub(crate) fn take_after_end(self, end: &QueuePairDestructionProof) -> Result<VerbsBuffer, Self> {
         if end.is_end_of(self.queue) { Ok(self.buffer) } else { Err(self) }
     }
@@ -498,10 +486,7 @@ impl Deref for VerbsServerWrittenData {
 pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
 
 impl VerbsSharedRegion {
-    /// Registers shared memory.
-    ///
-    /// # Errors
-    /// Returns an error under the same conditions as [`allocate`].
+    /// Registers shared memory. Returns an error under the same conditions as [`allocate`].
     pub(crate) fn new(
         domain: &Arc<ProtectionDomain>,
         bytes: &Arc<[u8]>,

@@ -10,7 +10,7 @@ use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
 use super::super::rpcrdma_framing;
-use super::cm_id::{RdmaCmIdSetup, RdmaCmRouteResolved, RdmaCmWaitFailure, expect};
+use super::cm_id::{RdmaCmIdSetup, RdmaCmRouteResolved, expect};
 use super::completions::{CompletionQueue, VerbsCompletion};
 use super::context::ProtectionDomain;
 use super::errno_conversion;
@@ -47,10 +47,7 @@ pub(crate) struct QueuePair<S> {
 }
 
 impl QueuePair<QueuePairInitialized> {
-    /// Creates a queue pair on a route.
-    ///
-    /// # Errors
-    /// Returns an error if the device or the completion queue has no capacity for it.
+    /// Creates a queue pair on a route. Returns an error if the device or the completion queue has no capacity for it.
     pub(crate) fn new(
         id: RdmaCmIdSetup<RdmaCmRouteResolved>,
         domain: &Arc<ProtectionDomain>,
@@ -61,10 +58,8 @@ impl QueuePair<QueuePairInitialized> {
         Ok(Self { queues, state: QueuePairInitialized })
     }
 
-    /// Connects, and returns the server's private data. On failure all posted buffers go to `free`.
-    ///
-    /// # Errors
-    /// Returns an error if the server is not reached, or rejects the connection.
+    /// Connects, and returns the server's private data. On failure all posted buffers go to `free`. Returns an error if
+    /// the server is not reached, or rejects the connection.
     pub(crate) fn connect(
         self,
         private_data: &[u8],
@@ -105,27 +100,19 @@ impl QueuePair<QueuePairInitialized> {
         };
         // SAFETY: the identifier has a queue pair, as the state shows; the private data has the given length, and is
         // read only in this call.
-        if unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) } != 0 {
-            return Err(errno_conversion::from_last_errno("rdma_connect"));
-        }
-        match expect(self.queues.identifier(), RdmaCmEventKind::Established, deadline) {
-            Ok(event) => Ok(event.private_data),
-            Err(RdmaCmWaitFailure::Event(event)) => Err(connect_error(&event)),
-            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
-        }
+        let result = unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) };
+        errno_conversion::check_last("rdma_connect", result)?;
+        let event = expect(self.queues.identifier(), RdmaCmEventKind::Established, deadline, connect_error)?;
+        Ok(event.private_data)
     }
 }
 
 impl QueuePair<ConnectedTypestate> {
-    /// Returns the number of free entries in the send queue.
     pub(crate) fn free_send_entries(&self) -> usize {
         self.queues.free_send_entries()
     }
 
-    /// Stages a message for the next [`flush`](Self::flush).
-    ///
-    /// # Errors
-    /// Returns the buffer if the send queue is full.
+    /// Stages a message for the next [`flush`](Self::flush). Returns the buffer if the send queue is full.
     pub(crate) fn send(&mut self, buffer: VerbsBuffer, length: usize) -> Result<(), VerbsBuffer> {
         if self.free_send_entries() == 0 {
             return Err(buffer);
@@ -135,10 +122,8 @@ impl QueuePair<ConnectedTypestate> {
     }
 
     /// Posts staged requests while the send queue has free entries, and returns `true` if it posted any. Only the last
-    /// of a batch is signalled; its completion covers those before it.
-    ///
-    /// # Errors
-    /// Returns an error if the device rejects a request; the queue pair is unusable then.
+    /// of a batch is signalled; its completion covers those before it. Returns an error if the device rejects a
+    /// request; the queue pair is unusable then.
     pub(crate) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
         self.queues.flush()
     }
@@ -153,10 +138,8 @@ impl QueuePair<ConnectedTypestate> {
         self.queues.has_windows()
     }
 
-    /// Takes windows for the chunks of a Call; none if chunks have no windows.
-    ///
-    /// # Errors
-    /// Returns an error if the device cannot allocate them; then none are taken.
+    /// Takes windows for the chunks of a Call; none if chunks have no windows. Returns an error if the device cannot
+    /// allocate them; then none are taken.
     pub(crate) fn take_windows(
         &mut self,
         count: usize,
@@ -196,11 +179,8 @@ impl QueuePair<ConnectedTypestate> {
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
     /// `keep` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose window is
-    /// still open stays in the queue pair until that is closed.
-    ///
-    /// # Errors
-    /// Returns the exposed buffer and `copy_buffer` if `keep` returned `true`, the fence does not cover the buffer, or
-    /// another queue pair exposed it.
+    /// still open stays in the queue pair until that is closed. Returns the exposed buffer and `copy_buffer` if `keep`
+    /// returned `true`, the fence does not cover the buffer, or another queue pair exposed it.
     pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,
@@ -218,10 +198,8 @@ impl QueuePair<ConnectedTypestate> {
     }
 
     /// Returns an exposed buffer after a Reply (see [`VerbsExposedBuffer`]); `None` if its window is still open, as the
-    /// buffer stays in the queue pair until that is closed.
-    ///
-    /// # Errors
-    /// Returns the exposed buffer if the fence does not cover it, or another queue pair exposed it.
+    /// buffer stays in the queue pair until that is closed. Returns the exposed buffer if the fence does not cover it,
+    /// or another queue pair exposed it.
     pub(crate) fn take_back(
         &mut self,
         exposed: VerbsExposedBuffer,
@@ -273,10 +251,8 @@ impl QueuePair<ConnectedTypestate> {
         }
     }
 
-    /// Processes a completion of this queue pair; buffers of completed Sends go to `free`.
-    ///
-    /// # Errors
-    /// Returns the completion if it belongs to another queue pair, or to no posted request.
+    /// Processes a completion of this queue pair; buffers of completed Sends go to `free`. Returns the completion if it
+    /// belongs to another queue pair, or to no posted request.
     pub(crate) fn finish(
         &mut self,
         completion: VerbsCompletion,
@@ -285,10 +261,7 @@ impl QueuePair<ConnectedTypestate> {
         self.queues.finish(completion, free)
     }
 
-    /// Returns the next event of the connection manager, if any.
-    ///
-    /// # Errors
-    /// Returns an error if the event channel fails.
+    /// Returns the next event of the connection manager, if any. Returns an error if the event channel fails.
     pub(crate) fn event(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
         self.queues.identifier().channel().next()
     }
@@ -298,7 +271,6 @@ impl QueuePair<ConnectedTypestate> {
         self.queues.identifier().channel().fd()
     }
 
-    /// Returns the local address and port.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
         self.queues.identifier().local_address()
     }
@@ -323,10 +295,8 @@ impl<S> QueuePair<S> {
         self.queues.number()
     }
 
-    /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`.
-    ///
-    /// # Errors
-    /// Returns an error if the device rejects a request; the queue pair is unusable then.
+    /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`. Returns an error
+    /// if the device rejects a request; the queue pair is unusable then.
     pub(crate) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         self.queues.receive(buffers)
     }

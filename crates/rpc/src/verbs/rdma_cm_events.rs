@@ -19,11 +19,8 @@ pub(crate) enum RdmaCmEventKind {
     AddressResolved,
     /// No device reaches the address, or nothing answers there.
     AddressError,
-    /// The route is resolved.
     RouteResolved,
-    /// There is no route.
     RouteError,
-    /// The connection is established.
     Established,
     /// The connection could not be set up.
     ConnectError,
@@ -33,16 +30,13 @@ pub(crate) enum RdmaCmEventKind {
     Rejected,
     /// The connection is closed.
     Disconnected,
-    /// The device was removed.
     DeviceRemoval,
-    /// Any other event, by its number.
     Other(u32),
 }
 
 /// An event, copied out of the library's memory.
 #[derive(Clone, Debug)]
 pub(crate) struct RdmaCmEvent {
-    /// The kind of the event.
     pub(crate) kind: RdmaCmEventKind,
     /// Zero, a negative errno, or for a rejection over InfiniBand and RoCE the positive reason of its CM.
     pub(crate) status: i32,

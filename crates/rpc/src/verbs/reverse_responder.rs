@@ -6,7 +6,6 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 use super::super::rpcrdma_framing::{SHORTEST_HEADER, answer_header, chunks_refused};
 use super::super::{PermanentSubmitRefusal, ReceivedMessageDiscardReason};
 
-/// The Responder of the reverse direction.
 #[derive(Debug)]
 pub(crate) struct VerbsReverseResponder {
     granted: u32,
@@ -49,7 +48,6 @@ impl VerbsReverseResponder {
         }
     }
 
-    /// Removes the pending Call with this XID.
     pub(crate) fn remove_call(&mut self, xid: Xid) {
         if let Some(at) = self.pending_calls.iter().position(|waiting| *waiting == xid) {
             self.pending_calls.remove(at);

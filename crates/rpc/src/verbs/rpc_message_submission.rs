@@ -19,7 +19,6 @@ use super::shared_connection_resources::PerServerVerbsResources;
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {
-    /// Submits a Call: see [`RpcTransport::submit`](super::super::RpcTransport::submit).
     pub(super) fn submit_call(
         &mut self,
         connection: TransportConnectionId,
@@ -48,7 +47,7 @@ impl VerbsTransport {
             return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
         if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.call_buffers) {
-            self.call_buffers.drain(..).for_each(|buffer| shared.release(buffer));
+            shared.release_all(&mut self.call_buffers);
             return Err(match why {
                 VerbsBufferPoolError::TooLong => SubmitError::Refused(PermanentSubmitRefusal::TooLong),
                 VerbsBufferPoolError::Exhausted | VerbsBufferPoolError::Failed(_) => self.memory_error(id),
@@ -64,7 +63,7 @@ impl VerbsTransport {
         let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + stored.count() } else { 0 };
         let is_room = queue.free_send_entries() > chunks;
         if !is_room || queue.take_windows(chunks, &mut self.windows).is_err() {
-            self.call_buffers.drain(..).for_each(|buffer| shared.release(buffer));
+            shared.release_all(&mut self.call_buffers);
             self.free_calls.push(kept);
             return Err(match is_room {
                 false => SubmitError::Busy(SubmitBusyReason::Queue),
@@ -74,13 +73,14 @@ impl VerbsTransport {
 
         let (mut taken, mut windows) = (self.call_buffers.drain(..), self.windows.drain(..));
         let mut send = taken.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
-        let mut regions = VerbsUnsentCallChunks::default();
+        let mut call_region = None;
+        let (mut reads, mut writes) = (VerbsRegionList::default(), VerbsRegionList::default());
         if plan.is_long_call
             && let Some(mut buffer) = taken.next()
         {
             let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
             let exposed = queue.expose(buffer, length, windows.next());
-            regions.call = Some(exposed.region());
+            call_region = Some(exposed.region());
             kept.read_buffers.push(exposed);
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
@@ -103,27 +103,29 @@ impl VerbsTransport {
                     region
                 }
             };
-            regions.reads.push(region);
+            reads.push(region);
         }
         for length in write_lengths(call, &plan) {
             let buffer = if length == 0 { None } else { taken.next() };
             let exposed = buffer.map(|buffer| queue.expose(buffer, length as usize, windows.next()));
             let region = exposed.as_ref().map(VerbsExposedBuffer::region);
-            regions.writes.push(region.unwrap_or_default());
+            writes.push(region.unwrap_or_default());
             kept.write_buffers.push(exposed);
         }
-        if let Some(length) = plan.reply
-            && let Some(buffer) = taken.next()
-        {
-            let exposed = queue.expose(buffer, length as usize, windows.next());
-            regions.reply = Some(exposed.region());
-            kept.reply = Some(exposed);
-        }
+        let reply_buffer = plan.reply.and_then(|length| Some((taken.next()?, length)));
+        kept.reply =
+            reply_buffer.map(|(buffer, length)| queue.expose(buffer, length as usize, windows.next()));
         drop((taken, windows));
 
         let mut encoder = Encoder::reusing(std::mem::take(&mut self.scratch));
         let requested = connection.credits.requested;
-        kept.chunks.write_header(call, &plan, requested, &regions.as_regions(), &mut encoder);
+        let regions = ChunkRegions {
+            call: call_region,
+            reads: reads.as_slice(),
+            writes: writes.as_slice(),
+            reply: kept.reply.as_ref().map(VerbsExposedBuffer::region),
+        };
+        kept.chunks.write_header(call, &plan, requested, &regions, &mut encoder);
         let mut length = copy(&mut send, 0, encoder.bytes());
         self.scratch = encoder.finish().0;
         if !plan.is_long_call {
@@ -152,7 +154,6 @@ impl VerbsTransport {
         }
     }
 
-    /// Submits an answer: see [`RpcTransport::answer`](super::super::RpcTransport::answer).
     pub(super) fn submit_answer(
         &mut self,
         connection: TransportConnectionId,
@@ -184,9 +185,7 @@ impl VerbsTransport {
         }
         Ok(())
     }
-}
 
-impl VerbsTransport {
     /// Sends the error that refuses a reverse-direction Call with chunks. If there is no buffer or queue entry, the
     /// server gets no answer, as after any Call that is discarded.
     pub(super) fn refuse_chunks(&mut self, connection: usize, xid: Xid) {
@@ -207,16 +206,7 @@ impl VerbsTransport {
     }
 }
 
-/// The chunks of a Call that is being built, without heap allocation.
-#[derive(Default)]
-struct VerbsUnsentCallChunks {
-    call: Option<ContiguousChunkMemory>,
-    reads: VerbsRegionList,
-    writes: VerbsRegionList,
-    reply: Option<ContiguousChunkMemory>,
-}
-
-/// The regions of a Call's chunks of one kind, up to the maximum of a Call.
+/// The regions of a Call's chunks of one kind, up to the maximum of a Call, without heap allocation.
 #[derive(Default)]
 struct VerbsRegionList {
     regions: [ContiguousChunkMemory; OutgoingRpcCall::MAX_PAYLOADS],
@@ -233,17 +223,6 @@ impl VerbsRegionList {
 
     fn as_slice(&self) -> &[ContiguousChunkMemory] {
         self.regions.get(..self.count).unwrap_or(&self.regions)
-    }
-}
-
-impl VerbsUnsentCallChunks {
-    fn as_regions(&self) -> ChunkRegions<'_> {
-        ChunkRegions {
-            call: self.call,
-            reads: self.reads.as_slice(),
-            writes: self.writes.as_slice(),
-            reply: self.reply,
-        }
     }
 }
 

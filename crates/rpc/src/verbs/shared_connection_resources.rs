@@ -20,7 +20,6 @@ const MAX_POOL_BYTES: usize = 1 << 30;
 /// and some servers guess handles; so each server has its own domain.
 #[derive(Debug)]
 pub(super) struct PerServerVerbsResources {
-    /// The server's address.
     pub(super) server: IpAddr,
     pub(super) context: Arc<VerbsContext>,
     pub(super) domain: Arc<ProtectionDomain>,
@@ -90,12 +89,10 @@ impl PerServerVerbsResources {
         Ok(())
     }
 
-    /// Returns buffers to their pools.
     pub(super) fn release_all(&mut self, buffers: &mut Vec<VerbsBuffer>) {
         buffers.drain(..).for_each(|buffer| self.release(buffer));
     }
 
-    /// Returns a buffer to its pool.
     pub(super) fn release(&mut self, buffer: VerbsBuffer) {
         self.pool(buffer.access()).release(buffer);
     }

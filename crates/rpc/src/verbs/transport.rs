@@ -50,18 +50,15 @@ pub struct VerbsTransport {
     pub(super) windows: Vec<VerbsBoundWindow>,
     /// Completed Calls, whose allocations the next Calls reuse.
     pub(super) free_calls: Vec<VerbsInFlightCall>,
-    /// Buffers of completed Sends.
     completed_sends: Vec<VerbsBuffer>,
     event_buffers: LastEventBackingMemory,
     /// A Reply that is reported after the credits that it granted.
     deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
     last_cm_poll: Option<Instant>,
-    /// `true` if there is only one processor.
     is_single_core: bool,
 }
 
-/// The memory that the last event borrows.
 #[derive(Debug, Default)]
 struct LastEventBackingMemory {
     message: Option<(usize, VerbsReceivedMessage)>,
@@ -74,14 +71,14 @@ struct LastEventBackingMemory {
     lost: Vec<CallTag>,
 }
 
-/// An event before it borrows any memory.
+/// An event of a connection before it borrows any memory.
 enum OwnedVerbsTransportEvent {
-    Reply { at: usize, xid: Xid, tag: CallTag, form: MessageForm },
-    Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
-    Call { at: usize, xid: Xid },
-    Credits { at: usize, granted: u32 },
-    Discarded { at: usize, xid: Option<Xid>, why: ReceivedMessageDiscardReason },
-    Disconnected { at: usize, reason: DisconnectReason },
+    Reply { xid: Xid, tag: CallTag, form: MessageForm },
+    Error { xid: Xid, tag: CallTag, error: RpcRdmaError },
+    Call { xid: Xid },
+    Credits { granted: u32 },
+    Discarded { xid: Option<Xid>, reason: ReceivedMessageDiscardReason },
+    Disconnected { reason: DisconnectReason },
 }
 
 impl fmt::Debug for VerbsTransport {
@@ -161,14 +158,15 @@ impl VerbsTransport {
         }
     }
 
-    fn next_event(&mut self) -> Result<Option<OwnedVerbsTransportEvent>, RpcTransportError> {
+    /// Returns the next event, with the index of its connection.
+    fn next_event(&mut self) -> Result<Option<(usize, OwnedVerbsTransportEvent)>, RpcTransportError> {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
                 if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
                     connection.free_receive_buffers.push(received.into_buffer());
                     continue;
                 }
-                return Ok(Some(self.process_message(at, received, true)));
+                return Ok(Some((at, self.process_message(at, received, true))));
             }
             if let Some(completion) = self.devices.iter_mut().find_map(|shared| shared.ready.pop_front()) {
                 if let Some(step) = self.process_completion(completion) {
@@ -179,10 +177,7 @@ impl VerbsTransport {
             if self.poll_completions()? > 0 {
                 continue;
             }
-            if self
-                .connections
-                .iter()
-                .any(|connection| connection.disconnect_cause.is_some() && connection.queue.is_some())
+            if self.connections.iter().any(VerbsConnection::has_ended)
                 || self.last_cm_poll.is_none_or(|at| at.elapsed() >= CM_INTERVAL)
             {
                 self.poll_connection_manager();
@@ -201,7 +196,10 @@ impl VerbsTransport {
         Ok(count)
     }
 
-    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<OwnedVerbsTransportEvent> {
+    fn process_completion(
+        &mut self,
+        completion: VerbsCompletion,
+    ) -> Option<(usize, OwnedVerbsTransportEvent)> {
         let at = *self.by_queue.get(&completion.queue())?;
         let connection = self.connections.get_mut(at)?;
         let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
@@ -219,7 +217,7 @@ impl VerbsTransport {
                 received.invalidated =
                     received.invalidated.filter(|handle| queue.record_invalidation(*handle));
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
-                Some(self.process_message(at, received, false))
+                Some((at, self.process_message(at, received, false)))
             }
             Ok(VerbsCompletionOutcome::Failed(failure)) => {
                 connection.record_disconnect_cause(match failure {
@@ -239,55 +237,17 @@ impl VerbsTransport {
         received: VerbsReceivedMessage,
         are_credits_reported: bool,
     ) -> OwnedVerbsTransportEvent {
-        let step = match receive(received.message()) {
-            Ok(IncomingMessage::Reply(header, _)) => {
-                let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
-                match self.check_chunks(at, &header) {
-                    Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(header.rdma_xid), why },
-                    Ok(_) if !are_credits_reported && self.grant(at, header.rdma_credit) => {
-                        let granted = header.rdma_credit;
-                        self.deferred_reply = Some((at, received));
-                        return OwnedVerbsTransportEvent::Credits { at, granted };
-                    }
-                    Ok(returned) => {
-                        let xid = header.rdma_xid;
-                        self.event_buffers.returned = returned;
-                        self.process_reply(at, xid, is_nomsg, &received)
-                    }
-                }
+        let event = match self.classify_message(at, &received, are_credits_reported) {
+            Ok(event @ OwnedVerbsTransportEvent::Credits { .. }) => {
+                self.deferred_reply = Some((at, received));
+                return event;
             }
-            Ok(IncomingMessage::Error(xid, error)) => {
-                self.event_buffers.returned = ReturnedChunkLengths::default();
-                match self.finish_call(at, xid, false, &received) {
-                    Ok(tag) => OwnedVerbsTransportEvent::Error { at, xid, tag, error },
-                    Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
-                }
-            }
-            Ok(IncomingMessage::Call(header, _)) => {
-                let xid = header.rdma_xid;
-                match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
-                    Some(Ok(())) => OwnedVerbsTransportEvent::Call { at, xid },
-                    Some(Err(why)) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
-                    None => OwnedVerbsTransportEvent::Discarded {
-                        at,
-                        xid: Some(xid),
-                        why: ReceivedMessageDiscardReason::ReverseCall,
-                    },
-                }
-            }
-            Ok(IncomingMessage::CallWithChunks(xid)) => {
-                self.refuse_chunks(at, xid);
-                OwnedVerbsTransportEvent::Discarded {
-                    at,
-                    xid: Some(xid),
-                    why: ReceivedMessageDiscardReason::ReverseCall,
-                }
-            }
-            Err((xid, why)) => OwnedVerbsTransportEvent::Discarded { at, xid, why },
+            Ok(event) => event,
+            Err((xid, reason)) => OwnedVerbsTransportEvent::Discarded { xid, reason },
         };
         if let Some(connection) = self.connections.get_mut(at) {
             let counts = &mut connection.counts;
-            match step {
+            match event {
                 OwnedVerbsTransportEvent::Reply { .. } => counts.replies += 1,
                 OwnedVerbsTransportEvent::Error { .. } => counts.rdma_errors += 1,
                 OwnedVerbsTransportEvent::Call { .. } => counts.reverse_calls += 1,
@@ -296,7 +256,49 @@ impl VerbsTransport {
             }
         }
         self.event_buffers.message = Some((at, received));
-        step
+        event
+    }
+
+    /// Returns the event of a message, or its XID and the reason to discard it. For new credits, it leaves the rest of
+    /// the message unprocessed.
+    fn classify_message(
+        &mut self,
+        at: usize,
+        received: &VerbsReceivedMessage,
+        are_credits_reported: bool,
+    ) -> Result<OwnedVerbsTransportEvent, (Option<Xid>, ReceivedMessageDiscardReason)> {
+        match receive(received.message())? {
+            IncomingMessage::Reply(header, _) => {
+                let (xid, granted) = (header.rdma_xid, header.rdma_credit);
+                let discard = |reason| (Some(xid), reason);
+                let returned = self.check_chunks(at, &header).map_err(discard)?;
+                if !are_credits_reported && self.grant(at, granted) {
+                    return Ok(OwnedVerbsTransportEvent::Credits { granted });
+                }
+                self.event_buffers.returned = returned;
+                let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
+                let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
+                let tag = self.finish_call(at, xid, is_nomsg, received).map_err(discard)?;
+                Ok(OwnedVerbsTransportEvent::Reply { xid, tag, form })
+            }
+            IncomingMessage::Error(xid, error) => {
+                self.event_buffers.returned = ReturnedChunkLengths::default();
+                let tag = self.finish_call(at, xid, false, received).map_err(|reason| (Some(xid), reason))?;
+                Ok(OwnedVerbsTransportEvent::Error { xid, tag, error })
+            }
+            IncomingMessage::Call(header, _) => {
+                let xid = header.rdma_xid;
+                let connection = self.connections.get_mut(at);
+                let taken = connection.map_or(Err(ReceivedMessageDiscardReason::ReverseCall), |connection| {
+                    connection.responder.take(xid)
+                });
+                taken.map(|()| OwnedVerbsTransportEvent::Call { xid }).map_err(|reason| (Some(xid), reason))
+            }
+            IncomingMessage::CallWithChunks(xid) => {
+                self.refuse_chunks(at, xid);
+                Err((Some(xid), ReceivedMessageDiscardReason::ReverseCall))
+            }
+        }
     }
 
     /// Checks the chunks of a Reply against those of its Call.
@@ -305,11 +307,9 @@ impl VerbsTransport {
         at: usize,
         header: &RpcRdma1Header<'_>,
     ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
-        let connection = self.connections.get(at).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
-        let call = connection
-            .in_flight_calls
-            .get(header.rdma_xid)
-            .ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let connection = self.connections.get(at);
+        let call = connection.and_then(|connection| connection.in_flight_calls.get(header.rdma_xid));
+        let call = call.ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
         let lists = header.chunk_lists().ok_or(ReceivedMessageDiscardReason::Header)?;
         call.chunks.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
     }
@@ -322,20 +322,6 @@ impl VerbsTransport {
         is_new
     }
 
-    fn process_reply(
-        &mut self,
-        at: usize,
-        xid: Xid,
-        is_nomsg: bool,
-        received: &VerbsReceivedMessage,
-    ) -> OwnedVerbsTransportEvent {
-        let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
-        match self.finish_call(at, xid, is_nomsg, received) {
-            Ok(tag) => OwnedVerbsTransportEvent::Reply { at, xid, tag, form },
-            Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
-        }
-    }
-
     /// Removes a Call from those in flight, takes over its results, and releases the memory that the server only read.
     fn finish_call(
         &mut self,
@@ -344,12 +330,11 @@ impl VerbsTransport {
         is_nomsg: bool,
         received: &VerbsReceivedMessage,
     ) -> Result<CallTag, ReceivedMessageDiscardReason> {
-        let connection = self.connections.get_mut(at).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
-        let shared =
-            self.devices.get_mut(connection.device).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
-        let queue = connection.queue.as_mut().ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
-        let (tag, mut call) =
-            connection.in_flight_calls.take(xid).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let unknown = ReceivedMessageDiscardReason::UnknownXid;
+        let connection = self.connections.get_mut(at).ok_or(unknown)?;
+        let shared = self.devices.get_mut(connection.device).ok_or(unknown)?;
+        let queue = connection.queue.as_mut().ok_or(unknown)?;
+        let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(unknown)?;
         let fence = received.fence();
         let length = self.event_buffers.returned.reply as usize;
         let mut is_reply = if is_nomsg { Err(ReceivedMessageDiscardReason::Short) } else { Ok(()) };
@@ -414,11 +399,8 @@ impl VerbsTransport {
     }
 
     /// Tears down a connection that has ended, after all its messages were reported.
-    fn tear_down_ended(&mut self) -> Option<OwnedVerbsTransportEvent> {
-        let ended = |connection: &VerbsConnection| {
-            connection.disconnect_cause.is_some() && connection.queue.is_some()
-        };
-        let at = self.connections.iter().position(ended)?;
+    fn tear_down_ended(&mut self) -> Option<(usize, OwnedVerbsTransportEvent)> {
+        let at = self.connections.iter().position(VerbsConnection::has_ended)?;
         let connection = self.connections.get_mut(at)?;
         let shared = self.devices.get_mut(connection.device)?;
         let queue = connection.queue.take()?;
@@ -435,7 +417,7 @@ impl VerbsTransport {
             Some(VerbsDisconnectCause::Reason(why)) => why,
             Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
         };
-        Some(OwnedVerbsTransportEvent::Disconnected { at, reason })
+        Some((at, OwnedVerbsTransportEvent::Disconnected { reason }))
     }
 
     /// Sleeps until something happens. Returns `false` if the deadline passes first.
@@ -478,13 +460,13 @@ impl VerbsTransport {
     }
 
     /// Returns the event with the memory that it borrows.
-    fn event(&self, step: OwnedVerbsTransportEvent) -> Option<RpcTransportEvent<'_>> {
-        let id = |at: usize| TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+    fn event(&self, at: usize, event: OwnedVerbsTransportEvent) -> Option<RpcTransportEvent<'_>> {
+        let connection = TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
-        Some(match step {
-            OwnedVerbsTransportEvent::Reply { at, xid, tag, form } => {
+        Some(match event {
+            OwnedVerbsTransportEvent::Reply { xid, tag, form } => {
                 let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let returned = &self.event_buffers.returned;
                 let message = match (form, &self.event_buffers.reply) {
@@ -496,7 +478,7 @@ impl VerbsTransport {
                     buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
                 });
                 RpcTransportEvent::Reply(TransportReply {
-                    connection: id(at),
+                    connection,
                     xid,
                     tag,
                     message,
@@ -506,24 +488,22 @@ impl VerbsTransport {
                     invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
                 })
             }
-            OwnedVerbsTransportEvent::Error { at, xid, tag, error } => {
-                RpcTransportEvent::RdmaError { connection: id(at), xid, tag, error }
+            OwnedVerbsTransportEvent::Error { xid, tag, error } => {
+                RpcTransportEvent::RdmaError { connection, xid, tag, error }
             }
-            OwnedVerbsTransportEvent::Call { at, xid } => {
+            OwnedVerbsTransportEvent::Call { xid } => {
                 RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                RpcTransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+                RpcTransportEvent::Call(ReverseCall { connection, xid, message: cursor.rest() })
             }
-            OwnedVerbsTransportEvent::Credits { at, granted } => {
-                RpcTransportEvent::Credits { connection: id(at), granted }
+            OwnedVerbsTransportEvent::Credits { granted } => {
+                RpcTransportEvent::Credits { connection, granted }
             }
-            OwnedVerbsTransportEvent::Discarded { at, xid, why } => {
-                RpcTransportEvent::Discarded { connection: id(at), xid, reason: why }
+            OwnedVerbsTransportEvent::Discarded { xid, reason } => {
+                RpcTransportEvent::Discarded { connection, xid, reason }
             }
-            OwnedVerbsTransportEvent::Disconnected { at, reason } => RpcTransportEvent::Disconnected {
-                connection: id(at),
-                reason,
-                lost_calls: &self.event_buffers.lost,
-            },
+            OwnedVerbsTransportEvent::Disconnected { reason } => {
+                RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.event_buffers.lost }
+            }
         })
     }
 }
@@ -617,9 +597,9 @@ impl RpcTransport for VerbsTransport {
         self.release_event_buffers();
         self.post();
         let mut may_yield = self.is_single_core;
-        let step = loop {
-            if let Some(step) = self.next_event()? {
-                break step;
+        let (at, event) = loop {
+            if let Some(found) = self.next_event()? {
+                break found;
             }
             match deadline {
                 Some(deadline) if self.sleep(deadline)? => {}
@@ -628,7 +608,7 @@ impl RpcTransport for VerbsTransport {
                 _ => return Ok(None),
             }
         };
-        Ok(self.event(step))
+        Ok(self.event(at, event))
     }
 
     fn disconnect(&mut self, connection: TransportConnectionId) {

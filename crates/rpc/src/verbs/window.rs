@@ -20,7 +20,6 @@ use super::errno_conversion;
 /// Specification, volume 1, section 10.6.7.2.
 const KEY: u32 = 0xff;
 
-/// The state of the handle of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerbsMemoryWindowState {
     /// Gives no access: it was not bound since the window was taken, or was invalidated.
@@ -31,7 +30,6 @@ enum VerbsMemoryWindowState {
     Open,
 }
 
-/// The handle and state of a window.
 #[derive(Debug)]
 struct VerbsMemoryWindow {
     /// The handle of the last bind, or the one that the device assigned.
@@ -186,7 +184,6 @@ impl VerbsWindowTable {
 }
 
 impl VerbsBoundWindow {
-    /// Returns the index of the window.
     pub(super) fn index(&self) -> usize {
         self.index
     }

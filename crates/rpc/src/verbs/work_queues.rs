@@ -29,9 +29,7 @@ const SMALL_BATCH: usize = 2;
 /// The capacity of each queue in Work Requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerbsQueueDepths {
-    /// Capacity of the send queue.
     pub(crate) sends: u32,
-    /// Capacity of the receive queue.
     pub(crate) receives: u32,
 }
 
@@ -61,7 +59,6 @@ impl VerbsServerCompletionProof {
     }
 }
 
-/// A received message.
 #[derive(Debug)]
 pub(crate) struct VerbsReceivedMessage {
     buffer: VerbsBuffer,
@@ -93,13 +90,11 @@ impl VerbsReceivedMessage {
 pub(crate) enum VerbsCompletionOutcome {
     /// Send-queue requests are done; their buffers were returned.
     Sent,
-    /// A message was received.
     Received(VerbsReceivedMessage),
     /// A Work Request failed, and with it the connection.
     Failed(VerbsWorkError),
 }
 
-/// A Work Request for the send queue.
 #[derive(Debug)]
 pub(super) enum VerbsSendRequest {
     /// Sends a message of this length in bytes.
@@ -127,7 +122,6 @@ pub(super) struct VerbsWorkQueues {
     windows: Option<QueuePairMemoryWindows>,
     receives: VecDeque<VerbsBuffer>,
     first_receive: u32,
-    /// Number of Receives completed.
     completed_receives: u64,
     is_created: bool,
 }
@@ -187,9 +181,7 @@ impl VerbsWorkQueues {
         let result = unsafe {
             ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
         };
-        if result != 0 {
-            return Err(errno_conversion::from_last_errno("rdma_create_qp"));
-        }
+        errno_conversion::check_last("rdma_create_qp", result)?;
         queues.is_created = true;
         Ok(queues)
     }
@@ -199,7 +191,6 @@ impl VerbsWorkQueues {
         &self.identifier
     }
 
-    /// Returns the protection domain.
     pub(super) fn domain(&self) -> &ProtectionDomain {
         &self.domain
     }
@@ -209,7 +200,6 @@ impl VerbsWorkQueues {
         self.number
     }
 
-    /// Returns the number of Receives completed.
     pub(super) fn completed_receives(&self) -> u64 {
         self.completed_receives
     }
@@ -219,7 +209,6 @@ impl VerbsWorkQueues {
         self.windows.get_or_insert_with(|| QueuePairMemoryWindows::new(&self.domain));
     }
 
-    /// Returns `true` if chunks have windows.
     pub(super) fn has_windows(&self) -> bool {
         self.windows.is_some()
     }
@@ -229,7 +218,6 @@ impl VerbsWorkQueues {
         self.windows.as_mut()
     }
 
-    /// Returns the number of free entries in the send queue.
     pub(super) fn free_send_entries(&self) -> usize {
         (self.depth.sends as usize).saturating_sub(self.sends.len() + self.staged.len())
     }
@@ -334,7 +322,7 @@ impl VerbsWorkQueues {
         if let Some(windows) = &mut self.windows {
             bound.iter().flatten().for_each(|(at, handle, _)| windows.record_posted(*at, *handle));
         }
-        if result == 0 { Ok(()) } else { Err(errno_conversion::from_returned_errno("ibv_post_send", result)) }
+        errno_conversion::check_returned("ibv_post_send", result)
     }
 
     fn post_receives<const MOST: usize>(
@@ -365,7 +353,7 @@ impl VerbsWorkQueues {
         let mut refused = std::ptr::null_mut();
         // SAFETY: as in `post_sends`; the buffers are in `receives`.
         let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
-        if result == 0 { Ok(()) } else { Err(errno_conversion::from_returned_errno("ibv_post_recv", result)) }
+        errno_conversion::check_returned("ibv_post_recv", result)
     }
 
     /// Processes a completion; buffers of completed requests go to `free`. Returns a completion of another queue pair,
