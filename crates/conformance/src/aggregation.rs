@@ -18,7 +18,6 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 /// Rule, connection, side and severity.
 pub(crate) type FindingKey = (&'static str, u64, EndpointRole, SeverityLevel);
 
-/// Numbers of judgements of one rule on one connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct RuleJudgementCounts {
     of_transactions: u32,
@@ -124,24 +123,12 @@ impl MergedFindings {
         true
     }
 
-    /// Removes and returns the judgements on a connection. Add them again.
-    pub(crate) fn take_judgements(&mut self, connection: u64) -> ConnectionJudgementCounts {
-        self.judgements.get_mut(&connection).map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Adds the judgements on a connection.
-    pub(crate) fn put_judgements(&mut self, connection: u64, judgements: ConnectionJudgementCounts) {
-        if judgements.0.is_empty() {
-            return;
-        }
-        if let Some(taken) = self.judgements.get_mut(&connection) {
-            *taken = judgements;
-            return;
-        }
-        if self.judgements.len() >= MAX_CONNECTIONS {
+    /// Counts a judgement of a message of this sender, or of a Transaction, on a connection.
+    pub(crate) fn count(&mut self, connection: u64, tally_index: usize, sender: Option<EndpointRole>) {
+        if self.judgements.len() >= MAX_CONNECTIONS && !self.judgements.contains_key(&connection) {
             self.judgements.clear();
         }
-        self.judgements.insert(connection, judgements);
+        self.judgements.entry(connection).or_default().count(tally_index, sender);
     }
 
     /// Removes and returns all findings, in the order of their first frames.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{ConnectionJudgementCounts, tally_index};
+use crate::aggregation::tally_index;
 use crate::rule::{Rule, RuleCheck, RuleEvidenceSet, RuleVerdict};
 use crate::rule_preconditions::RuleSubjectSet;
 use crate::rules::RULES;
@@ -22,14 +21,13 @@ pub(crate) struct PreparedConformanceRule<F> {
     pub(crate) subjects: RuleSubjectSet,
     pub(crate) needs: RuleEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
-    tally_index: Option<usize>,
+    pub(crate) tally_index: Option<usize>,
     /// Subjects without one of which messages or Transactions keep the rule.
     suspects: RuleSubjectSet,
     pub(crate) check: F,
 }
 
 impl<F> PreparedConformanceRule<F> {
-    /// Returns the rules for which `check` returns a function.
     pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<F>) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
             let tally_index = tally_index(rule);
@@ -52,22 +50,8 @@ impl<F> PreparedConformanceRule<F> {
         RULES.iter().copied().enumerate().filter_map(prepared).collect()
     }
 
-    /// Returns `true` if a message or Transaction with these subjects keeps the rule.
     fn is_kept_by(&self, subjects: RuleSubjectSet) -> bool {
         !subjects.contains(self.suspects)
-    }
-
-    /// Counts a judgement on a connection: of a message of this sender, or of a Transaction.
-    #[inline]
-    pub(crate) fn count_judgement(
-        &self,
-        verdict: &RuleVerdict,
-        sender: Option<EndpointRole>,
-        judgements: &mut ConnectionJudgementCounts,
-    ) {
-        if let Some(at) = self.tally_index.filter(|_| !matches!(verdict, RuleVerdict::Unknown)) {
-            judgements.count(at, sender);
-        }
     }
 }
 
@@ -91,7 +75,6 @@ pub(crate) struct RulePlans<F> {
 /// Rules for messages or Transactions with the same properties.
 #[derive(Debug)]
 struct MessageClassRulePlan<F> {
-    /// Rules that are judged.
     judged: Arc<[PreparedConformanceRule<F>]>,
     /// Indices in [`RULES`] of the rules that are kept.
     kept: Vec<usize>,

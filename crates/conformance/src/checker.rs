@@ -1,5 +1,6 @@
 //! The checker: evaluates the evidence, applies the rules, and keeps their tallies.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
@@ -10,7 +11,7 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{ConnectionJudgementCounts, MergedFindings};
+use crate::aggregation::MergedFindings;
 use crate::applicable_rule_sets::{
     PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans, RuleRelevantMessageProperties,
 };
@@ -35,7 +36,6 @@ use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
 
-/// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other = match kind {
         RpcMessageKind::Call => RuleSubject::Reply,
@@ -61,7 +61,6 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCh
     })
 }
 
-/// Rules for transport events.
 static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLock::new(|| {
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Event(check)
@@ -150,7 +149,6 @@ impl Default for ConformanceChecker {
     }
 }
 
-/// Judgements of the events of a Transaction.
 #[derive(Debug, Default)]
 struct TransactionTransportEventJudgements {
     findings: Vec<Finding>,
@@ -158,10 +156,10 @@ struct TransactionTransportEventJudgements {
     undecided_rules: Vec<usize>,
 }
 
-/// Findings of a Transaction with the indices of their rules, and the judgements on its connection.
+/// Findings of a Transaction on a connection, with the indices of their rules.
 struct TransactionFindings {
+    connection: u64,
     findings: Vec<(usize, Finding)>,
-    judgements: ConnectionJudgementCounts,
 }
 
 /// Context of a violation by default.
@@ -314,8 +312,7 @@ impl ConformanceChecker {
             || findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
         let number = transaction.connection.number;
-        let judgements = self.per_connection.take_judgements(number);
-        let mut found = TransactionFindings { findings, judgements };
+        let mut found = TransactionFindings { connection: number, findings };
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(message) = view.message(kind) {
                 self.judge_message(&message, evidence, &mut found);
@@ -344,9 +341,8 @@ impl ConformanceChecker {
         if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
-        let TransactionFindings { mut findings, judgements } = found;
+        let TransactionFindings { mut findings, .. } = found;
         findings.sort_by_key(|(at, _)| *at);
-        self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
         let (is_rfc5666, is_nfs4, mut backchannel) = (view.is_rfc5666(), view.is_nfs4(), history.backchannel);
         backchannel.update(&view);
@@ -400,7 +396,11 @@ impl ConformanceChecker {
             plans.applicable(properties, |rule, verdict, uses| add_uses(tallies, rule, verdict, uses));
         for prepared in rules.iter() {
             let Some(verdict) = check(prepared.check) else { continue };
-            prepared.count_judgement(&verdict, sender, &mut found.judgements);
+            if let (Some(index), RuleVerdict::Kept | RuleVerdict::Broken(_)) =
+                (prepared.tally_index, &verdict)
+            {
+                self.per_connection.count(found.connection, index, sender);
+            }
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let context = context(&violation);
                 let finding = self.add(prepared.rule, violation, context);
@@ -462,7 +462,8 @@ impl ConformanceChecker {
             ..finding(rule, violation, side, transaction.connection)
         };
         if let Some(known) = known {
-            finding.set_known(known);
+            finding.severity = SeverityLevel::Known;
+            finding.known = Some(Cow::Borrowed(known.implementation));
         }
         match rule.scope {
             FindingAggregation::Each => Some(finding),
@@ -550,7 +551,6 @@ impl ConformanceChecker {
     }
 }
 
-/// Adds the uses of a plan with one verdict for a rule.
 fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PrejudgedRuleVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {

@@ -26,7 +26,6 @@ pub(crate) enum CompoundOrCallbackOpcode {
 }
 
 impl CompoundOrCallbackOpcode {
-    /// Returns the name, if the operation is known.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
             Self::Fore(number) => number.name(),
@@ -54,7 +53,6 @@ impl fmt::Display for CompoundOrCallbackOpcode {
 pub(crate) struct OperationSet(u128);
 
 impl OperationSet {
-    /// Returns the set of these operations.
     pub(crate) const fn of(operations: &[Operation]) -> Self {
         let mut set = Self(0);
         let mut rest = operations;
@@ -80,7 +78,6 @@ impl OperationSet {
 pub(crate) struct CompoundOperationIterator<'t> {
     /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
     pub(crate) channel: SessionChannelKind,
-    /// Minor version.
     pub(crate) minor_version: u32,
     /// Tag of the Call; `None` if it cannot be decoded.
     pub(crate) tag: Option<Text<'t>>,
@@ -96,9 +93,7 @@ pub(crate) struct CompoundOperationIterator<'t> {
     pub(crate) has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
     pub(crate) arguments_digest: Option<CompoundRetryDigest>,
-    /// Status of the COMPOUND.
     pub(crate) status: Option<Nfsstat4>,
-    /// Tag of the Reply.
     pub(crate) reply_tag: Option<Text<'t>>,
     /// Number of results that the Reply announces.
     pub(crate) result_count: u32,
@@ -126,7 +121,6 @@ pub(crate) struct CompoundOperationIterator<'t> {
     set: OperationSet,
 }
 
-/// Failure of an RPC without results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultlessRpcFailure {
     /// The Responder did not execute the Call: it could not read it, or refused its program, procedure or credential.
@@ -171,7 +165,6 @@ impl CompoundRetryDigest {
     }
 }
 
-/// Returns the digest of operations behind the first.
 fn digest(bytes: &[u8]) -> CompoundRetryDigest {
     let mut hasher = FxHasher::default();
     hasher.write(bytes);
@@ -300,7 +293,6 @@ impl<'t> CompoundOperationIterator<'t> {
             .chain(back.map(|result| (CompoundOrCallbackOpcode::Back(result.number()), result.status())))
     }
 
-    /// Returns the number of results that were decoded.
     pub(crate) fn decoded_results(&self) -> usize {
         self.results.len() + self.callback_results.len()
     }

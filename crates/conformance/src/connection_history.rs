@@ -19,7 +19,6 @@ use crate::transaction_view::ConformanceTransaction;
 /// anew.
 const MAX_CONNECTIONS: usize = 1 << 16;
 
-/// Facts about one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConformanceConnectionHistory {
     /// Version of RPC-over-RDMA in the first message.
@@ -30,9 +29,7 @@ pub(crate) struct ConformanceConnectionHistory {
     pub(crate) last_requests: [Option<u32>; 2],
     /// `true` if a message had a form of RFC 5666 that RFC 8166 removed.
     pub(crate) is_rfc5666: bool,
-    /// Use of the connection for callbacks.
     pub(crate) backchannel: ConnectionBackchannelBinding,
-    /// `true` after a Call of NFS version 4.
     pub(crate) has_nfs4: bool,
     /// Nanoseconds during which all granted credits were in use.
     pub(crate) at_limit_ns: u64,
@@ -41,15 +38,12 @@ pub(crate) struct ConformanceConnectionHistory {
     /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same
     /// hosts.
     pub(crate) previous_thresholds: Option<(u32, u32)>,
-    /// First frame of the first Transaction.
     pub(crate) first_frame: Option<FrameNumber>,
     /// Losses until the last Transaction; see `CallCreditUse::losses`.
     pub(crate) losses: u64,
-    /// Time of the last Call.
     pub(crate) last_call_time: Option<Timestamp>,
     /// Last Calls that were answered ERR_CHUNK.
     pub(crate) refused_xids: Vec<(CallDirection, Xid)>,
-    /// Time of the first Transaction.
     pub(crate) first_time: Option<Timestamp>,
     /// Number of Calls without a Reply when the connection ended.
     pub(crate) unanswered_calls: u64,
@@ -107,12 +101,10 @@ impl ConnectionBackchannelBinding {
 const MAX_REFUSED: usize = 16;
 
 impl ConformanceConnectionHistory {
-    /// Returns the grant in the last Reply to Calls in this direction.
     pub(crate) fn last_grant(&self, direction: CallDirection) -> Option<u32> {
         self.last_grants[usize::from(direction == CallDirection::Reverse)]
     }
 
-    /// Returns the credits that the last Call in this direction requested.
     pub(crate) fn last_request(&self, direction: CallDirection) -> Option<u32> {
         self.last_requests[usize::from(direction == CallDirection::Reverse)]
     }
@@ -164,7 +156,6 @@ impl ConformanceConnectionHistory {
 /// Addresses of client and server, and their virtual network.
 type HostPair = (Address, Address, VirtualNetwork);
 
-/// Histories of all connections by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct ConformanceConnectionHistories {
     /// `None` while a history is taken.
@@ -174,7 +165,6 @@ pub(crate) struct ConformanceConnectionHistories {
 }
 
 impl ConformanceConnectionHistories {
-    /// Returns the history of a connection, if it has one.
     pub(crate) fn get(&self, number: u64) -> Option<&ConformanceConnectionHistory> {
         self.histories.get(&number)?.as_deref()
     }
@@ -195,7 +185,6 @@ impl ConformanceConnectionHistories {
         history
     }
 
-    /// Puts the history of a connection back.
     pub(crate) fn put(&mut self, number: u64, history: Box<ConformanceConnectionHistory>) {
         if let Some(taken) = self.histories.get_mut(&number) {
             *taken = Some(history);

@@ -13,7 +13,6 @@ use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 
 use crate::transaction_view::ConformanceTransaction;
 
-/// DDP-eligible items of a message, in its order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DdpEligibleItems {
     /// Items up to the end of the message, or up to the error.
@@ -33,7 +32,6 @@ impl DdpEligibleItems {
         Self { items: collector.0, error }
     }
 
-    /// Returns the item at a Position.
     pub(crate) fn at_position(&self, position: u32) -> Option<&DdpEligibleItem> {
         self.items.iter().find(|item| item.position == position as usize)
     }

@@ -6,7 +6,6 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
 use nfsrdma_dissectors::rpc::Xid;
 
-use crate::known_deviations::KnownDeviation;
 use crate::rule::{Rule, Severity};
 use crate::violation_values::AggregatedViolationValues;
 
@@ -84,12 +83,6 @@ pub struct Finding {
 impl Finding {
     /// Maximum number of frames of a finding.
     pub const MAX_FRAMES: usize = 16;
-
-    /// Makes the finding the known deviation of an implementation.
-    pub(crate) fn set_known(&mut self, known: &KnownDeviation) {
-        self.severity = SeverityLevel::Known;
-        self.known = Some(Cow::Borrowed(known.implementation));
-    }
 
     /// Makes the text of all violations. `judged` is the number of judgements on the connection, or 0.
     pub(crate) fn complete_text(&mut self, judged: u64) {

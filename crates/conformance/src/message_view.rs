@@ -15,13 +15,9 @@ use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
 pub(crate) struct ConformanceMessage<'t> {
-    /// The Transaction.
     pub(crate) transaction: &'t ConformanceTransaction<'t>,
-    /// Call or Reply.
     pub(crate) kind: RpcMessageKind,
-    /// The message.
     pub(crate) record: &'t CapturedMessage,
-    /// Header words.
     pub(crate) words: RpcRdmaHeaderWords,
 }
 
@@ -31,12 +27,10 @@ impl<'t> ConformanceMessage<'t> {
         self.words.message_type == RpcRdmaMessageType::Version1(proc)
     }
 
-    /// Returns `true` for a Call.
     pub(crate) fn is_call(&self) -> bool {
         self.kind == RpcMessageKind::Call
     }
 
-    /// Returns the side that sent the message.
     pub(crate) fn sender(&self) -> EndpointRole {
         let requester = self.transaction.requester();
         if self.is_call() { requester } else { requester.peer() }
@@ -47,7 +41,6 @@ impl<'t> ConformanceMessage<'t> {
         (self.words.dialect.is_version1() && self.record.unknown_header().is_none()).then_some(self.words)
     }
 
-    /// Returns `true` if the chunk lists are complete in the capture.
     pub(crate) fn has_complete_lists(&self) -> bool {
         self.record.chunk_lists() == Some(ChunkListCompleteness::Complete)
     }
@@ -57,7 +50,6 @@ impl<'t> ConformanceMessage<'t> {
         self.record.gaps.is_empty() && self.record.bytes.len() >= self.record.length
     }
 
-    /// Returns the RPC version of an inline Call.
     pub(crate) fn inline_rpc_version(&self) -> Option<u32> {
         let is_inline_call = self.is_call() && !self.record.is_nomsg();
         let word = self.record.inline_bytes().get(8..12).filter(|_| is_inline_call)?;
@@ -71,7 +63,6 @@ impl<'t> ConformanceMessage<'t> {
         error.is_some() || self.inline_rpc_version().is_some_and(|version| version != RPC_VERSION)
     }
 
-    /// Returns the subjects of the message.
     pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
@@ -111,7 +102,6 @@ impl<'t> ConformanceMessage<'t> {
         self.transaction.header(self.kind)
     }
 
-    /// Returns the Read chunks of the message.
     pub(crate) fn read_chunks(&self) -> &'t [Chunk] {
         let transaction: &'t _ = self.transaction.transaction;
         if self.is_call() { &transaction.read_chunks } else { &transaction.reply_read_chunks }
@@ -122,7 +112,6 @@ impl<'t> ConformanceMessage<'t> {
         self.header()?.reply_chunk().map(WriteChunk::length)
     }
 
-    /// Returns `true` if the direction of the Call is reverse.
     pub(crate) fn is_reverse(&self) -> bool {
         self.transaction.transaction.direction == CallDirection::Reverse
     }

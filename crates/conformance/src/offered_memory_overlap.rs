@@ -21,7 +21,6 @@ const MAX_EARLIER: usize = 63;
 pub(crate) struct OfferedMemoryOverlap {
     /// The other Call.
     pub(crate) xid: Xid,
-    /// Handle.
     pub(crate) handle: Handle,
     /// Offset of the first common byte.
     pub(crate) offset: u64,

@@ -10,7 +10,6 @@ use crate::compound_operations_view::CompoundOperationIterator;
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SuccessfulReadWrite {
-    /// `true` for a WRITE.
     pub(crate) is_write: bool,
     /// Bytes to read or write.
     pub(crate) asked_bytes: u32,
@@ -64,7 +63,6 @@ impl SuccessfulReadWrite {
         })
     }
 
-    /// Returns the accesses of a Transaction.
     pub(crate) fn of_transaction(
         arguments: Option<(Procedure, Cursor<'_>)>,
         results: Option<(Procedure, Cursor<'_>)>,

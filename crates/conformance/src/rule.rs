@@ -54,29 +54,24 @@ pub enum RuleEvidence {
     CheckedIcrc,
 }
 
-/// Evidence that a message or Transaction provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct RuleEvidenceSet(u8);
 
 impl RuleEvidenceSet {
-    /// Adds evidence if it is provided.
     #[must_use]
     pub(crate) fn with(self, evidence: RuleEvidence, is_provided: bool) -> Self {
         Self(self.0 | u8::from(is_provided) << evidence as u8)
     }
 
-    /// Returns the set without this evidence.
     #[must_use]
     pub(crate) fn without(self, evidence: RuleEvidence) -> Self {
         Self(self.0 & !(1 << evidence as u8))
     }
 
-    /// Returns the set of these.
     pub(crate) fn of(evidence: &[RuleEvidence]) -> Self {
         evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
     }
 
-    /// Returns `true` if all of the needed evidence is provided.
     pub(crate) fn provides(self, needs: Self) -> bool {
         self.0 & needs.0 == needs.0
     }
@@ -158,7 +153,6 @@ pub struct Rule {
     pub(crate) suspects: &'static [RuleSubject],
     /// Number of findings.
     pub scope: FindingAggregation,
-    /// Judgement.
     pub(crate) check: RuleCheck,
 }
 
@@ -195,6 +189,7 @@ impl Eq for Rule {}
 
 /// Result of a judgement.
 #[derive(Clone, Debug)]
+#[must_use]
 pub(crate) enum RuleVerdict {
     /// The requirement is met.
     Kept,
@@ -227,7 +222,6 @@ impl RuleVerdict {
         Some(Self::from_fault(items.find_map(fault)))
     }
 
-    /// Returns a violation with this text.
     pub(crate) fn broken(text: String) -> Self {
         Self::Broken(Box::new(Violation::new(text)))
     }
@@ -249,28 +243,24 @@ impl RuleVerdict {
 
     /// Sets the side that broke the requirement.
     #[inline]
-    #[must_use]
     pub(crate) fn by(self, side: EndpointRole) -> Self {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
     /// Sets the name of the field that shows the violation.
     #[inline]
-    #[must_use]
     pub(crate) fn at_field(self, field: &'static str) -> Self {
         self.map(|violation| Violation { field: Some(field), ..violation })
     }
 
     /// Sets the frames that show the violation.
     #[inline]
-    #[must_use]
     pub(crate) fn in_frames(self, frames: &[FrameNumber]) -> Self {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
     /// Sets the message of the connection set-up that shows the violation, if it was captured.
     #[inline]
-    #[must_use]
     pub(crate) fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
         let Some(SetUpFrame { number, time }) = frame else { return self };
         self.map(|violation| Violation { frames: vec![number], time: Some(time), ..violation })
@@ -278,7 +268,6 @@ impl RuleVerdict {
 
     /// Sets a severity that differs from that of the rule.
     #[inline]
-    #[must_use]
     pub(crate) fn with_severity(self, severity: Severity) -> Self {
         self.map(|violation| Violation { severity: Some(severity), ..violation })
     }
@@ -315,7 +304,6 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// Creates a violation with the values that broke the requirement.
     pub(crate) fn new(text: String) -> Self {
         Self { text, ..Self::default() }
     }

@@ -13,7 +13,6 @@ pub(crate) enum RuleSubject {
     RdmaError,
     /// The message is a Long Call or a Long Reply (RDMA_NOMSG).
     LongMessage,
-    /// The direction is reverse.
     Reverse,
     /// The message, or the Call of the Transaction, has Read chunks.
     ReadChunks,
@@ -29,7 +28,6 @@ pub(crate) enum RuleSubject {
     Sequence,
     /// The Transaction is a COMPOUND or CB_COMPOUND.
     Compound,
-    /// The Transaction is the first of its connection.
     FirstOfConnection,
     /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with
     /// credits, all of which was captured, or no RPC message follows it.
@@ -40,7 +38,6 @@ pub(crate) enum RuleSubject {
     Failure,
     /// A Call of the connection, or this one, was refused with RDMA_ERROR.
     Refusal,
-    /// The procedure is NULL.
     NullProcedure,
     /// The Transaction repeats a Call of an earlier connection.
     RepeatedCall,
@@ -50,11 +47,8 @@ pub(crate) enum RuleSubject {
     SuccessfulReadWrite,
     /// The COMPOUND or CB_COMPOUND has the sequence ID of the last use of its slot.
     RepeatedSequence,
-    /// The COMPOUND has minor version 0.
     MinorVersion0,
-    /// The COMPOUND has CREATE_SESSION.
     CreateSession,
-    /// The COMPOUND has READ_PLUS.
     ReadPlus,
     /// The COMPOUND has COPY, OFFLOAD_CANCEL or OFFLOAD_STATUS.
     Offload,
@@ -86,18 +80,15 @@ impl RuleSubjectSet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
-    /// Returns the set of these subjects.
     pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
-    /// Adds a subject if the condition holds.
     #[must_use]
     pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 
-    /// Returns `true` if all subjects that are required are in the set.
     pub(crate) fn contains(self, required: Self) -> bool {
         self.0 & required.0 == required.0
     }

@@ -25,11 +25,8 @@ impl SessionChannelKind {
 /// Arguments of SEQUENCE or CB_SEQUENCE. RFC 8881 sections 18.46.1 and 20.9.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SequenceArguments {
-    /// Session.
     pub(crate) session: Sessionid4,
-    /// Sequence ID of the slot.
     pub(crate) sequence_id: u32,
-    /// Slot.
     pub(crate) slot: u32,
     /// Highest slot in use.
     pub(crate) highest_slot: u32,
@@ -60,7 +57,6 @@ impl SequenceArguments {
         })
     }
 
-    /// Returns `true` if the results belong to the arguments.
     pub(crate) fn is_echoed_by(&self, result: &SequenceResult) -> bool {
         (self.session, self.slot, self.sequence_id) == (result.session, result.slot, result.sequence_id)
     }
@@ -69,11 +65,8 @@ impl SequenceArguments {
 /// Results of a SEQUENCE or CB_SEQUENCE that succeeded. RFC 8881 sections 18.46.2 and 20.9.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SequenceResult {
-    /// Session.
     pub(crate) session: Sessionid4,
-    /// Sequence ID of the slot.
     pub(crate) sequence_id: u32,
-    /// Slot.
     pub(crate) slot: u32,
     /// Highest slot that the replier accepts.
     pub(crate) highest_slot: u32,

@@ -43,18 +43,6 @@ pub(crate) struct ChannelLimits {
     pub(crate) max_requests: u32,
 }
 
-impl ChannelLimits {
-    fn from_attributes(attributes: &ChannelAttrs4<'_>) -> Self {
-        Self {
-            max_request_bytes: attributes.ca_maxrequestsize,
-            max_response_bytes: attributes.ca_maxresponsesize,
-            max_cached_response_bytes: attributes.ca_maxresponsesize_cached,
-            max_operations: attributes.ca_maxoperations,
-            max_requests: attributes.ca_maxrequests,
-        }
-    }
-}
-
 /// Addresses of client and server, and their virtual network.
 type HostPair = (Address, Address, VirtualNetwork);
 
@@ -67,20 +55,16 @@ fn hosts_of(connection: &TransactionConnection) -> HostPair {
 struct ChannelCaptureGapSnapshot {
     /// Connection number.
     connection: u64,
-    /// Losses on the connection.
     losses: u64,
     /// Number of messages that may have used the channel, but cannot be decoded.
     gaps: u64,
 }
 
-/// Last use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastSessionSlotUse {
-    /// Sequence ID.
     pub(crate) sequence_id: u32,
     /// sa_cachethis or csa_cachethis.
     pub(crate) is_cache_requested: bool,
-    /// Time of the Call.
     pub(crate) call_time: Timestamp,
     /// First frame of the Call.
     pub(crate) call_frame: Option<FrameNumber>,
@@ -107,7 +91,6 @@ pub(crate) struct LastSessionSlotUse {
 }
 
 impl LastSessionSlotUse {
-    /// Returns the number of the connection of the Call.
     pub(crate) fn connection(&self) -> u64 {
         self.certain.connection
     }
@@ -146,7 +129,6 @@ pub(crate) struct TargetHighestSlot {
 pub(crate) struct SlotStateBeforeCompound {
     /// Minor version of the COMPOUND that created the session.
     pub(crate) minor_version: u32,
-    /// Limits of the channel.
     pub(crate) limits: ChannelLimits,
     /// Highest slot that the replier ever granted, by ca_maxrequests or in the results of SEQUENCE or CB_SEQUENCE.
     pub(crate) highest_granted_slot: u32,
@@ -158,7 +140,6 @@ pub(crate) struct SlotStateBeforeCompound {
     pub(crate) has_gaps: bool,
 }
 
-/// A channel of a session.
 #[derive(Debug)]
 struct SessionChannel {
     minor_version: u32,
@@ -205,7 +186,13 @@ pub(crate) struct EndedSessionAsyncCopies {
 
 impl SessionChannel {
     fn new(transaction: &Transaction, minor_version: u32, attributes: &ChannelAttrs4<'_>, gaps: u64) -> Self {
-        let limits = ChannelLimits::from_attributes(attributes);
+        let limits = ChannelLimits {
+            max_request_bytes: attributes.ca_maxrequestsize,
+            max_response_bytes: attributes.ca_maxresponsesize,
+            max_cached_response_bytes: attributes.ca_maxresponsesize_cached,
+            max_operations: attributes.ca_maxoperations,
+            max_requests: attributes.ca_maxrequests,
+        };
         let connection = transaction.connection.number;
         Self {
             minor_version,
@@ -316,15 +303,6 @@ impl SessionTable {
         })
     }
 
-    /// Records the reports in a CB_COMPOUND.
-    fn record_reports(&mut self, operations: &[CbArgs<'_>]) {
-        for operation in operations {
-            if let CbArgs::CB_OFFLOAD(report) = operation {
-                self.record_report(&report.coa_stateid);
-            }
-        }
-    }
-
     /// Records that the client knows the result of a copy, or no longer wants it.
     fn record_report(&mut self, stateid: &Stateid4) {
         let copies = self.channels.values_mut().flat_map(|session| &mut session.copies);
@@ -343,7 +321,6 @@ impl SessionTable {
         self.channels.values_mut().for_each(|session| session.gaps += 1);
     }
 
-    /// Records a COMPOUND or CB_COMPOUND.
     pub(crate) fn record(&mut self, transaction: &Transaction, operations: &CompoundOperationIterator<'_>) {
         if operations.has_any(SESSION_OPERATIONS) {
             self.record_lifetimes(transaction, operations);
@@ -351,7 +328,11 @@ impl SessionTable {
         if operations.has_any(COPY_OPERATIONS) {
             self.record_copies(transaction, operations);
         }
-        self.record_reports(operations.callback_arguments);
+        for operation in operations.callback_arguments {
+            if let CbArgs::CB_OFFLOAD(report) = operation {
+                self.record_report(&report.coa_stateid);
+            }
+        }
         self.record_use(transaction, operations);
     }
 

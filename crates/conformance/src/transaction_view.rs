@@ -53,11 +53,8 @@ impl<'t> TransactionRpcRdmaHeaders<'t> {
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub(crate) struct ConformanceTransaction<'t> {
-    /// The Transaction.
     pub(crate) transaction: &'t Transaction,
-    /// The RPC message of the Call.
     pub(crate) call_message: Option<Cursor<'t>>,
-    /// The RPC message of the Reply.
     pub(crate) reply_message: Option<Cursor<'t>>,
     /// Procedure and arguments, inside their protection; see [`TransactionMessages::body`].
     pub(crate) arguments: Option<(Procedure, Cursor<'t>)>,
@@ -142,7 +139,6 @@ impl<'t> ConformanceTransaction<'t> {
         cell.get_or_init(|| body.map(|body| DdpEligibleItems::decode(body, kind))).as_ref()
     }
 
-    /// Returns the side that sent the Call.
     pub(crate) fn requester(&self) -> EndpointRole {
         match self.transaction.direction {
             CallDirection::Forward => EndpointRole::Client,
@@ -150,17 +146,14 @@ impl<'t> ConformanceTransaction<'t> {
         }
     }
 
-    /// Returns the side that sent the Reply.
     pub(crate) fn responder(&self) -> EndpointRole {
         self.requester().peer()
     }
 
-    /// Returns the Call.
     pub(crate) fn call(&self) -> Option<&'t CapturedMessage> {
         self.transaction.call.as_ref()
     }
 
-    /// Returns the Reply.
     pub(crate) fn reply(&self) -> Option<&'t CapturedMessage> {
         self.transaction.reply.as_ref()
     }
@@ -179,12 +172,10 @@ impl<'t> ConformanceTransaction<'t> {
         self.connection.is_rfc5666 || (!reads.is_empty() && is_fetched)
     }
 
-    /// Returns `true` if the Call is of NFS version 4.
     pub(crate) fn is_nfs4(&self) -> bool {
         (self.summary.program, self.summary.version) == (Some(Program::NFS), Some(4))
     }
 
-    /// Returns the parameters of the connection, if its set-up was captured.
     pub(crate) fn set_up(&self) -> Option<&'t NegotiatedParameters> {
         self.transaction.set_up.as_deref()
     }
@@ -298,7 +289,6 @@ impl<'t> ConformanceTransaction<'t> {
             && self.operations.operation_count <= limits.max_operations
     }
 
-    /// Returns the subjects of the Transaction.
     pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
@@ -356,7 +346,6 @@ impl<'t> ConformanceTransaction<'t> {
         }
     }
 
-    /// Returns the evidence that the Transaction provides.
     pub(crate) fn evidence(&self) -> RuleEvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();

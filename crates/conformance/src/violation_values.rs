@@ -3,7 +3,6 @@
 /// Values of one or several violations. The text is made once, when all of them are known.
 #[derive(Clone, Copy, Debug)]
 pub struct AggregatedViolationValues {
-    /// Number of violations.
     pub(crate) count: u64,
     /// Number of judgements on the connection; 0 if it is not known.
     pub(crate) judged: u64,
@@ -13,12 +12,10 @@ pub struct AggregatedViolationValues {
     pub(crate) last: [u64; 4],
     /// Sums of the values of all violations.
     pub(crate) totals: [u64; 4],
-    /// Makes the text.
     describe: fn(&Self) -> String,
 }
 
 impl AggregatedViolationValues {
-    /// Creates the measurement of one violation.
     pub(crate) fn new(values: [u64; 4], describe: fn(&Self) -> String) -> Self {
         Self { count: 1, judged: 0, worst: values, last: values, totals: values, describe }
     }
@@ -35,7 +32,6 @@ impl AggregatedViolationValues {
         }
     }
 
-    /// Returns the text of all violations.
     pub(crate) fn text(&self) -> String {
         (self.describe)(self)
     }

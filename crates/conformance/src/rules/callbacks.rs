@@ -1,15 +1,6 @@
 //! Reverse-direction operation: RFC 8167, RFC 8267 section 6.5.
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
-use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
-
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {

@@ -1,12 +1,8 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::{CallCreditUse, CallDirection};
+use nfsrdma_dissectors::flow::transaction::CallCreditUse;
 
-use super::{reply_chunk, write_chunks};
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use super::*;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;

@@ -2,10 +2,7 @@
 
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
-use crate::rule_preconditions::RuleSubject;
+use super::*;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
@@ -21,7 +18,6 @@ fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
     Some(format!("{bytes} in a Write chunk", bytes = Count(bytes, "byte")))
 }
 
-/// Judges a message whose payload has this name.
 fn judge(message: &ConformanceMessage<'_>, payload: &str) -> Option<RuleVerdict> {
     message.version1().filter(|_| !message.record.is_rdma_error())?;
     let fault = item_chunk(message).map(|chunk| format!("{chunk} with {payload}"));

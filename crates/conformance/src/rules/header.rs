@@ -1,23 +1,11 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
-use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEvent, RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason,
-};
-use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
-use nfsrdma_dissectors::rpcrdma::{
-    AnyDialectHeader, RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdmaError, RpcRdmaErrorCode, RpcRdmaErrvers,
-    RpcRdmaMessageType, VERSION,
-};
-use nfsrdma_dissectors::xdr::XdrError;
+use nfsrdma_dissectors::flow::transport_event::{RpcRdmaHeaderFault, UnexpectedRpcMessageReason};
+use nfsrdma_dissectors::rpc::{RpcMsg, VERSION as RPC_VERSION, Xid};
+use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaErrvers, RpcRdmaMessageType, VERSION};
 
-use super::read_chunks;
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use super::*;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -562,7 +550,6 @@ pub(crate) const RULES: &[Rule] = &[
     },
 ];
 
-/// Returns the name of an error code.
 fn name(code: RpcRdma1ErrCode) -> String {
     code.name().map_or_else(|| format!("error code {}", code.0), str::to_owned)
 }

@@ -3,10 +3,9 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP
 //! segment. The order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportAnomalyKind};
+use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault};
 
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleVerdict};
+use super::*;
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns
 /// the values that broke the rule.

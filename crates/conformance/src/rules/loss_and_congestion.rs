@@ -1,11 +1,9 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
 use nfsrdma_dissectors::flow::PacketOpcodeOrLengthViolation;
-use nfsrdma_dissectors::flow::transport_event::TransportAnomalyKind;
 use nfsrdma_dissectors::infiniband::NakCode;
 
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
+use super::*;
 
 /// Judges events of such a kind: `$applicable` returns the number of packets to which the rule applies, and the
 /// expression the values that broke it.

@@ -1,14 +1,8 @@
 //! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEvent, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
-};
+use nfsrdma_dissectors::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(

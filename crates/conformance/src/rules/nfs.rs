@@ -1,15 +1,9 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
-use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
-use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4};
 
+use super::*;
 use crate::compound_operations_view::is_in_minor_version;
-use crate::count_with_noun::Count;
-use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {

@@ -1,15 +1,7 @@
 //! Performance: nothing is broken, but something costs time. One finding per connection.
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transport_event::TransportAnomalyKind;
-use nfsrdma_dissectors::rpcrdma::RdmaProc;
-
 use super::write_chunks::threshold_bytes;
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use super::*;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;

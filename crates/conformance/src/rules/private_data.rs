@@ -1,14 +1,9 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
-use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;

@@ -1,18 +1,8 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
-use nfsrdma_dissectors::rpcrdma::RdmaProc;
-use nfsrdma_dissectors::xdr::XdrError;
 
-use super::write_chunks;
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 /// Returns the Read chunks of a message that hold one data item each.
 fn item_chunks<'t>(message: &ConformanceMessage<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {

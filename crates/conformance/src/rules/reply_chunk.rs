@@ -1,17 +1,7 @@
 //! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
-use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
-
 use super::write_chunks::{call, threshold_bytes};
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
 pub(super) fn has_unused_reply_chunk(message: &ConformanceMessage<'_>) -> bool {

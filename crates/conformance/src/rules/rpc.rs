@@ -1,10 +1,8 @@
 //! RPC: RFC 5531, and retransmission as NFS restricts it.
 
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
-use nfsrdma_dissectors::rpc::Program;
 
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use super::*;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {

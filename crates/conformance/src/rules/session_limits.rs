@@ -1,16 +1,11 @@
 //! Limits of the channels of a session: RFC 8881 sections 2.10.6.4 and 18.36.
 
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
+    ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags,
 };
 
 use super::sessions::{SessionSlotCall, by_requester};
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict};
-use crate::rule_preconditions::RuleSubject;
-use crate::sequence_arguments_and_results::SessionChannelKind;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 /// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
 fn is_limit_error(status: Option<Nfsstat4>) -> bool {

@@ -1,15 +1,11 @@
 //! Slots of both channels of a session: RFC 8881 sections 2.10.6, 18.46 and 20.9.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
+use nfsrdma_dissectors::nfs::v4::{CbArgs, SequenceStatusFlags};
 
-use crate::count_with_noun::Count;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::sequence_arguments_and_results::{SequenceArguments, SessionChannelKind};
+use super::*;
+use crate::sequence_arguments_and_results::SequenceArguments;
 use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
-use crate::transaction_view::ConformanceTransaction;
 
 /// Flags of sr_status_flags that report a loss of the backchannel.
 const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [

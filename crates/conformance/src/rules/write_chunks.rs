@@ -1,19 +1,13 @@
 //! Write chunks, and all chunks that a Reply returns: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
 use nfsrdma_dissectors::field::{DataItemPlacement, DdpEligibleItem};
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::chunk::ChunkSegment;
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::rdma_operation::Handle;
-use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode, WriteChunk};
-use nfsrdma_dissectors::xdr::{XdrError, roundup};
+use nfsrdma_dissectors::rpcrdma::WriteChunk;
+use nfsrdma_dissectors::xdr::roundup;
 
 use super::reply_chunk::reply_chunk_in_msg;
-use crate::count_with_noun::Count;
-use crate::message_view::ConformanceMessage;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
-use crate::transaction_view::ConformanceTransaction;
+use super::*;
 
 const BOTH_LISTS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists];
 
