@@ -151,22 +151,29 @@ pub struct ReverseCall<'a> {
 }
 
 /// The reason that a message was discarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum ReceivedMessageDiscardReason {
     /// Shorter than the minimum header (RFC 8166 section 4.5), or than the minimum RPC message.
+    #[error("too short for a message")]
     Short,
     /// The transport header cannot be decoded, or is not valid in a Reply.
+    #[error("its RPC-over-RDMA header cannot be read")]
     Header,
     /// No Call in flight has this XID.
+    #[error("no Call in flight has its XID")]
     UnknownXid,
     /// The XID of the RPC message differs from that of its transport header (RFC 8166 section 4.5.2).
+    #[error("header and RPC message have different XIDs")]
     Xid,
     /// The returned chunks do not match the offered ones: other handles or counts, or longer segments.
+    #[error("its chunks are not those that the Call offered")]
     Chunks,
     /// The header says that a Reply chunk holds the message, but none was offered.
+    #[error("RDMA_NOMSG without a Reply chunk")]
     NoReplyChunk,
     /// A Call of the reverse direction that is not accepted: there is no support, the granted credits are exceeded, or
     /// it has chunks, for which the server gets ERR_CHUNK (RFC 8167 section 5.3).
+    #[error("a Call of the reverse direction, which is not accepted")]
     ReverseCall,
 }
 
@@ -178,20 +185,6 @@ impl ReceivedMessageDiscardReason {
             Self::Short | Self::Header | Self::Xid | Self::Chunks | Self::NoReplyChunk => true,
             Self::UnknownXid | Self::ReverseCall => false,
         }
-    }
-}
-
-impl fmt::Display for ReceivedMessageDiscardReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Short => "too short for a message",
-            Self::Header => "its RPC-over-RDMA header cannot be read",
-            Self::UnknownXid => "no Call in flight has its XID",
-            Self::Xid => "header and RPC message have different XIDs",
-            Self::Chunks => "its chunks are not those that the Call offered",
-            Self::NoReplyChunk => "RDMA_NOMSG without a Reply chunk",
-            Self::ReverseCall => "a Call of the reverse direction, which is not accepted",
-        })
     }
 }
 
@@ -229,32 +222,44 @@ impl fmt::Display for NonRpcServerProtocol {
 }
 
 /// The reason that a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DisconnectReason {
     /// This side closed it.
+    #[error("closed by this side")]
     LocalClose,
     /// The server closed it in an orderly way.
+    #[error("closed by the server")]
     Closed,
     /// The server, or a device in between, reset it.
+    #[error("reset by the server or by a device in between")]
     Reset,
     /// The server no longer acknowledged.
+    #[error("the server no longer acknowledges packets")]
     Unreachable,
     /// The server had no receive buffer posted for too long (RNR retries exceeded).
+    #[error("the server has no receive buffer posted (RNR)")]
     NoReceiver,
     /// An access to a chunk was refused: an invalid handle, or an access beyond its end (RFC 8166 section 4.5.3).
+    #[error("an access to a chunk was refused (remote access error)")]
     RemoteAccess,
     /// A Send was longer than the posted receive buffer.
+    #[error("a Send was longer than the receive buffer posted for it")]
     Length,
     /// The local device rejected an operation of this program: the program's own fault.
+    #[error("the local device refused an invalid operation of this program")]
     LocalFault,
     /// The local device is gone or was reset.
+    #[error("the local device is gone")]
     Device,
     /// The server sent data that cannot be decoded any further, such as a record without end.
+    #[error("the server sent a message that cannot be processed")]
     Protocol,
     /// The server announced a fragment of this length in bytes, which exceeds the maximum of a record. RFC 5531 section
     /// 11.
+    #[error("the server sent a record mark of {0} bytes: it breaks the protocol (RFC 5531 section 11)")]
     Record(u32),
     /// The port speaks this protocol instead of RPC.
+    #[error("this port speaks {0}, not NFS; check the port (2049 over TCP, 20049 over RDMA)")]
     NonRpcProtocol(NonRpcServerProtocol),
 }
 
@@ -262,36 +267,6 @@ impl DisconnectReason {
     /// Returns `true` if the server violated the protocol, so that the rest of the stream cannot be decoded.
     pub fn is_violation(self) -> bool {
         matches!(self, Self::Record(_) | Self::NonRpcProtocol(_))
-    }
-}
-
-impl fmt::Display for DisconnectReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = match self {
-            Self::NonRpcProtocol(other) => {
-                return write!(
-                    f,
-                    "this port speaks {other}, not NFS; check the port (2049 over TCP, 20049 over RDMA)"
-                );
-            }
-            Self::Record(length) => {
-                return write!(
-                    f,
-                    "the server sent a record mark of {length} bytes: it breaks the protocol (RFC 5531 section 11)"
-                );
-            }
-            Self::LocalClose => "closed by this side",
-            Self::Closed => "closed by the server",
-            Self::Reset => "reset by the server or by a device in between",
-            Self::Unreachable => "the server no longer acknowledges packets",
-            Self::NoReceiver => "the server has no receive buffer posted (RNR)",
-            Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
-            Self::Length => "a Send was longer than the receive buffer posted for it",
-            Self::LocalFault => "the local device refused an invalid operation of this program",
-            Self::Device => "the local device is gone",
-            Self::Protocol => "the server sent a message that cannot be processed",
-        };
-        f.write_str(text)
     }
 }
 

@@ -129,7 +129,6 @@ impl GssContextSetup {
     }
 }
 
-/// Decodes the server's answer to a token.
 fn decode_init_reply(
     verifier: &Verifier<'_>,
     cursor: &mut Cursor<'_>,

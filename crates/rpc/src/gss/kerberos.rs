@@ -111,7 +111,6 @@ impl GssApiFunctions {
         })
     }
 
-    /// Returns the functions of this machine's library.
     fn get() -> Result<&'static Self, GssMechanismError> {
         static FUNCTIONS: OnceLock<Option<GssApiFunctions>> = OnceLock::new();
         FUNCTIONS.get_or_init(Self::load).as_ref().ok_or_else(|| {

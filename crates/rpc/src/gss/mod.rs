@@ -308,7 +308,6 @@ pub fn probe(host: &str) -> Result<(), GssContextSetupError> {
     Ok(())
 }
 
-/// The server's answer to a token.
 struct GssInitReply {
     handle: Vec<u8>,
     major: u32,

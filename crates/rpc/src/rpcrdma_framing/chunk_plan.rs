@@ -14,7 +14,7 @@ const LONGEST_CHUNK: u64 = 64 << 20;
 
 /// The form of a Call. Payloads and results are bits, the first in the lowest; there are at most
 /// [`OutgoingRpcCall::MAX_PAYLOADS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallChunkPlan {
     /// `true` if the message is sent in a Position-Zero Read chunk: a Long Call.
     pub is_long_call: bool,
@@ -38,35 +38,34 @@ impl CallChunkPlan {
         terms: &NegotiatedRpcRdmaParameters,
     ) -> Result<Self, PermanentSubmitRefusal> {
         check_call(call)?;
-        let mut draft = match call.requested_form {
-            RequestedCallForm::Fitting => {
-                CallChunkPlanDraft { writes: needed_writes(call, terms), ..CallChunkPlanDraft::default() }
-            }
-            RequestedCallForm::Captured(captured) => CallChunkPlanDraft::from_capture(&captured),
+        let mut plan = match call.requested_form {
+            RequestedCallForm::Fitting => Self { writes: needed_writes(call, terms), ..Self::default() },
+            RequestedCallForm::Captured(captured) => Self::from_capture(&captured),
         };
-        let asked = draft;
+        let requested = plan;
         let room = terms.reply_inline as usize;
-        if draft.reply.is_none() && draft.reply_header(call) + draft.reply_message(call) > room {
-            draft.reply = Some(0);
+        if plan.reply.is_none() && plan.reply_header(call) + plan.reply_message(call) > room {
+            plan.reply = Some(0);
         }
-        if draft.reply.is_some() {
-            let length = u32::try_from(draft.reply_message(call)).unwrap_or(u32::MAX);
-            draft.reply = Some(length.max(total(captured_form(call).reply)));
+        if plan.reply.is_some() {
+            let length = u32::try_from(plan.reply_message(call)).unwrap_or(u32::MAX);
+            plan.reply = Some(length.max(total(captured_form(call).reply)));
         }
         let room = terms.call_inline as usize;
-        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
-            draft.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
+        if !plan.is_long_call && plan.header(call) + plan.message(call) > room {
+            plan.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
-        if !draft.is_long_call && draft.header(call) + draft.message(call) > room {
+        if !plan.is_long_call && plan.header(call) + plan.message(call) > room {
             // The payloads are sent with the message: RFC 8166 section 3.5.3 allows Read chunks in addition to that of
             // a Long Call, but Linux (up to 7.2) never fetches them, and answers that the message is truncated.
-            draft.is_long_call = true;
-            draft.reads = 0;
+            plan.is_long_call = true;
+            plan.reads = 0;
         }
-        if draft.header(call) > room {
+        if plan.header(call) > room {
             return Err(PermanentSubmitRefusal::TooLong);
         }
-        Ok(draft.plan(call, asked))
+        plan.submitted = plan.submitted_form(call, requested);
+        Ok(plan)
     }
 
     /// Returns the length in bytes of the Write chunk of a result: the length that the Call requests, or that in the
@@ -176,16 +175,8 @@ pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
     u32::try_from(before.count().max(1)).unwrap_or(u32::MAX)
 }
 
-/// A plan in the making. The length of the Reply chunk is a placeholder until it is computed.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct CallChunkPlanDraft {
-    is_long_call: bool,
-    reads: u16,
-    writes: u16,
-    reply: Option<u32>,
-}
-
-impl CallChunkPlanDraft {
+impl CallChunkPlan {
+    /// Returns the form in a capture, with a placeholder for the length of the Reply chunk.
     fn from_capture(captured: &CapturedCallChunkLayout<'_>) -> Self {
         Self {
             is_long_call: !captured.call.is_empty(),
@@ -195,11 +186,12 @@ impl CallChunkPlanDraft {
                 captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)
             })),
             reply: (!captured.reply.is_empty()).then_some(0),
+            submitted: SubmittedCallForm::default(),
         }
     }
 
     fn read_segments(&self, call: &OutgoingRpcCall<'_>) -> u32 {
-        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| self.is_read(*index));
         payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()
     }
 
@@ -210,10 +202,9 @@ impl CallChunkPlanDraft {
 
     /// Returns the number of segments of each Write chunk. The chunk of a result that is requested inline has none.
     fn write_segments(&self, call: &OutgoingRpcCall<'_>) -> impl Iterator<Item = u32> {
-        let writes = self.writes;
-        let call = *call;
-        (0..OutgoingRpcCall::MAX_PAYLOADS).filter(move |index| bit(writes, *index)).map(move |index| {
-            let length = CallChunkPlan::write_length(&call, index);
+        let (plan, call) = (*self, *call);
+        (0..OutgoingRpcCall::MAX_PAYLOADS).filter(move |index| plan.is_written(*index)).map(move |index| {
+            let length = Self::write_length(&call, index);
             if length == 0 { 0 } else { count(length, captured_writes(&call, index)) }
         })
     }
@@ -240,7 +231,7 @@ impl CallChunkPlanDraft {
 
     /// Returns the number of message bytes in the Send, or in the Position-Zero Read chunk of a Long Call.
     fn message(&self, call: &OutgoingRpcCall<'_>) -> usize {
-        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !bit(self.reads, *index));
+        let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !self.is_read(*index));
         call.message.len() + payloads.map(|(_, payload)| payload.padded()).sum::<usize>()
     }
 
@@ -251,14 +242,13 @@ impl CallChunkPlanDraft {
 
     /// Returns the maximum length of the Reply's message in bytes, without results in Write chunks.
     fn reply_message(&self, call: &OutgoingRpcCall<'_>) -> usize {
-        let is_inline =
-            |index: usize| !bit(self.writes, index) || CallChunkPlan::write_length(call, index) == 0;
+        let is_inline = |index: usize| !self.is_written(index) || Self::write_length(call, index) == 0;
         let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| is_inline(*index));
         call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
     }
 
-    /// Returns the plan, with its difference from the requested form.
-    fn plan(&self, call: &OutgoingRpcCall<'_>, asked: Self) -> CallChunkPlan {
+    /// Returns the summary, with the difference from the requested form.
+    fn submitted_form(&self, call: &OutgoingRpcCall<'_>, requested: Self) -> SubmittedCallForm {
         let read_segments = self.read_segments(call) + self.call_segments(call);
         let captured = captured_form(call);
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
@@ -267,23 +257,17 @@ impl CallChunkPlanDraft {
         let written: usize =
             captured.writes.iter().filter(|chunk| total(chunk) > 0).map(|chunk| chunk.len()).sum();
         let reply_segments = self.reply_segments(call);
-        let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != asked
+        let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != requested
             || read_segments as usize != captured.call.len() + segments(captured.reads)
             || write_segments as usize != written
             || reply_segments as usize != captured.reply.len();
-        CallChunkPlan {
-            is_long_call: self.is_long_call,
-            reads: self.reads,
-            writes: self.writes,
-            reply: self.reply,
-            submitted: SubmittedCallForm {
-                form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
-                inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
-                read_segments,
-                write_segments,
-                reply_segments,
-                changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_other,
-            },
+        SubmittedCallForm {
+            form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
+            inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
+            read_segments,
+            write_segments,
+            reply_segments,
+            changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_other,
         }
     }
 }

@@ -83,7 +83,6 @@ impl TcpCallbackPort {
     }
 }
 
-/// A stream that the server opened.
 #[derive(Debug)]
 struct TcpCallbackStream {
     stream: TcpStream,

@@ -184,7 +184,6 @@ impl TcpTransportConnection {
         self.disconnect_reason.take().map(TcpRpcClientEvent::End)
     }
 
-    /// Classifies the current record.
     fn classify_record(&mut self) -> TcpRpcClientEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
@@ -234,7 +233,6 @@ impl TcpTransportConnection {
     }
 }
 
-/// Returns the reason for an I/O error of a stream.
 fn reason(error: &io::Error) -> DisconnectReason {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {

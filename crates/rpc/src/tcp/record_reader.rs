@@ -41,7 +41,6 @@ impl Default for TcpRecordReader {
 }
 
 impl TcpRecordReader {
-    /// Creates a reader for records of at most `longest` bytes.
     pub(super) fn with_max_record(longest: u32) -> Self {
         let longest = longest as usize;
         Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_record_returned: false }

@@ -161,7 +161,6 @@ impl RdmaCmIdSetup<RdmaCmAddressResolved> {
 }
 
 impl RdmaCmIdSetup<RdmaCmRouteResolved> {
-    /// Returns the identifier for a queue pair.
     pub(super) fn into_identifier(self) -> Arc<SharedRdmaCmId> {
         let Self { identifier, state: RdmaCmRouteResolved } = self;
         identifier

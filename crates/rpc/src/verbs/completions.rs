@@ -84,14 +84,12 @@ impl VerbsCompletion {
     }
 }
 
-/// The result of a successful Work Request.
 #[derive(Debug)]
 pub(super) struct VerbsCompletedWork {
     pub(super) length: usize,
     pub(super) invalidated: Option<Handle>,
 }
 
-/// The reason that a Work Request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VerbsWorkError {
     /// The Work Request was not executed: an earlier one failed, or the connection is gone.
@@ -181,7 +179,6 @@ impl CompletionQueue {
         self.queue.as_ptr()
     }
 
-    /// Returns the device.
     pub(super) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }

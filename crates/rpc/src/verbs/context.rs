@@ -29,7 +29,6 @@ pub(crate) struct VerbsDeviceLimits {
 #[derive(Debug)]
 pub(crate) struct VerbsContext {
     verbs: NonNull<ffi::ibv_context>,
-    /// Name, such as `mlx5_0`.
     pub(crate) name: String,
     pub(crate) fabric: RdmaFabric,
     pub(crate) limits: VerbsDeviceLimits,
@@ -113,7 +112,6 @@ impl ProtectionDomain {
         Ok(Arc::new(Self { domain, context: Arc::clone(context), uses_windows: windows }))
     }
 
-    /// Returns the device.
     pub(crate) fn context(&self) -> &Arc<VerbsContext> {
         &self.context
     }

@@ -193,7 +193,6 @@ pub(crate) fn allocate(
     Ok((0..parts).map(move |part| VerbsBuffer { region: Arc::clone(&region), at: part * length, length }))
 }
 
-/// Rounds a length up to a multiple of 8 bytes.
 fn round_up_to_word(length: usize) -> usize {
     // A length that overflows here is longer than any memory.
     length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
@@ -360,7 +359,6 @@ impl VerbsExposedBuffer {
         self.queue == queue
     }
 
-    /// Returns the region that is advertised to the server.
     pub(crate) fn region(&self) -> rpcrdma_framing::ContiguousChunkMemory {
         self.advertised
     }
@@ -426,7 +424,7 @@ impl VerbsExposedBuffer {
     /// Returns the buffer after the end of its queue pair, which also ended its window. Returns itself if the end is
     /// that of another queue pair.
     pub(crate) fn take_after_end(self, end: &QueuePairDestructionProof) -> Result<VerbsBuffer, Self> {
-        if end.is_end_of(self.queue) { Ok(self.buffer) } else { Err(self) }
+        if end.queue == self.queue { Ok(self.buffer) } else { Err(self) }
     }
 }
 
@@ -509,7 +507,6 @@ impl VerbsSharedRegion {
         })
     }
 
-    /// Returns the same bytes as the target of a window.
     pub(super) fn part(&self, at: usize, length: u32) -> Option<MemoryWindowBindTarget> {
         let rpcrdma_framing::ContiguousChunkMemory { offset: start, length, .. } = self.region(at, length)?;
         Some(MemoryWindowBindTarget { region: Arc::clone(&self.0), start, length })

@@ -78,7 +78,6 @@ impl QueuePair<QueuePairInitialized> {
         }
     }
 
-    /// Connects, and returns the server's private data.
     fn connect_and_wait(
         &self,
         private_data: &[u8],

@@ -26,9 +26,7 @@ pub(crate) enum RdmaCmEventKind {
     ConnectError,
     /// The peer did not answer.
     Unreachable,
-    /// The peer rejected the connection.
     Rejected,
-    /// The connection is closed.
     Disconnected,
     DeviceRemoval,
     Other(u32),
@@ -92,15 +90,15 @@ impl RdmaCmEventChannel {
         // Of the two kinds of parameters these are those of connections: no identifier here has another port space.
         // Private data that is not null has the length in `private_data_len`.
         let copy = unsafe {
-            let conn = (*event).param.conn;
+            let (kind, conn) = (kind((*event).event), (*event).param.conn);
             let length = usize::from(conn.private_data_len).min(MOST_PRIVATE_DATA);
             let private_data = match NonNull::new(conn.private_data.cast_mut().cast::<u8>()) {
-                Some(bytes) if carries_private_data((*event).event) => {
+                Some(bytes) if matches!(kind, RdmaCmEventKind::Established | RdmaCmEventKind::Rejected) => {
                     std::slice::from_raw_parts(bytes.as_ptr(), length).to_vec()
                 }
                 _ => Vec::new(),
             };
-            RdmaCmEvent { kind: kind((*event).event), status: (*event).status, private_data }
+            RdmaCmEvent { kind, status: (*event).status, private_data }
         };
         // SAFETY: the event is acknowledged once, as its identifier cannot be destroyed before.
         unsafe { ffi::rdma_ack_cm_event(event) };
@@ -129,7 +127,6 @@ impl Drop for RdmaCmEventChannel {
     }
 }
 
-/// Device file of the connection manager.
 const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 
 /// Returns the reason that no event channel can be opened. The library reports the file as absent both if it is missing
@@ -165,8 +162,4 @@ fn kind(event: event_type::Type) -> RdmaCmEventKind {
         event_type::RDMA_CM_EVENT_DEVICE_REMOVAL => RdmaCmEventKind::DeviceRemoval,
         other => RdmaCmEventKind::Other(other),
     }
-}
-
-fn carries_private_data(event: event_type::Type) -> bool {
-    matches!(event, event_type::RDMA_CM_EVENT_ESTABLISHED | event_type::RDMA_CM_EVENT_REJECTED)
 }

@@ -54,7 +54,6 @@ impl VerbsReverseResponder {
         }
     }
 
-    /// Encodes the transport header of an answer.
     pub(crate) fn encode(&self, xid: Xid, encoder: &mut Encoder) {
         answer_header(xid, self.granted).encode(encoder);
     }

@@ -105,14 +105,12 @@ impl PerServerVerbsResources {
         }
     }
 
-    /// Registers the next shared memory.
     pub(super) fn share(&mut self, bytes: &Arc<[u8]>) -> Result<(), RpcTransportErrorKind> {
         let stored = if bytes.is_empty() { None } else { Some(VerbsSharedRegion::new(&self.domain, bytes)?) };
         self.stores.push(stored);
         Ok(())
     }
 
-    /// Removes the last shared memory.
     pub(super) fn unshare(&mut self) {
         self.stores.pop();
     }

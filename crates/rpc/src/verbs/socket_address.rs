@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// A socket address as a system structure.
 pub(super) enum VerbsSocketAddress {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),

@@ -44,13 +44,7 @@ pub(crate) struct VerbsServerCompletionProof {
 /// Proof that a queue pair is destroyed, so that neither its device nor its server can access memory through it.
 #[derive(Debug)]
 pub(crate) struct QueuePairDestructionProof {
-    queue: u32,
-}
-
-impl QueuePairDestructionProof {
-    pub(super) fn is_end_of(&self, queue: u32) -> bool {
-        self.queue == queue
-    }
+    pub(super) queue: u32,
 }
 
 impl VerbsServerCompletionProof {
