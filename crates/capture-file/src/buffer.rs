@@ -68,10 +68,7 @@ impl CaptureFileReadBuffer {
     }
 
     /// Reads until at least `length` bytes are buffered. Returns `false` if the stream ends before that.
-    ///
-    /// # Errors
-    /// Returns [`SourceErrorKind::ImplausibleLength`] for a `length` above [`MAX_RECORD_BYTES`], and the errors of the
-    /// stream.
+    /// Errors: [`SourceErrorKind::ImplausibleLength`] above [`MAX_RECORD_BYTES`], and those of the stream.
     #[inline]
     pub(super) fn fill(&mut self, length: usize) -> Result<bool, SourceErrorKind> {
         if self.end - self.start >= length { Ok(true) } else { self.refill(length) }
@@ -126,10 +123,8 @@ impl CaptureFileReadBuffer {
         if self.buffered().is_empty() { Ok(false) } else { Err(self.truncated(required)) }
     }
 
-    /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped.
-    ///
-    /// # Errors
-    /// Returns the errors of the stream.
+    /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped. Errors: those of
+    /// the stream.
     pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {
         let mut left = length;
         self.skip_start = Some(self.offset());

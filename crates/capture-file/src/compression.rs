@@ -75,11 +75,8 @@ impl DecompressedCaptureInput {
         self.total
     }
 
-    /// Reads some bytes. Returns 0 at the end.
-    ///
-    /// # Errors
-    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TruncatedCompression`] or
-    /// [`SourceErrorKind::Compression`].
+    /// Reads some bytes. Returns 0 at the end. Errors: [`SourceErrorKind::Read`],
+    /// [`SourceErrorKind::TruncatedCompression`] and [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         if let CaptureInputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()

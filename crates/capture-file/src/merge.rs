@@ -21,18 +21,14 @@ pub(super) struct CaptureMergeQueue {
 }
 
 impl CaptureMergeQueue {
-    /// Returns the index of the reader that holds the next frame; `None` when all have ended.
-    ///
-    /// # Errors
-    /// Returns the error of a reader, which has then ended. The others continue with the next call.
+    /// Returns the index of the reader that holds the next frame; `None` when all have ended. After the error of
+    /// a reader, which has then ended, the others continue with the next call.
     pub(super) fn next(&mut self, readers: &mut [CaptureFileReader]) -> Result<Option<usize>, SourceError> {
         while let Some(reader) = readers.get_mut(self.started) {
             let index = self.started;
             self.started += 1;
             if let Some(time) = reader.advance()? {
-                if reader.are_windows_tight() {
-                    reader.park();
-                }
+                reader.park_if_tight();
                 self.pending.push(Reverse((time, index)));
             }
         }

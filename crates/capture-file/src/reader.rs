@@ -69,17 +69,13 @@ impl CaptureFileReader {
     }
 
     /// Closes a file at its first frame until that frame is needed, if the file can be reopened and holds memory that
-    /// others may need: files of a ring buffer are read one after another.
-    pub(super) fn park(&mut self) {
-        if self.frame_count == 1 && self.path.is_some() && self.input().has_window() {
+    /// others need, as windows use more than half of theirs: files of a ring buffer are read one after another.
+    pub(super) fn park_if_tight(&mut self) {
+        let (input, is_first) = (self.input(), self.frame_count == 1);
+        if is_first && self.path.is_some() && input.has_window() && input.windows().is_under_pressure() {
             self.reset(Box::new(io::empty()));
             self.is_parked = true;
         }
-    }
-
-    /// Returns `true` if windows use more than half of their shared memory.
-    pub(super) fn are_windows_tight(&self) -> bool {
-        self.input().windows().is_under_pressure()
     }
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {
@@ -92,10 +88,8 @@ impl CaptureFileReader {
         self.frame_count = 0;
     }
 
-    /// Reopens a file that was closed at its first frame, and reads that frame.
-    ///
-    /// # Errors
-    /// Returns the errors of [`CaptureFileReader::advance`]; the file has then ended.
+    /// Reopens a file that was closed at its first frame, and reads that frame. After an error, the file has
+    /// ended.
     #[inline]
     pub(super) fn unpark(&mut self) -> Result<(), SourceError> {
         if self.is_parked { self.reopen() } else { Ok(()) }

@@ -91,10 +91,7 @@ impl ZstdWindowMemory {
         &self.windows
     }
 
-    /// Grows the window to `bytes` in total.
-    ///
-    /// # Errors
-    /// Returns the number of free bytes if they are too few.
+    /// Grows the window to `bytes` in total. Returns the number of free bytes as the error if they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
         let ZstdWindowMemoryUsage { limit_bytes, used_bytes, .. } = &*self.windows.0;

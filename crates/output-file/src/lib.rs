@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nfsrdma_capture_file::os_error_text;
 use nfsrdma_dissectors::escape;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use tempfile::{Builder, TempPath};
 
 /// Size of the write buffer of an [`OutputFile`] in bytes.
@@ -96,13 +96,6 @@ impl ProtectedInputFiles {
             None if !path.exists() => self.absent.extend(directory_and_name(path)),
             None => {}
         }
-    }
-
-    fn check_absent(&self, path: &Path) -> Result<(), OutputError> {
-        let place = directory_and_name(path);
-        let is_reserved = place.is_some_and(|place| self.absent.contains(&place));
-        let name = path.to_string_lossy();
-        if is_reserved { Err(OutputError::input(path, &name)) } else { Ok(()) }
     }
 
     fn check(&self, path: &Path, about: &Metadata) -> Result<(), OutputError> {
@@ -530,8 +523,8 @@ impl OutputFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unmade(error)),
         };
-        if about.is_none() {
-            inputs.check_absent(path)?;
+        if about.is_none() && directory_and_name(path).is_some_and(|place| inputs.absent.contains(&place)) {
+            return Err(OutputError::input(path, &path.to_string_lossy()));
         }
         if let Some(about) = &about {
             inputs.check(path, about)?;
@@ -620,13 +613,13 @@ impl OutputFile {
     /// # Errors
     /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
     pub fn publish(&mut self) -> Result<(), OutputError> {
-        let unwritten = |path: &Path, error| OutputError::write_error(path, error);
-        self.to.flush().map_err(|error| unwritten(&self.path, error))?;
-        let OutputPublicationState::Temporary(_) = &self.place else { return Ok(()) };
-        let OutputPublicationState::Temporary(unfinished) =
-            std::mem::replace(&mut self.place, OutputPublicationState::Published)
-        else {
-            return Ok(());
+        self.to.flush().map_err(|error| OutputError::write_error(&self.path, error))?;
+        let unfinished = match std::mem::replace(&mut self.place, OutputPublicationState::Published) {
+            OutputPublicationState::Temporary(unfinished) => unfinished,
+            place => {
+                self.place = place;
+                return Ok(());
+            }
         };
         let sink = self.to.get_mut();
         let published = copy_access(&sink.file, &self.path).and_then(|()| {
@@ -634,7 +627,8 @@ impl OutputFile {
             sink.file.sync_all()?;
             sink.file.stream_position()
         });
-        sink.growing_bytes = Some(published.map_err(|error| unwritten(&self.path, error))?);
+        let length = published.map_err(|error| OutputError::write_error(&self.path, error))?;
+        sink.growing_bytes = Some(length);
         let named = unfinished.rename(&self.path, self.replaces);
         named.map_err(|kind| OutputError::new(&self.path, kind))?;
         sync_directory(&self.path);
@@ -771,12 +765,12 @@ fn prefix(name: &OsStr) -> OsString {
 }
 
 fn open_existing(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).custom_flags(no_follow()).open(path)
+    OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
-/// Opens a device or a FIFO; a FIFO waits for a reader.
+/// Opens a device or a FIFO; a FIFO waits for a reader. A terminal does not become the controlling terminal.
 fn open_stream(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).custom_flags(no_controlling_tty()).open(path)?;
+    let file = OpenOptions::new().write(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_char_device() || kind.is_fifo() {
         Ok(file)
@@ -792,16 +786,6 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         // Not every file system can reserve space.
         _ => Ok(()),
     }
-}
-
-/// Returns O_NOFOLLOW.
-fn no_follow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits() as i32
-}
-
-/// Returns O_NOCTTY: a terminal written to does not become the controlling terminal.
-fn no_controlling_tty() -> i32 {
-    rustix::fs::OFlags::NOCTTY.bits() as i32
 }
 
 /// Copies the permissions of the replaced file, and its owner and group if allowed.

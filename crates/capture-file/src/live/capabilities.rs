@@ -87,31 +87,22 @@ pub fn drop_privileges(target: &PrivilegeDropTarget) -> io::Result<()> {
     }
 }
 
-#[cfg(not(any(target_os = "macos", target_os = "ios")))]
 fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
+    #[cfg(not(any(target_os = "macos", target_os = "ios")))]
     nix::unistd::setgroups(&[gid])?;
     nix::unistd::setgid(gid)?;
     nix::unistd::setuid(uid)?;
     Ok(())
 }
 
-#[cfg(any(target_os = "macos", target_os = "ios"))]
-fn become_user(uid: Uid, gid: Gid) -> io::Result<()> {
-    nix::unistd::setgid(gid)?;
-    nix::unistd::setuid(uid)?;
-    Ok(())
-}
-
 /// Drops all capabilities, including those granted by setcap.
-#[cfg(target_os = "linux")]
 fn drop_capabilities() -> io::Result<()> {
-    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
-    let none = CapabilitySet::empty();
-    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn drop_capabilities() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    }
     Ok(())
 }
 

@@ -118,10 +118,8 @@ impl LiveReader {
         self.bytes_read
     }
 
-    /// Reads the next frame, waiting up to `patience` for it.
-    ///
-    /// # Errors
-    /// Returns the error that ended the capture. Later calls return [`LiveReadOutcome::End`].
+    /// Reads the next frame, waiting up to `patience` for it. After an error, which ended the capture, later calls
+    /// return [`LiveReadOutcome::End`].
     pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
         self.has_frame = false;
         if self.has_ended {
