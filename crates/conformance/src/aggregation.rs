@@ -5,9 +5,9 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
+use crate::finding_text::AggregatedViolationValues;
 use crate::rule::{FindingAggregation, Rule, RuleCheck};
 use crate::rules::RULES;
-use crate::violation_values::AggregatedViolationValues;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule
 /// alone.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::tally_index;
-use crate::rule::{Rule, RuleCheck, RuleEvidenceSet, RuleVerdict};
-use crate::rule_preconditions::RuleSubjectSet;
+use crate::rule::{Rule, RuleCheck, RuleEvidenceSet, RuleSubjectSet, RuleVerdict};
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.

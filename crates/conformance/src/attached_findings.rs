@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::transport_event::CapturedTransportEvent;
 use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
+use crate::empty_if_full;
 use crate::finding::Finding;
 
 /// Maximum number of Transactions, and of frames, whose copies wait. An event may follow the Transaction of its frame,
@@ -25,15 +26,11 @@ impl FindingsAwaitingTransaction {
     pub(crate) fn add(&mut self, event: &CapturedTransportEvent, finding: Finding) {
         match event.transaction {
             Some(key) => {
-                if self.by_transaction.len() >= MAX_WAITING {
-                    self.by_transaction.clear();
-                }
+                empty_if_full(&mut self.by_transaction, MAX_WAITING);
                 self.by_transaction.entry(key).or_default().push(finding);
             }
             None => {
-                if self.by_frame.len() >= MAX_WAITING {
-                    self.by_frame.clear();
-                }
+                empty_if_full(&mut self.by_frame, MAX_WAITING);
                 self.by_frame.entry(event.frame).or_default().push(finding);
             }
         }

@@ -25,9 +25,8 @@ use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
     EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleEvidence, RuleEvidenceSet,
-    RuleVerdict, TransactionCheck, TransactionCondition, Violation,
+    RuleSubject, RuleSubjectSet, RuleVerdict, TransactionCheck, TransactionCondition, Violation,
 };
-use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};

@@ -298,7 +298,6 @@ impl<'t> CompoundOperationIterator<'t> {
     }
 
     /// Returns `true` if one of these operations is among the arguments or results that were decoded.
-    #[inline]
     pub(crate) fn has_any(&self, operations: OperationSet) -> bool {
         self.set.0 & operations.0 != 0
     }

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::compound_operations_view::OperationSet;
+use crate::empty_if_full;
 use crate::rules::REFUSED;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -154,7 +155,11 @@ impl ConformanceConnectionHistory {
 }
 
 /// Addresses of client and server, and their virtual network.
-type HostPair = (Address, Address, VirtualNetwork);
+pub(crate) type HostPair = (Address, Address, VirtualNetwork);
+
+pub(crate) fn hosts_of(connection: &TransactionConnection) -> HostPair {
+    (connection.client.address, connection.server.address, connection.tenant)
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct ConformanceConnectionHistories {
@@ -171,16 +176,13 @@ impl ConformanceConnectionHistories {
 
     /// Removes and returns the history of the connection of a Transaction before it. Put it back, updated.
     pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConformanceConnectionHistory> {
-        let TransactionConnection { number, client, server, tenant, .. } = transaction.connection;
-        let mut history = self.histories.get_mut(&number).and_then(Option::take).unwrap_or_default();
+        let mut history =
+            self.histories.get_mut(&transaction.connection.number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {
-            if self.thresholds.len() >= MAX_CONNECTIONS {
-                self.thresholds.clear();
-            }
-            let hosts = (client.address, server.address, tenant);
-            history.previous_thresholds = self.thresholds.insert(hosts, now);
+            empty_if_full(&mut self.thresholds, MAX_CONNECTIONS);
+            history.previous_thresholds = self.thresholds.insert(hosts_of(&transaction.connection), now);
         }
         history
     }
@@ -190,9 +192,7 @@ impl ConformanceConnectionHistories {
             *taken = Some(history);
             return;
         }
-        if self.histories.len() >= MAX_CONNECTIONS {
-            self.histories.clear();
-        }
+        empty_if_full(&mut self.histories, MAX_CONNECTIONS);
         self.histories.insert(number, Some(history));
     }
 }

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
 use nfsrdma_dissectors::rpc::Xid;
 
+use crate::finding_text::AggregatedViolationValues;
 use crate::rule::{Rule, Severity};
-use crate::violation_values::AggregatedViolationValues;
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,26 +14,31 @@ mod calls_awaiting_reply;
 mod checker;
 mod compound_operations_view;
 mod connection_history;
-mod count_with_noun;
 mod ddp_eligible_items;
 mod finding;
+mod finding_text;
 mod known_deviations;
 mod message_view;
 mod misrouted_replies;
 mod offered_memory_overlap;
 mod read_write_view;
 mod rule;
-mod rule_preconditions;
 mod rules;
 mod sequence_arguments_and_results;
 mod session_table;
 mod transaction_view;
 mod unanswered_call_segments;
-mod violation_values;
 
 pub use checker::{ConformanceChecker, RuleTally};
 pub use finding::{Finding, SeverityLevel};
+pub use finding_text::AggregatedViolationValues;
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
 pub use rule::{FindingAggregation, Rule, RuleEvidence, Severity, find_rule};
 pub use rules::RULES;
-pub use violation_values::AggregatedViolationValues;
+
+/// Empties a table of earlier facts that is full: what it forgets is not judged.
+fn empty_if_full<K, V>(table: &mut rustc_hash::FxHashMap<K, V>, max_entries: usize) {
+    if table.len() >= max_entries {
+        table.clear();
+    }
+}

@@ -1,29 +1,22 @@
 //! Replies whose Call was not sent on their connection. RFC 8881 section 2.9.2.
 
-use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::connection_history::ConformanceConnectionHistory;
+use crate::connection_history::{ConformanceConnectionHistory, HostPair, hosts_of};
+use crate::empty_if_full;
 
 /// Maximum number of Replies. Beyond it, all are forgotten.
 const MAX_REPLIES: usize = 4096;
 
-/// Virtual network, client, server, direction and XID of a Call.
-type CallIdentity = (VirtualNetwork, Address, Address, CallDirection, Xid);
+/// Hosts, direction and XID of a Call.
+type CallIdentity = (HostPair, CallDirection, Xid);
 
 fn identity(transaction: &Transaction) -> CallIdentity {
-    let connection = &transaction.connection;
-    (
-        connection.tenant,
-        connection.client.address,
-        connection.server.address,
-        transaction.direction,
-        transaction.xid,
-    )
+    (hosts_of(&transaction.connection), transaction.direction, transaction.xid)
 }
 
 /// A Reply without a Call on its connection.
@@ -56,9 +49,7 @@ impl MisroutedReplies {
         if losses != history.losses + 1 {
             return;
         }
-        if self.0.len() >= MAX_REPLIES {
-            self.0.clear();
-        }
+        empty_if_full(&mut self.0, MAX_REPLIES);
         let connection = transaction.connection.number;
         let orphan = OrphanReply { connection, frame, time: reply.time, losses };
         self.0.insert(identity(transaction), orphan);

@@ -10,6 +10,8 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
+use crate::empty_if_full;
+
 /// Maximum number of handles. Beyond it, all are forgotten. A client registers a handle anew for each Call: the table
 /// is small enough to stay in a cache of the processor.
 const MAX_HANDLES: usize = 1 << 12;
@@ -121,9 +123,7 @@ impl OfferedMemoryOverlapDetector {
             };
             let key = (transaction.connection.number, transaction.direction, handle);
             let Some(ranges) = self.0.get_mut(&key) else {
-                if self.0.len() >= MAX_HANDLES {
-                    self.0.clear();
-                }
+                empty_if_full(&mut self.0, MAX_HANDLES);
                 self.0.insert(key, RdmaHandleRanges { last: range, earlier: Vec::new() });
                 continue;
             };

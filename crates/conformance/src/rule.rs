@@ -1,14 +1,14 @@
-//! A rule, and the verdict of its judgement.
+//! A rule, what it needs of a message or Transaction, and the verdict of its judgement.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 
+use crate::finding::SeverityLevel;
+use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;
-use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
-use crate::violation_values::AggregatedViolationValues;
 
 /// Severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,11 +24,7 @@ pub enum Severity {
 impl Severity {
     /// Returns the name in output.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+        SeverityLevel::from(self).name()
     }
 }
 
@@ -90,6 +86,95 @@ impl RuleEvidence {
             Self::Session => "the session from its CREATE_SESSION on",
             Self::CheckedIcrc => "the option --check-icrc",
         }
+    }
+}
+
+/// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum RuleSubject {
+    /// The message is a Call; the Transaction has one.
+    Call,
+    /// The message is a Reply; the Transaction has one.
+    Reply,
+    /// The header has version 1 and a known procedure.
+    Version1,
+    /// The message, or the Reply of the Transaction, is RDMA_ERROR.
+    RdmaError,
+    /// The message is a Long Call or a Long Reply (RDMA_NOMSG).
+    LongMessage,
+    Reverse,
+    /// The message, or the Call of the Transaction, has Read chunks.
+    ReadChunks,
+    /// The Call has Write chunks.
+    WriteChunks,
+    /// The message has chunks of any kind, or the Call of the Transaction offered some.
+    Chunks,
+    /// The arguments or results are signed, encrypted, or of a control message of RPCSEC_GSS.
+    Protected,
+    /// The Reply invalidates a handle.
+    Invalidation,
+    /// The COMPOUND begins with SEQUENCE, or the CB_COMPOUND with CB_SEQUENCE.
+    Sequence,
+    /// The Transaction is a COMPOUND or CB_COMPOUND.
+    Compound,
+    FirstOfConnection,
+    /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with
+    /// credits, all of which was captured, or no RPC message follows it.
+    UnusualHeader,
+    /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
+    Undecodable,
+    /// The RPC failed: RDMA_ERROR, or a Reply that is no success.
+    Failure,
+    /// A Call of the connection, or this one, was refused with RDMA_ERROR.
+    Refusal,
+    NullProcedure,
+    /// The Transaction repeats a Call of an earlier connection.
+    RepeatedCall,
+    /// The Transaction is the first of NFS version 4 on its connection.
+    FirstOfNfs4,
+    /// The Transaction has a READ or a WRITE that succeeded.
+    SuccessfulReadWrite,
+    /// The COMPOUND or CB_COMPOUND has the sequence ID of the last use of its slot.
+    RepeatedSequence,
+    MinorVersion0,
+    CreateSession,
+    ReadPlus,
+    /// The COMPOUND has COPY, OFFLOAD_CANCEL or OFFLOAD_STATUS.
+    Offload,
+    /// The COMPOUND or CB_COMPOUND has a minor version with sessions.
+    SessionVersion,
+    /// The COMPOUND has an operation that is not of its minor version.
+    ReservedOperation,
+    /// A rule about all COMPOUNDs may be broken; see `CompoundOperationIterator::is_usual`. CB_COMPOUND always has the
+    /// subject.
+    UnusualCompound,
+    /// The slot had no use before the COMPOUND or CB_COMPOUND.
+    FirstSlotUse,
+    /// A rule about all uses of a slot may be broken; see [`ConformanceTransaction::has_usual_sequence`].
+    UnusualSequence,
+    /// The Call or Reply may exceed a limit of the channel of its session.
+    LargeMessage,
+}
+
+/// Subjects that a message or Transaction has, or that a rule requires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct RuleSubjectSet(u64);
+
+impl RuleSubjectSet {
+    /// A set that no message and no Transaction has.
+    pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
+
+    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
+        subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
+        Self(self.0 | u64::from(is_present) << subject as u32)
+    }
+
+    pub(crate) fn contains(self, required: Self) -> bool {
+        self.0 & required.0 == required.0
     }
 }
 
@@ -179,14 +264,6 @@ impl Rule {
     }
 }
 
-impl PartialEq for Rule {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Rule {}
-
 /// Result of a judgement.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -201,13 +278,11 @@ pub(crate) enum RuleVerdict {
 
 impl RuleVerdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
-    #[inline]
     pub(crate) fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
         if is_kept { Self::Kept } else { Self::broken(text()) }
     }
 
     /// Returns a violation with this text, if there is one; otherwise `Kept`.
-    #[inline]
     pub(crate) fn from_fault(fault: Option<String>) -> Self {
         fault.map_or(Self::Kept, Self::broken)
     }
@@ -228,7 +303,6 @@ impl RuleVerdict {
 
     /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule
     /// with one finding per connection are common: their text is made once.
-    #[inline]
     pub(crate) fn measured(
         is_kept: bool,
         values: [u64; 4],
@@ -242,37 +316,31 @@ impl RuleVerdict {
     }
 
     /// Sets the side that broke the requirement.
-    #[inline]
     pub(crate) fn by(self, side: EndpointRole) -> Self {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
     /// Sets the name of the field that shows the violation.
-    #[inline]
     pub(crate) fn at_field(self, field: &'static str) -> Self {
         self.map(|violation| Violation { field: Some(field), ..violation })
     }
 
     /// Sets the frames that show the violation.
-    #[inline]
     pub(crate) fn in_frames(self, frames: &[FrameNumber]) -> Self {
         self.map(|violation| Violation { frames: frames.to_vec(), ..violation })
     }
 
     /// Sets the message of the connection set-up that shows the violation, if it was captured.
-    #[inline]
     pub(crate) fn in_set_up(self, frame: Option<SetUpFrame>) -> Self {
         let Some(SetUpFrame { number, time }) = frame else { return self };
         self.map(|violation| Violation { frames: vec![number], time: Some(time), ..violation })
     }
 
     /// Sets a severity that differs from that of the rule.
-    #[inline]
     pub(crate) fn with_severity(self, severity: Severity) -> Self {
         self.map(|violation| Violation { severity: Some(severity), ..violation })
     }
 
-    #[inline]
     fn map(self, change: impl FnOnce(Violation) -> Violation) -> Self {
         match self {
             Self::Broken(mut violation) => {

@@ -1,15 +1,17 @@
 //! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section
 //! 2.10.6.
 
-use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{SiblingConnections, TransactionConnection};
+use nfsrdma_dissectors::flow::transaction::SiblingConnections;
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
 use crate::calls_awaiting_reply::CallsAwaitingReply;
 use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
+use crate::connection_history::{HostPair, hosts_of};
+use crate::empty_if_full;
 use crate::sequence_arguments_and_results::SessionChannelKind;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
@@ -41,13 +43,6 @@ pub(crate) struct ChannelLimits {
     pub(crate) max_operations: u32,
     /// ca_maxrequests: number of slots.
     pub(crate) max_requests: u32,
-}
-
-/// Addresses of client and server, and their virtual network.
-type HostPair = (Address, Address, VirtualNetwork);
-
-fn hosts_of(connection: &TransactionConnection) -> HostPair {
-    (connection.client.address, connection.server.address, connection.tenant)
 }
 
 /// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
@@ -343,9 +338,7 @@ impl SessionTable {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
                     let Some(created) = created.ok() else { continue };
-                    if self.channels.len() >= MAX_CHANNELS {
-                        self.channels.clear();
-                    }
+                    empty_if_full(&mut self.channels, MAX_CHANNELS);
                     for (channel, attributes) in [
                         (SessionChannelKind::Fore, &created.csr_fore_chan_attrs),
                         (SessionChannelKind::Back, &created.csr_back_chan_attrs),

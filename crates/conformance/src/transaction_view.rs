@@ -21,8 +21,7 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
+use crate::rule::{RuleEvidence, RuleEvidenceSet, RuleSubject, RuleSubjectSet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };

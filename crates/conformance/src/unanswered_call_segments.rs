@@ -4,6 +4,8 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rustc_hash::FxHashMap;
 
+use crate::empty_if_full;
+
 /// Maximum number of Calls. Beyond it, all are forgotten, and their repetitions are not judged.
 const MAX_CALLS: usize = 4096;
 
@@ -23,9 +25,7 @@ impl UnansweredCallAdvertisedSegments {
         if call.copies > 1 || chunks().next().is_none() || chunks().any(|chunk| chunk.is_cut) {
             return;
         }
-        if self.0.len() >= MAX_CALLS {
-            self.0.clear();
-        }
+        empty_if_full(&mut self.0, MAX_CALLS);
         let segments = chunks().flat_map(|chunk| &chunk.segments);
         let memory = segments.map(|segment| (segment.handle, segment.offset)).collect();
         self.0.insert(transaction.index, memory);

@@ -29,11 +29,10 @@ use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::XdrError;
 
-use crate::count_with_noun::Count;
+use crate::finding_text::Count;
 use crate::message_view::ConformanceMessage;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleSubject, RuleVerdict, Severity};
 use crate::sequence_arguments_and_results::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 pub(crate) use loss_and_congestion::ENDS_CONNECTION;
