@@ -19,7 +19,7 @@ use super::socket_address::{self, VerbsSocketAddress};
 pub(super) struct SharedRdmaCmId {
     id: NonNull<ffi::rdma_cm_id>,
     // Dropped after the identifier, which `drop` destroys.
-    channel: RdmaCmEventChannel,
+    pub(super) channel: RdmaCmEventChannel,
 }
 
 // SAFETY: an identifier is memory of librdmacm, which locks what it shares; none of it is bound to a thread.
@@ -31,10 +31,6 @@ impl SharedRdmaCmId {
     /// Returns the identifier for calls of librdmacm; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::rdma_cm_id {
         self.id.as_ptr()
-    }
-
-    pub(super) fn channel(&self) -> &RdmaCmEventChannel {
-        &self.channel
     }
 
     /// Returns the device that the identifier is bound to; null before its address is resolved.
@@ -175,7 +171,7 @@ pub(super) fn expect(
     error: impl FnOnce(&RdmaCmEvent) -> RpcTransportErrorKind,
 ) -> Result<RdmaCmEvent, RpcTransportErrorKind> {
     let started = Instant::now();
-    match id.channel().wait(deadline)? {
+    match id.channel.wait(deadline)? {
         Some(event) if event.kind == wanted => Ok(event),
         Some(event) => Err(error(&event)),
         None => Err(RpcTransportErrorKind::Timeout(deadline.saturating_duration_since(started))),

@@ -77,13 +77,6 @@ pub(crate) struct VerbsCompletion {
     pub(super) outcome: Result<VerbsCompletedWork, VerbsWorkError>,
 }
 
-impl VerbsCompletion {
-    /// Returns the number of the queue pair that it is for.
-    pub(crate) fn queue(&self) -> u32 {
-        self.id.queue
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct VerbsCompletedWork {
     pub(super) length: usize,
@@ -131,7 +124,7 @@ pub(crate) struct CompletionQueue {
     reserved: AtomicU32,
     /// `true` if the channel signals the next completion, or has signalled it already.
     is_armed: AtomicBool,
-    context: Arc<VerbsContext>,
+    pub(super) context: Arc<VerbsContext>,
 }
 
 // SAFETY: libibverbs allows calls from any thread on one completion queue and on one channel.
@@ -177,10 +170,6 @@ impl CompletionQueue {
     /// Returns the queue for calls of libibverbs; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::ibv_cq {
         self.queue.as_ptr()
-    }
-
-    pub(super) fn context(&self) -> &Arc<VerbsContext> {
-        &self.context
     }
 
     /// Reserves entries for the Work Requests of a queue pair, as an overflow makes the queue unusable. Returns `false`

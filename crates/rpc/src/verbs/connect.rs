@@ -14,13 +14,12 @@ use super::super::{
     RpcClientConnectionCounters, RpcTransportErrorKind, TransportConnectionId, TransportCredits,
     TransportKind,
 };
-use super::buffer_pool::VerbsBufferPoolError;
 use super::cm_id::{RdmaCmAddressResolved, RdmaCmAddressUnresolvedState, RdmaCmIdSetup};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
 use super::reverse_responder::VerbsReverseResponder;
-use super::shared_connection_resources::PerServerVerbsResources;
+use super::shared_connection_resources::{PerServerVerbsResources, VerbsBufferPoolError};
 use super::transport::VerbsTransport;
 use super::work_queues::VerbsQueueDepths;
 
@@ -43,7 +42,7 @@ impl VerbsTransport {
             let windows = wanted && shared.context.limits.supports_windows;
             id.uses_device(&shared.context)
                 && shared.server == server
-                && shared.domain.uses_windows() == windows
+                && shared.domain.uses_windows == windows
         };
         if let Some(known) = self.devices.iter().position(is_it) {
             return Ok(known);
@@ -77,7 +76,7 @@ impl VerbsTransport {
         let most = shared.context.limits.queue_depth;
         let reverse = wish.reverse_credits.min(most / 4);
         // Registrations without windows must not be invalidated: they serve many Calls.
-        let windows = shared.domain.uses_windows();
+        let windows = shared.domain.uses_windows;
         let (each, more) = match windows {
             true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * OutgoingRpcCall::MAX_PAYLOADS as u32),
             false => (1, UNPOLLED_SENDS),

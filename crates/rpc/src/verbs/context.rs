@@ -90,8 +90,9 @@ impl VerbsContext {
 #[derive(Debug)]
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
-    context: Arc<VerbsContext>,
-    uses_windows: bool,
+    pub(super) context: Arc<VerbsContext>,
+    /// `true` if servers access its memory only through windows.
+    pub(super) uses_windows: bool,
 }
 
 // SAFETY: libibverbs allows calls from any thread on one domain.
@@ -110,15 +111,6 @@ impl ProtectionDomain {
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
             .ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_pd"))?;
         Ok(Arc::new(Self { domain, context: Arc::clone(context), uses_windows: windows }))
-    }
-
-    pub(crate) fn context(&self) -> &Arc<VerbsContext> {
-        &self.context
-    }
-
-    /// Returns `true` if servers access its memory only through windows.
-    pub(super) fn uses_windows(&self) -> bool {
-        self.uses_windows
     }
 
     /// Returns the domain for calls of libibverbs; valid as long as `self`.

@@ -121,7 +121,7 @@ impl VerbsMemoryRegion {
             VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
             VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
-        let flags = i32::try_from(right.flags(domain.uses_windows()).0).unwrap_or(0);
+        let flags = i32::try_from(right.flags(domain.uses_windows).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared bytes are registered
         // read-only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
@@ -379,7 +379,7 @@ impl VerbsExposedBuffer {
             return Err((self, copy_buffer));
         }
         let length = length.min(self.advertised.length as usize);
-        let has_ended = self.buffer.region.domain.uses_windows()
+        let has_ended = self.buffer.region.domain.uses_windows
             && match (&self.window, &windows) {
                 (Some(bound), Some(windows)) => !windows.is_open(bound),
                 _ => false,

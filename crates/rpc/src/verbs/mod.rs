@@ -19,7 +19,6 @@
 //!
 //! [`VerbsTransport`] combines them and has no `unsafe` code of its own.
 
-mod buffer_pool;
 mod cm_id;
 mod completions;
 mod connect;

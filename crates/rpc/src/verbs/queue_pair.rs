@@ -83,7 +83,7 @@ impl QueuePair<QueuePairInitialized> {
         private_data: &[u8],
         deadline: Instant,
     ) -> Result<Vec<u8>, RpcTransportErrorKind> {
-        let limits = self.queues.domain().context().limits;
+        let limits = self.queues.domain.context.limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
             private_data_len: u8::try_from(private_data.len()).unwrap_or(0),
@@ -99,9 +99,9 @@ impl QueuePair<QueuePairInitialized> {
         };
         // SAFETY: the identifier has a queue pair, as the state shows; the private data has the given length, and is
         // read only in this call.
-        let result = unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) };
+        let result = unsafe { ffi::rdma_connect(self.queues.identifier.pointer(), &raw mut parameters) };
         errno_conversion::check_last("rdma_connect", result)?;
-        let event = expect(self.queues.identifier(), RdmaCmEventKind::Established, deadline, connect_error)?;
+        let event = expect(&self.queues.identifier, RdmaCmEventKind::Established, deadline, connect_error)?;
         Ok(event.private_data)
     }
 }
@@ -134,7 +134,7 @@ impl QueuePair<ConnectedTypestate> {
 
     /// Returns `true` if each chunk has its own window.
     pub(crate) fn has_windows(&self) -> bool {
-        self.queues.has_windows()
+        self.queues.windows.is_some()
     }
 
     /// Takes windows for the chunks of a Call; none if chunks have no windows. Returns an error if the device cannot
@@ -144,7 +144,7 @@ impl QueuePair<ConnectedTypestate> {
         count: usize,
         into: &mut Vec<VerbsBoundWindow>,
     ) -> Result<(), RpcTransportErrorKind> {
-        self.queues.windows().map_or(Ok(()), |windows| windows.take(count, into))
+        self.queues.windows.as_mut().map_or(Ok(()), |windows| windows.take(count, into))
     }
 
     /// Exposes the first `length` bytes of a buffer to the server, through the window if there is one.
@@ -167,13 +167,7 @@ impl QueuePair<ConnectedTypestate> {
             }
             None => None,
         };
-        VerbsExposedBuffer::new(
-            buffer,
-            length,
-            window,
-            self.queues.number(),
-            self.queues.completed_receives(),
-        )
+        VerbsExposedBuffer::new(buffer, length, window, self.queues.number, self.queues.completed_receives)
     }
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
@@ -188,10 +182,11 @@ impl QueuePair<ConnectedTypestate> {
         copy_buffer: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
     ) -> Result<VerbsServerWrittenData, (VerbsExposedBuffer, Vec<u8>)> {
-        if !exposed.is_exposed_by(self.queues.number()) {
+        if !exposed.is_exposed_by(self.queues.number) {
             return Err((exposed, copy_buffer));
         }
-        let (seen, open) = exposed.take_written(fence, self.queues.windows(), length, copy_buffer, keep)?;
+        let (seen, open) =
+            exposed.take_written(fence, self.queues.windows.as_mut(), length, copy_buffer, keep)?;
         open.into_iter().for_each(|open| self.queues.invalidate(open));
         Ok(seen)
     }
@@ -204,10 +199,10 @@ impl QueuePair<ConnectedTypestate> {
         exposed: VerbsExposedBuffer,
         fence: &VerbsServerCompletionProof,
     ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
-        if !exposed.is_exposed_by(self.queues.number()) {
+        if !exposed.is_exposed_by(self.queues.number) {
             return Err(exposed);
         }
-        match exposed.take_back(fence, self.queues.windows())? {
+        match exposed.take_back(fence, self.queues.windows.as_mut())? {
             Ok(buffer) => Ok(Some(buffer)),
             Err(open) => {
                 self.queues.invalidate(open);
@@ -239,13 +234,13 @@ impl QueuePair<ConnectedTypestate> {
 
     /// Records that a received Send invalidated `handle`. Returns `true` if it was the handle of an open window.
     pub(crate) fn record_invalidation(&mut self, handle: Handle) -> bool {
-        self.queues.windows().is_some_and(|windows| windows.record_invalidation(handle))
+        self.queues.windows.as_mut().is_some_and(|windows| windows.record_invalidation(handle))
     }
 
     /// Releases the window of shared memory, or one that was not used. If the server did not invalidate its handle,
     /// this side does so before the next Send.
     pub(crate) fn release_window(&mut self, bound: VerbsBoundWindow) {
-        if let Some(handle) = self.queues.windows().and_then(|windows| windows.release(bound)) {
+        if let Some(handle) = self.queues.windows.as_mut().and_then(|windows| windows.release(bound)) {
             self.queues.stage(VerbsSendRequest::Invalidate(handle, None));
         }
     }
@@ -262,16 +257,16 @@ impl QueuePair<ConnectedTypestate> {
 
     /// Returns the next event of the connection manager, if any. Returns an error if the event channel fails.
     pub(crate) fn event(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
-        self.queues.identifier().channel().next()
+        self.queues.identifier.channel.next()
     }
 
     /// Returns the descriptor that becomes readable when there is an event.
     pub(crate) fn fd(&self) -> i32 {
-        self.queues.identifier().channel().fd()
+        self.queues.identifier.channel.fd()
     }
 
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        self.queues.identifier().local_address()
+        self.queues.identifier.local_address()
     }
 
     /// Disconnects. Posted Work Requests are flushed.
@@ -291,7 +286,7 @@ impl<S> QueuePair<S> {
 
     /// Returns the number that identifies it in completions.
     pub(crate) fn number(&self) -> u32 {
-        self.queues.number()
+        self.queues.number
     }
 
     /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`. Returns an error

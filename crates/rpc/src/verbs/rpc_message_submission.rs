@@ -11,11 +11,10 @@ use super::super::{
     DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, SubmitBusyReason,
     SubmitError, SubmittedCallForm, TransportConnectionId,
 };
-use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
 use super::queue_pair::QueuePair;
-use super::shared_connection_resources::PerServerVerbsResources;
+use super::shared_connection_resources::{PerServerVerbsResources, VerbsBufferPoolError};
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {

@@ -131,9 +131,9 @@ impl VerbsTransport {
             self.event_buffers.copy_buffers.extend(copy);
         }
         if connection.queue.is_some() {
-            connection.free_receive_buffers.push(received.into_buffer());
+            connection.free_receive_buffers.push(received.buffer);
         } else {
-            shared.release(received.into_buffer());
+            shared.release(received.buffer);
         }
     }
 
@@ -163,7 +163,7 @@ impl VerbsTransport {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
                 if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
-                    connection.free_receive_buffers.push(received.into_buffer());
+                    connection.free_receive_buffers.push(received.buffer);
                     continue;
                 }
                 return Ok(Some((at, self.process_message(at, received, true))));
@@ -200,7 +200,7 @@ impl VerbsTransport {
         &mut self,
         completion: VerbsCompletion,
     ) -> Option<(usize, OwnedVerbsTransportEvent)> {
-        let at = *self.by_queue.get(&completion.queue())?;
+        let at = *self.by_queue.get(&completion.id.queue)?;
         let connection = self.connections.get_mut(at)?;
         let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
         let shared = self.devices.get_mut(connection.device)?;
@@ -208,7 +208,7 @@ impl VerbsTransport {
         match finished {
             // No events are reported for a connection that this side closed.
             Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
-                connection.free_receive_buffers.push(received.into_buffer());
+                connection.free_receive_buffers.push(received.buffer);
                 None
             }
             Ok(VerbsCompletionOutcome::Received(mut received)) => {
@@ -335,7 +335,7 @@ impl VerbsTransport {
         let shared = self.devices.get_mut(connection.device).ok_or(unknown)?;
         let queue = connection.queue.as_mut().ok_or(unknown)?;
         let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(unknown)?;
-        let fence = received.fence();
+        let fence = &received.fence;
         let length = self.event_buffers.returned.reply as usize;
         let mut is_reply = if is_nomsg { Err(ReceivedMessageDiscardReason::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {

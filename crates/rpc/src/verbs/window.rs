@@ -61,7 +61,7 @@ unsafe impl Sync for QueuePairMemoryWindows {}
 /// A window that is assigned to a chunk until it is released: its index and its new handle.
 #[derive(Debug)]
 pub(crate) struct VerbsBoundWindow {
-    index: usize,
+    pub(super) index: usize,
     pub(super) handle: Handle,
 }
 
@@ -180,12 +180,6 @@ impl VerbsWindowTable {
         self.free.push(bound.index);
         let was = std::mem::replace(&mut window.state, VerbsMemoryWindowState::Closed);
         (was != VerbsMemoryWindowState::Closed).then_some(bound.handle)
-    }
-}
-
-impl VerbsBoundWindow {
-    pub(super) fn index(&self) -> usize {
-        self.index
     }
 }
 

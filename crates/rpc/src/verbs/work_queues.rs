@@ -55,27 +55,18 @@ impl VerbsServerCompletionProof {
 
 #[derive(Debug)]
 pub(crate) struct VerbsReceivedMessage {
-    buffer: VerbsBuffer,
+    pub(crate) buffer: VerbsBuffer,
     length: usize,
     /// The handle that the Send invalidated, as the device reports it.
     pub(crate) invalidated: Option<Handle>,
-    fence: VerbsServerCompletionProof,
+    /// Proof that all operations of the server before this Send are done.
+    pub(crate) fence: VerbsServerCompletionProof,
 }
 
 impl VerbsReceivedMessage {
     /// Returns the bytes of the Send.
     pub(crate) fn message(&self) -> &[u8] {
         self.buffer.get(..self.length).unwrap_or(&self.buffer)
-    }
-
-    /// Returns the proof that all operations of the server before this Send are done.
-    pub(crate) fn fence(&self) -> &VerbsServerCompletionProof {
-        &self.fence
-    }
-
-    /// Returns the buffer, to be posted again.
-    pub(crate) fn into_buffer(self) -> VerbsBuffer {
-        self.buffer
     }
 }
 
@@ -102,21 +93,21 @@ pub(super) enum VerbsSendRequest {
 /// The two queues of a queue pair, and the requests that they own.
 #[derive(Debug)]
 pub(super) struct VerbsWorkQueues {
-    identifier: Arc<SharedRdmaCmId>,
+    pub(super) identifier: Arc<SharedRdmaCmId>,
     completions: Arc<CompletionQueue>,
-    domain: Arc<ProtectionDomain>,
+    pub(super) domain: Arc<ProtectionDomain>,
     /// The number that identifies it in completions.
-    number: u32,
+    pub(super) number: u32,
     depth: VerbsQueueDepths,
     /// Requests posted to the send queue, in order: the buffer to return on completion, if any.
     sends: VecDeque<Option<VerbsBuffer>>,
     staged: VecDeque<VerbsSendRequest>,
     first_send: u32,
     /// The windows, if chunks have any.
-    windows: Option<QueuePairMemoryWindows>,
+    pub(super) windows: Option<QueuePairMemoryWindows>,
     receives: VecDeque<VerbsBuffer>,
     first_receive: u32,
-    completed_receives: u64,
+    pub(super) completed_receives: u64,
     is_created: bool,
 }
 
@@ -129,12 +120,11 @@ impl VerbsWorkQueues {
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
     ) -> Result<Self, RpcTransportErrorKind> {
-        let same =
-            domain.context().is_device_of(&identifier) && completions.context().is_device_of(&identifier);
+        let same = domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
         if !same {
             return Err(RpcTransportErrorKind::NoDevice);
         }
-        let most = domain.context().limits.queue_depth;
+        let most = domain.context.limits.queue_depth;
         let depth = VerbsQueueDepths { sends: depth.sends.min(most), receives: depth.receives.min(most) };
         if !completions.reserve(depth.sends + depth.receives) {
             let full = std::io::Error::other("too many connections for one completion queue");
@@ -180,36 +170,8 @@ impl VerbsWorkQueues {
         Ok(queues)
     }
 
-    /// Returns the identifier that the queue pair is created on.
-    pub(super) fn identifier(&self) -> &SharedRdmaCmId {
-        &self.identifier
-    }
-
-    pub(super) fn domain(&self) -> &ProtectionDomain {
-        &self.domain
-    }
-
-    /// Returns the number that identifies it in completions.
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(super) fn completed_receives(&self) -> u64 {
-        self.completed_receives
-    }
-
-    /// Gives chunks windows from now on.
     pub(super) fn use_windows(&mut self) {
         self.windows.get_or_insert_with(|| QueuePairMemoryWindows::new(&self.domain));
-    }
-
-    pub(super) fn has_windows(&self) -> bool {
-        self.windows.is_some()
-    }
-
-    /// Returns the windows, if chunks have any.
-    pub(super) fn windows(&mut self) -> Option<&mut QueuePairMemoryWindows> {
-        self.windows.as_mut()
     }
 
     pub(super) fn free_send_entries(&self) -> usize {
@@ -230,7 +192,7 @@ impl VerbsWorkQueues {
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: MemoryWindowBindTarget) {
         if let Some(windows) = &mut self.windows {
             windows.bind(bound);
-            self.staged.push_back(VerbsSendRequest::Bind(bound.index(), bound.handle, part));
+            self.staged.push_back(VerbsSendRequest::Bind(bound.index, bound.handle, part));
         }
     }
 
@@ -239,7 +201,6 @@ impl VerbsWorkQueues {
         self.staged.push_back(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
     }
 
-    /// Posts staged requests while the send queue has free entries, and returns `true` if it posted any.
     pub(super) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
         let mut is_posted = false;
         while !self.staged.is_empty() && self.sends.len() < self.depth.sends as usize {
@@ -252,7 +213,6 @@ impl VerbsWorkQueues {
         Ok(is_posted)
     }
 
-    /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`.
     pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
         while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
             match buffers.len() {
@@ -350,8 +310,6 @@ impl VerbsWorkQueues {
         errno_conversion::check_returned("ibv_post_recv", result)
     }
 
-    /// Processes a completion; buffers of completed requests go to `free`. Returns a completion of another queue pair,
-    /// or of no posted request, as the error.
     pub(super) fn finish(
         &mut self,
         completion: VerbsCompletion,
@@ -401,7 +359,6 @@ impl VerbsWorkQueues {
         }
     }
 
-    /// Disconnects. Posted Work Requests are flushed.
     pub(super) fn disconnect(&self) {
         // SAFETY: the identifier is valid; the error of one that is not connected any more has no effect.
         unsafe { ffi::rdma_disconnect(self.identifier.pointer()) };
