@@ -13,7 +13,7 @@ pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// The window. Ranges into it stay valid until the next [`CaptureFileReadBuffer::fill`].
 pub(super) struct CaptureFileReadBuffer {
-    input: DecompressedCaptureInput,
+    pub(super) input: DecompressedCaptureInput,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -36,10 +36,6 @@ impl CaptureFileReadBuffer {
             has_ended: false,
             skip_start: None,
         }
-    }
-
-    pub(super) fn input(&self) -> &DecompressedCaptureInput {
-        &self.input
     }
 
     /// Returns the stream offset of the next byte to take, or of the start of an unfinished skip.

@@ -16,8 +16,10 @@ const COMPRESSED_BUFFER: usize = 64 << 10;
 /// A plain or compressed input, read from its start.
 pub(super) struct DecompressedCaptureInput {
     stream: CaptureInputStream,
-    total: Option<u64>,
-    windows: ZstdWindowBudget,
+    /// Length in bytes before decompression, if known.
+    pub(super) total: Option<u64>,
+    /// Memory budget that the windows of all inputs share.
+    pub(super) windows: ZstdWindowBudget,
 }
 
 enum CaptureInputStream {
@@ -44,11 +46,6 @@ impl DecompressedCaptureInput {
         }
     }
 
-    /// Returns the memory budget that the windows of all inputs share.
-    pub(super) fn windows(&self) -> &ZstdWindowBudget {
-        &self.windows
-    }
-
     /// Returns `true` if offsets in this input are offsets in decompressed data.
     pub(super) fn is_compressed(&self) -> bool {
         matches!(self.stream, CaptureInputStream::Gzip(_) | CaptureInputStream::Zstd(_))
@@ -64,15 +61,10 @@ impl DecompressedCaptureInput {
         let raw = match &self.stream {
             CaptureInputStream::Unread(_) => return 0,
             CaptureInputStream::Plain(raw) => raw,
-            CaptureInputStream::Gzip(gzip) => gzip.input().raw.get_ref(),
-            CaptureInputStream::Zstd(zstd) => zstd.input().raw.get_ref(),
+            CaptureInputStream::Gzip(gzip) => gzip.input.raw.get_ref(),
+            CaptureInputStream::Zstd(zstd) => zstd.input.raw.get_ref(),
         };
         raw.get_ref().1.bytes_read
-    }
-
-    /// Returns the length before decompression, if known.
-    pub(super) fn total(&self) -> Option<u64> {
-        self.total
     }
 
     /// Reads some bytes. Returns 0 at the end. Errors: [`SourceErrorKind::Read`],
@@ -270,7 +262,7 @@ pub(super) mod tests {
         let packed = gzip(&[0; 100_000]);
         let mut input = input_of(&packed);
         while input.read(&mut [0; 4096]).unwrap() > 0 {}
-        assert_eq!((input.bytes_read(), input.total()), (packed.len() as u64, Some(packed.len() as u64)));
+        assert_eq!((input.bytes_read(), input.total), (packed.len() as u64, Some(packed.len() as u64)));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn is_gzip_member(first: &[u8]) -> bool {
 
 /// A decompressor that delivers all valid bytes before an error, and then the error.
 pub(super) struct GzipDecompressor {
-    input: CompressedInput,
+    pub(super) input: CompressedInput,
     inflate: Decompress,
     crc: Crc,
     state: GzipState,
@@ -40,10 +40,6 @@ enum GzipState {
 impl GzipDecompressor {
     pub(super) fn new(input: CompressedInput) -> Self {
         Self { input, inflate: Decompress::new(false), crc: Crc::new(), state: GzipState::Header }
-    }
-
-    pub(super) fn input(&self) -> &CompressedInput {
-        &self.input
     }
 
     /// Reads some bytes. Returns 0 at the end.

@@ -234,7 +234,7 @@ impl CaptureFrameSource {
     /// Returns the live capture, if this source is one.
     #[cfg(feature = "live")]
     pub fn live(&self) -> Option<live::LiveCaptureControl> {
-        Some(self.live.as_ref()?.live().clone())
+        Some(self.live.as_ref()?.live.clone())
     }
 
     /// Returns the next frame; `None` when all files have ended.
@@ -284,7 +284,7 @@ impl CaptureFrameSource {
     #[cfg(feature = "live")]
     fn advance_live(&mut self, patience: Duration) -> Result<live::LiveReadOutcome, SourceError> {
         let Some(live) = &mut self.live else { return Ok(live::LiveReadOutcome::End) };
-        let step = live.advance(patience).map_err(|kind| input_error(live.interface().name.clone(), kind))?;
+        let step = live.advance(patience).map_err(|kind| input_error(live.interface.name.clone(), kind))?;
         self.number += u64::from(matches!(step, live::LiveReadOutcome::Frame));
         Ok(step)
     }
@@ -303,7 +303,7 @@ impl CaptureFrameSource {
     pub fn file(&self) -> Option<&str> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Some(&live.interface().name);
+            return Some(&live.interface.name);
         }
         self.last_reader().map(CaptureFileReader::name)
     }
@@ -313,10 +313,7 @@ impl CaptureFrameSource {
         #[cfg(feature = "live")]
         if let Some(live) = &mut self.live {
             let link = live.unknown_link()?;
-            return Some(input_error(
-                live.interface().name.clone(),
-                SourceErrorKind::UnknownLinkType(link.0),
-            ));
+            return Some(input_error(live.interface.name.clone(), SourceErrorKind::UnknownLinkType(link.0)));
         }
         self.readers.get_mut(self.last_reader_index?)?.unknown_link()
     }
@@ -331,7 +328,7 @@ impl CaptureFrameSource {
     pub fn interface(&self) -> Option<(usize, &CaptureInterface)> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Some((0, live.interface()));
+            return Some((0, &live.interface));
         }
         Some((self.last_reader_index?, self.last_reader()?.interface()?))
     }
@@ -349,7 +346,7 @@ impl CaptureFrameSource {
     pub fn dropped(&self) -> Option<u64> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Some(live.live().counters().dropped());
+            return Some(live.live.counters().dropped());
         }
         let counts = self.readers.iter().filter_map(|reader| reader.pcapng()?.0.dropped());
         counts.reduce(u64::saturating_add)
@@ -358,7 +355,7 @@ impl CaptureFrameSource {
     /// Returns the counters of a live source; `None` for files.
     pub fn counters(&self) -> Option<CapturePacketCounters> {
         #[cfg(feature = "live")]
-        return Some(self.live.as_ref()?.live().counters());
+        return Some(self.live.as_ref()?.live.counters());
         #[cfg(not(feature = "live"))]
         None
     }
@@ -367,13 +364,13 @@ impl CaptureFrameSource {
     pub fn progress(&self) -> ReadProgress {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return ReadProgress { read_bytes: live.bytes_read(), total_bytes: None };
+            return ReadProgress { read_bytes: live.bytes_read, total_bytes: None };
         }
         let inputs = || self.readers.iter().map(CaptureFileReader::input);
         ReadProgress {
             read_bytes: inputs().map(|input| input.bytes_read()).fold(0, u64::saturating_add),
             total_bytes: inputs()
-                .map(|input| input.total())
+                .map(|input| input.total)
                 .try_fold(0_u64, |sum, total| Some(sum.saturating_add(total?))),
         }
     }

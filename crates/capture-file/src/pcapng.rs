@@ -94,7 +94,7 @@ impl CaptureInterface {
 pub(super) struct PcapngFileReader {
     order: ByteOrder,
     section_count: u64,
-    interfaces: Vec<CaptureInterface>,
+    pub(super) interfaces: Vec<CaptureInterface>,
     dropped_in_earlier_sections: Option<u64>,
     last_time: Timestamp,
     /// Index of the last packet's interface, counted from 0 in its section.
@@ -119,11 +119,6 @@ impl PcapngFileReader {
     /// packets are interpreted in the same way.
     pub(super) fn interface_state(&self) -> (u64, usize) {
         (self.section_count, self.interfaces.len())
-    }
-
-    /// Returns the interfaces described so far in the current section.
-    pub(super) fn interfaces(&self) -> &[CaptureInterface] {
-        &self.interfaces
     }
 
     pub(super) fn last_interface(&self) -> Option<&CaptureInterface> {

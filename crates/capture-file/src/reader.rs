@@ -72,7 +72,7 @@ impl CaptureFileReader {
     /// others need, as windows use more than half of theirs: files of a ring buffer are read one after another.
     pub(super) fn park_if_tight(&mut self) {
         let (input, is_first) = (self.input(), self.frame_count == 1);
-        if is_first && self.path.is_some() && input.has_window() && input.windows().is_under_pressure() {
+        if is_first && self.path.is_some() && input.has_window() && input.windows.is_under_pressure() {
             self.reset(Box::new(io::empty()));
             self.is_parked = true;
         }
@@ -80,7 +80,7 @@ impl CaptureFileReader {
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {
         self.buffer = CaptureFileReadBuffer::new(
-            DecompressedCaptureInput::new(input, self.input().total(), self.input().windows().clone()),
+            DecompressedCaptureInput::new(input, self.input().total, self.input().windows.clone()),
             self.buffer_bytes,
         );
         self.format = None;
@@ -112,7 +112,7 @@ impl CaptureFileReader {
     }
 
     pub(super) fn input(&self) -> &DecompressedCaptureInput {
-        self.buffer.input()
+        &self.buffer.input
     }
 
     /// Reads the next frame and returns its time; `None` at the end, and after an error.
@@ -159,7 +159,7 @@ impl CaptureFileReader {
     /// beginning of the file as context.
     pub(super) fn resume_offsets(&self) -> Option<(u64, u64)> {
         let (end, shape) = self.first_frame_end?;
-        let is_plain = !self.buffer.input().is_compressed() && self.input().total().is_some();
+        let is_plain = !self.buffer.input.is_compressed() && self.input().total.is_some();
         (is_plain && shape == self.interface_state()).then(|| (end, self.buffer.offset()))
     }
 
@@ -171,7 +171,7 @@ impl CaptureFileReader {
             file: self.name.clone(),
             frame: self.format.is_some().then(|| FrameNumber(self.frame_count.saturating_add(1))),
             offset: Some(self.buffer.offset()),
-            decompressed: self.buffer.input().is_compressed(),
+            decompressed: self.buffer.input.is_compressed(),
             kind,
         }
     }
@@ -222,7 +222,7 @@ impl CaptureFileReader {
     /// Returns the interfaces described so far.
     pub(super) fn interfaces(&self) -> &[CaptureInterface] {
         match &self.format {
-            Some(CaptureFormatParser::Pcapng(pcapng)) => pcapng.interfaces(),
+            Some(CaptureFormatParser::Pcapng(pcapng)) => &pcapng.interfaces,
             _ => self.pcap_interface.as_slice(),
         }
     }

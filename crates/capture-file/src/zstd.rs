@@ -37,7 +37,7 @@ const EXTRA_BLOCKS: u64 = 2;
 /// The windows of all decompressors share a budget ([`ZstdWindowBudget`]). Only the filled part of a window counts,
 /// because a window takes no memory until it is filled.
 pub(super) struct ZstdDecompressor {
-    input: CompressedInput,
+    pub(super) input: CompressedInput,
     decoder: FrameDecoder,
     state: ZstdState,
     /// Window size of the current frame, in bytes.
@@ -61,10 +61,6 @@ impl ZstdDecompressor {
             window: 0,
             memory: windows.new_window(),
         }
-    }
-
-    pub(super) fn input(&self) -> &CompressedInput {
-        &self.input
     }
 
     /// Reads some bytes. Returns 0 at the end.
@@ -123,7 +119,7 @@ impl ZstdDecompressor {
         // Minimum length of a header (RFC 8878 section 3.1.1.1).
         let mut header = [0; 2];
         self.input.read_all(&mut header, FORMAT)?;
-        self.decoder.set_max_window_size(self.memory.windows().limit_bytes());
+        self.decoder.set_max_window_size(self.memory.windows.limit_bytes());
         match self.decoder.reset(magic.chain(&header[..]).chain(&mut self.input.raw)) {
             Ok(()) => {
                 let [descriptor, window] = header;
@@ -131,7 +127,7 @@ impl ZstdDecompressor {
                 Ok(ZstdState::Blocks)
             }
             Err(FrameDecoderError::WindowSizeTooBig { requested, .. }) => {
-                Err(self.window_too_large(requested, self.memory.windows().limit_bytes()))
+                Err(self.window_too_large(requested, self.memory.windows.limit_bytes()))
             }
             Err(error) => Err(self.input.map_error(FORMAT, &error)),
         }
@@ -155,7 +151,7 @@ impl ZstdDecompressor {
     }
 
     fn window_too_large(&self, needed_bytes: u64, free_bytes: u64) -> SourceErrorKind {
-        let budget_bytes = self.memory.windows().budget_for(needed_bytes, free_bytes);
+        let budget_bytes = self.memory.windows.budget_for(needed_bytes, free_bytes);
         SourceErrorKind::Window { needed_bytes, free_bytes, budget_bytes }
     }
 

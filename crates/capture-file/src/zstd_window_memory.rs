@@ -79,7 +79,7 @@ impl ZstdWindowBudget {
 /// The part of the shared memory that the window of one decompressor uses.
 #[derive(Debug)]
 pub(crate) struct ZstdWindowMemory {
-    windows: ZstdWindowBudget,
+    pub(crate) windows: ZstdWindowBudget,
     bytes: u64,
 }
 
@@ -87,10 +87,6 @@ pub(crate) struct ZstdWindowMemory {
 const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
 
 impl ZstdWindowMemory {
-    pub(crate) fn windows(&self) -> &ZstdWindowBudget {
-        &self.windows
-    }
-
     /// Grows the window to `bytes` in total. Returns the number of free bytes as the error if they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };

@@ -73,13 +73,13 @@ impl LiveCaptureControl {
 
 /// A capture as a frame source.
 pub(super) struct LiveReader {
-    live: LiveCaptureControl,
-    interface: CaptureInterface,
+    pub(super) live: LiveCaptureControl,
+    pub(super) interface: CaptureInterface,
     block: CapturedPacketBatch,
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
     next_packet: usize,
     has_frame: bool,
-    bytes_read: u64,
+    pub(super) bytes_read: u64,
     has_ended: bool,
     has_reported_link: bool,
 }
@@ -103,19 +103,6 @@ impl LiveReader {
             has_ended: false,
             has_reported_link: false,
         }
-    }
-
-    pub(super) fn live(&self) -> &LiveCaptureControl {
-        &self.live
-    }
-
-    pub(super) fn interface(&self) -> &CaptureInterface {
-        &self.interface
-    }
-
-    /// Returns the number of bytes in the frames read so far.
-    pub(super) fn bytes_read(&self) -> u64 {
-        self.bytes_read
     }
 
     /// Reads the next frame, waiting up to `patience` for it. After an error, which ended the capture, later calls
