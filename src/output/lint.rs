@@ -4,9 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{
-    Finding, FindingAggregation, RULES, RuleEvidence, Rule, RuleTally, SeverityLevel,
-};
+use nfsrdma_conformance::{Finding, FindingAggregation, RULES, Rule, RuleEvidence, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use serde::Serialize;
@@ -462,7 +460,7 @@ pub fn junit(
     }
     for (rule, tally) in &report.tallies {
         let group = rule.group();
-        let denied = || report.rules().filter(|of_rule| of_rule.rule == *rule && of_rule.denied > 0);
+        let denied = || report.rules().filter(|of_rule| of_rule.rule.id == rule.id && of_rule.denied > 0);
         let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
         let lines =
             denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, true, screen));

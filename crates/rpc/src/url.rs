@@ -103,7 +103,8 @@ impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        let (scheme, rest) = text.split_once("://").ok_or(ServerUrlError::NoScheme)?;
+        let found = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty());
+        let (scheme, rest) = found.ok_or(ServerUrlError::NoScheme)?;
         let carrier = [UrlTransport::Rdma, UrlTransport::Tcp]
             .into_iter()
             .find(|carrier| scheme.eq_ignore_ascii_case(carrier.scheme()))

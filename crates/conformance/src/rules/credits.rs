@@ -26,6 +26,15 @@ fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -
     }
 }
 
+/// Judges the number of Calls in flight against the grant. `noun` is the name of a Call in the text.
+fn judge_granted(message: &ConformanceMessage<'_>, noun: &'static str) -> Option<RuleVerdict> {
+    let used = message.transaction.transaction.credit_use;
+    let granted = used.granted.filter(|granted| *granted > 0)?;
+    Some(judge_in_flight(used, granted, |count| {
+        format!("{} in flight, {granted} granted", Count(count, noun))
+    }))
+}
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credit-zero",
@@ -58,11 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
-            let used = message.transaction.transaction.credit_use;
-            let granted = used.granted.filter(|granted| *granted > 0)?;
-            Some(judge_in_flight(used, granted, |count| {
-                format!("{} in flight, {granted} granted", Count(count, "call"))
-            }))
+            judge_granted(message, "call")
         }),
         ..Rule::DEFAULT
     },
@@ -77,11 +82,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
-            let used = message.transaction.transaction.credit_use;
-            let granted = used.granted.filter(|granted| *granted > 0)?;
-            Some(judge_in_flight(used, granted, |count| {
-                format!("{} in flight, {granted} granted", Count(count, "reverse call"))
-            }))
+            judge_granted(message, "reverse call")
         }),
         ..Rule::DEFAULT
     },

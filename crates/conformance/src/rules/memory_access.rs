@@ -22,6 +22,16 @@ fn access_verdict(
     )))
 }
 
+/// Judges accesses with a fault, which are events. `$was_accessed` says if a Transaction had accesses of this kind.
+macro_rules! access {
+    ($fault:ident, $is_read:expr, $was_accessed:expr) => {
+        RuleCheck::Absence(
+            |event| access_verdict(event, RdmaAccessViolationReason::$fault, $is_read),
+            $was_accessed,
+        )
+    };
+}
+
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
 const ACCESS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss];
 
@@ -62,10 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::NotOffered, None),
-            was_accessed,
-        ),
+        check: access!(NotOffered, None, was_accessed),
         ..Rule::DEFAULT
     },
     Rule {
@@ -78,10 +85,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x20100fa0\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(true)),
-            was_read,
-        ),
+        check: access!(OutOfBounds, Some(true), was_read),
         ..Rule::DEFAULT
     },
     Rule {
@@ -94,10 +98,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x0a010200, offset 0x20100fa0\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::OutOfBounds, Some(false)),
-            was_written,
-        ),
+        check: access!(OutOfBounds, Some(false), was_written),
         ..Rule::DEFAULT
     },
     Rule {
@@ -109,10 +110,7 @@ pub(crate) const RULES: &[Rule] = &[
             Read of 4096 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(true)),
-            was_read,
-        ),
+        check: access!(AfterReply, Some(true), was_read),
         ..Rule::DEFAULT
     },
     Rule {
@@ -124,10 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::AfterReply, Some(false)),
-            was_written,
-        ),
+        check: access!(AfterReply, Some(false), was_written),
         ..Rule::DEFAULT
     },
     Rule {
@@ -138,10 +133,7 @@ pub(crate) const RULES: &[Rule] = &[
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::WrongOperation, None),
-            was_accessed,
-        ),
+        check: access!(WrongOperation, None, was_accessed),
         ..Rule::DEFAULT
     },
     Rule {
@@ -152,10 +144,7 @@ pub(crate) const RULES: &[Rule] = &[
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        check: RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::ByRequester, None),
-            was_accessed,
-        ),
+        check: access!(ByRequester, None, was_accessed),
         ..Rule::DEFAULT
     },
     Rule {

@@ -15,7 +15,6 @@ use super::socket_address::{self, VerbsSocketAddress};
 
 /// An `rdma_cm_id` and its event channel. Destroyed with its last user: a queue pair, or an object created on its
 /// device.
-#[derive(Debug)]
 pub(super) struct SharedRdmaCmId {
     id: NonNull<ffi::rdma_cm_id>,
     // Dropped after the identifier, which `drop` destroys.
@@ -62,18 +61,14 @@ impl Drop for SharedRdmaCmId {
 }
 
 /// Initial state: neither address nor route is resolved.
-#[derive(Debug)]
 pub(crate) struct RdmaCmAddressUnresolvedState;
 /// The address is resolved to a device.
-#[derive(Debug)]
 pub(crate) struct RdmaCmAddressResolved;
 /// The route is resolved: a queue pair can be created.
-#[derive(Debug)]
 pub(crate) struct RdmaCmRouteResolved;
 
 /// An identifier and its setup state: [`RdmaCmAddressUnresolvedState`], [`RdmaCmAddressResolved`] or
 /// [`RdmaCmRouteResolved`].
-#[derive(Debug)]
 pub(crate) struct RdmaCmIdSetup<S> {
     identifier: Arc<SharedRdmaCmId>,
     state: S,

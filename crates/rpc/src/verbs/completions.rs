@@ -1,7 +1,6 @@
 //! The completion queue that the queue pairs of a device share: one queue to poll, and one descriptor to wait on.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,12 +27,6 @@ pub(crate) struct VerbsCompletionBatch([ffi::ibv_wc; BATCH]);
 impl Default for VerbsCompletionBatch {
     fn default() -> Self {
         Self([EMPTY_COMPLETION; BATCH])
-    }
-}
-
-impl fmt::Debug for VerbsCompletionBatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").finish_non_exhaustive()
     }
 }
 
@@ -71,13 +64,11 @@ impl VerbsWorkRequestId {
 }
 
 /// The completion of a Work Request. Only a completion queue creates it, and only once per Work Request.
-#[derive(Debug)]
 pub(crate) struct VerbsCompletion {
     pub(super) id: VerbsWorkRequestId,
     pub(super) outcome: Result<VerbsCompletedWork, VerbsWorkError>,
 }
 
-#[derive(Debug)]
 pub(super) struct VerbsCompletedWork {
     pub(super) length: usize,
     pub(super) invalidated: Option<Handle>,
@@ -116,7 +107,6 @@ impl VerbsWorkError {
 }
 
 /// A completion queue, and the channel that signals new completions.
-#[derive(Debug)]
 pub(crate) struct CompletionQueue {
     queue: NonNull<ffi::ibv_cq>,
     channel: NonNull<ffi::ibv_comp_channel>,

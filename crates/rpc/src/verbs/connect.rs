@@ -89,9 +89,9 @@ impl VerbsTransport {
         let sent = wish.private_data.then_some(wanted);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold_bytes() as usize;
         let mut spare = Vec::new();
-        if let Err(kind) = shared.take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut spare) {
-            return Err(VerbsBufferPoolError::into_kind(kind));
-        }
+        shared
+            .take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut spare)
+            .map_err(VerbsBufferPoolError::into_kind)?;
         if let Err(kind) = queue.receive(&mut spare) {
             queue.destroy(&mut spare);
             shared.release_all(&mut spare);
@@ -100,13 +100,8 @@ impl VerbsTransport {
 
         let bytes = sent.as_ref().map(PrivateData::encode);
         let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let (mut queue, answer) = match queue.connect(private_data, deadline, &mut spare) {
-            Ok(connected) => connected,
-            Err(kind) => {
-                shared.release_all(&mut spare);
-                return Err(kind);
-            }
-        };
+        let connected = queue.connect(private_data, deadline, &mut spare);
+        let (mut queue, answer) = connected.inspect_err(|_| shared.release_all(&mut spare))?;
         let received = PrivateData::find(&answer, 0, &mut NullFieldObserver);
         let rdma = NegotiatedRpcRdmaParameters {
             device: shared.context.name.clone(),

@@ -14,7 +14,7 @@ use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
 
 /// The memory that a Call in flight exposes. Its allocations are reused for later Calls.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct VerbsInFlightCall {
     /// The chunks, as in the Call's header.
     pub(super) chunks: OutgoingCallChunks,
@@ -46,7 +46,6 @@ pub(super) enum VerbsDisconnectCause {
 }
 
 /// A connection. Its parameters and counts outlive its closing.
-#[derive(Debug)]
 pub(super) struct VerbsConnection {
     /// Index of its server resources in the transport.
     pub(super) device: usize,

@@ -26,7 +26,6 @@ pub(crate) struct VerbsDeviceLimits {
 }
 
 /// An open device. It stays open because it owns a reference to the identifier that is bound to it.
-#[derive(Debug)]
 pub(crate) struct VerbsContext {
     verbs: NonNull<ffi::ibv_context>,
     pub(crate) name: String,
@@ -87,7 +86,6 @@ impl VerbsContext {
 }
 
 /// A protection domain. Queue pairs, regions and windows work together only within one domain.
-#[derive(Debug)]
 pub(crate) struct ProtectionDomain {
     domain: NonNull<ffi::ibv_pd>,
     pub(super) context: Arc<VerbsContext>,

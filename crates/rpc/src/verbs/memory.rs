@@ -7,7 +7,6 @@
 //! handle has ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -92,12 +91,6 @@ struct VerbsMemoryRegion {
 unsafe impl Send for VerbsMemoryRegion {}
 // SAFETY: as above.
 unsafe impl Sync for VerbsMemoryRegion {}
-
-impl fmt::Debug for VerbsMemoryRegion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Region").finish_non_exhaustive()
-    }
-}
 
 impl VerbsMemoryRegion {
     fn allocate(
@@ -199,7 +192,6 @@ fn round_up_to_word(length: usize) -> usize {
 }
 
 /// Registered bytes that only this program accesses now.
-#[derive(Debug)]
 pub(crate) struct VerbsBuffer {
     region: Arc<VerbsMemoryRegion>,
     at: usize,
@@ -269,7 +261,6 @@ impl VerbsBuffer {
 }
 
 /// Bytes of a registration as the target of a window. They stay registered while this exists.
-#[derive(Debug)]
 pub(super) struct MemoryWindowBindTarget {
     region: Arc<VerbsMemoryRegion>,
     start: u64,
@@ -321,7 +312,6 @@ impl DerefMut for VerbsBuffer {
 /// Without a window the handle is that of the whole region, so that a server which violates RFC 8166 section 4.4.1, and
 /// writes after its Reply, can still change the results of later Calls to this server before their Reply. It cannot
 /// access memory for other servers, as each server has its own protection domain.
-#[derive(Debug)]
 pub(crate) struct VerbsExposedBuffer {
     buffer: VerbsBuffer,
     advertised: rpcrdma_framing::ContiguousChunkMemory,
@@ -332,7 +322,6 @@ pub(crate) struct VerbsExposedBuffer {
 
 /// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
 /// invalidated the handle. The queue pair keeps it until then.
-#[derive(Debug)]
 pub(super) struct VerbsBufferAwaitingInvalidation {
     pub(super) handle: Handle,
     pub(super) buffer: VerbsBuffer,
@@ -444,10 +433,8 @@ fn release_window(
 
 /// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
 /// only handle to it was that of a window that has ended.
-#[derive(Debug)]
 pub(crate) struct VerbsServerWrittenData(VerbsWrittenBufferOrCopy);
 
-#[derive(Debug)]
 enum VerbsWrittenBufferOrCopy {
     /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::take_written`],
     /// if the window has ended.
@@ -480,7 +467,6 @@ impl Deref for VerbsServerWrittenData {
 }
 
 /// Shared memory, registered in place and read-only.
-#[derive(Debug)]
 pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
 
 impl VerbsSharedRegion {

@@ -33,14 +33,11 @@ const INVALID_SERVICE_ID: i32 = 8;
 const CONSUMER_REJECT: i32 = 28;
 
 /// State of a queue pair that is created and able to receive, but not connected.
-#[derive(Debug)]
 pub(crate) struct QueuePairInitialized;
 /// State of a queue pair whose connection is, or was, established.
-#[derive(Debug)]
 pub(crate) struct ConnectedTypestate;
 
 /// A queue pair of a reliable connection.
-#[derive(Debug)]
 pub(crate) struct QueuePair<S> {
     queues: VerbsWorkQueues,
     state: S,

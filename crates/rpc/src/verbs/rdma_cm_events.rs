@@ -44,7 +44,6 @@ pub(crate) struct RdmaCmEvent {
 }
 
 /// The event channel of one identifier, which is destroyed before it. Closed on drop.
-#[derive(Debug)]
 pub(super) struct RdmaCmEventChannel(NonNull<ffi::rdma_event_channel>);
 
 // SAFETY: a channel is a descriptor and state that librdmacm keeps under its own locks; none of it is bound to a

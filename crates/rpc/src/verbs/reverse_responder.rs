@@ -6,7 +6,6 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 use super::super::rpcrdma_framing::{SHORTEST_HEADER, answer_header, chunks_refused};
 use super::super::{PermanentSubmitRefusal, ReceivedMessageDiscardReason};
 
-#[derive(Debug)]
 pub(crate) struct VerbsReverseResponder {
     granted: u32,
     pending_calls: Vec<Xid>,

@@ -17,7 +17,6 @@ const MAX_POOL_BYTES: usize = 1 << 30;
 
 /// A device and the objects created on it for one server. A handle is valid for all queue pairs of a protection domain,
 /// and some servers guess handles; so each server has its own domain.
-#[derive(Debug)]
 pub(super) struct PerServerVerbsResources {
     pub(super) server: IpAddr,
     pub(super) context: Arc<VerbsContext>,
@@ -77,13 +76,8 @@ impl PerServerVerbsResources {
         into: &mut Vec<VerbsBuffer>,
     ) -> Result<(), VerbsBufferPoolError> {
         for _ in 0..count {
-            match self.take(right, length) {
-                Ok(buffer) => into.push(buffer),
-                Err(why) => {
-                    self.release_all(into);
-                    return Err(why);
-                }
-            }
+            let buffer = self.take(right, length).inspect_err(|_| self.release_all(into))?;
+            into.push(buffer);
         }
         Ok(())
     }
@@ -129,7 +123,6 @@ const CLASSES: usize = 17;
 const MIN_REGISTRATION_BYTES: usize = 1 << 20;
 
 /// Free buffers of one access right, by size class: powers of two. Sending a Call registers no memory.
-#[derive(Debug)]
 struct VerbsBufferPool {
     domain: Arc<ProtectionDomain>,
     access: VerbsMemoryAccess,
@@ -139,7 +132,6 @@ struct VerbsBufferPool {
 }
 
 /// The reason that there is no buffer.
-#[derive(Debug)]
 pub(super) enum VerbsBufferPoolError {
     /// All memory of the pool is in use.
     Exhausted,

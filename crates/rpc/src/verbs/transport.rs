@@ -59,7 +59,7 @@ pub struct VerbsTransport {
     is_single_core: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LastEventBackingMemory {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,

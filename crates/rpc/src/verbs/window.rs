@@ -30,7 +30,6 @@ enum VerbsMemoryWindowState {
     Open,
 }
 
-#[derive(Debug)]
 struct VerbsMemoryWindow {
     /// The handle of the last bind, or the one that the device assigned.
     handle: Handle,
@@ -38,14 +37,13 @@ struct VerbsMemoryWindow {
 }
 
 /// The states of the windows of one queue pair.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct VerbsWindowTable {
     windows: Vec<VerbsMemoryWindow>,
     free: Vec<usize>,
 }
 
 /// The memory windows of one queue pair. They are freed before it is destroyed.
-#[derive(Debug)]
 pub(super) struct QueuePairMemoryWindows {
     table: VerbsWindowTable,
     /// Windows by their index in the table.
@@ -59,7 +57,6 @@ unsafe impl Send for QueuePairMemoryWindows {}
 unsafe impl Sync for QueuePairMemoryWindows {}
 
 /// A window that is assigned to a chunk until it is released: its index and its new handle.
-#[derive(Debug)]
 pub(crate) struct VerbsBoundWindow {
     pub(super) index: usize,
     pub(super) handle: Handle,

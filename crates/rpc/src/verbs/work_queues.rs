@@ -34,7 +34,6 @@ pub(crate) struct VerbsQueueDepths {
 }
 
 /// Proof that all operations of the server up to a Receive are done.
-#[derive(Debug)]
 pub(crate) struct VerbsServerCompletionProof {
     queue: u32,
     /// Number of Receives completed, including that one.
@@ -42,7 +41,6 @@ pub(crate) struct VerbsServerCompletionProof {
 }
 
 /// Proof that a queue pair is destroyed, so that neither its device nor its server can access memory through it.
-#[derive(Debug)]
 pub(crate) struct QueuePairDestructionProof {
     pub(super) queue: u32,
 }
@@ -53,7 +51,6 @@ impl VerbsServerCompletionProof {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct VerbsReceivedMessage {
     pub(crate) buffer: VerbsBuffer,
     length: usize,
@@ -71,7 +68,6 @@ impl VerbsReceivedMessage {
 }
 
 /// The result of processing a completion.
-#[derive(Debug)]
 pub(crate) enum VerbsCompletionOutcome {
     /// Send-queue requests are done; their buffers were returned.
     Sent,
@@ -80,7 +76,6 @@ pub(crate) enum VerbsCompletionOutcome {
     Failed(VerbsWorkError),
 }
 
-#[derive(Debug)]
 pub(super) enum VerbsSendRequest {
     /// Sends a message of this length in bytes.
     Send(VerbsBuffer, usize),
@@ -91,7 +86,6 @@ pub(super) enum VerbsSendRequest {
 }
 
 /// The two queues of a queue pair, and the requests that they own.
-#[derive(Debug)]
 pub(super) struct VerbsWorkQueues {
     pub(super) identifier: Arc<SharedRdmaCmId>,
     completions: Arc<CompletionQueue>,
