@@ -141,7 +141,7 @@ impl SynchronousProcedureCall<'_> {
 pub enum RpcCallError {
     /// The transport failed and is unusable.
     #[error("{0}")]
-    Transport(RpcTransportError),
+    Transport(#[from] RpcTransportError),
     /// The Call could not be sent.
     #[error("{0}")]
     Submit(SubmitError),
@@ -212,12 +212,6 @@ fn rdma_error_text(error: &RpcRdmaError) -> String {
         RpcRdmaError::Vers(RpcRdmaErrvers { rdma_vers_low: low, rdma_vers_high: high }) => {
             format!("ERR_VERS, the server speaks RPC-over-RDMA {low} to {high}")
         }
-    }
-}
-
-impl From<RpcTransportError> for RpcCallError {
-    fn from(error: RpcTransportError) -> Self {
-        Self::Transport(error)
     }
 }
 

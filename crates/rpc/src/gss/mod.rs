@@ -78,10 +78,10 @@ pub struct GssMechanismError(pub String);
 pub enum GssContextSetupError {
     /// The mechanism of this side failed.
     #[error("no security context: {0}")]
-    Mechanism(GssMechanismError),
+    Mechanism(#[from] GssMechanismError),
     /// The Call failed.
     #[error("no security context: {0}")]
-    Call(RpcCallError),
+    Call(#[from] RpcCallError),
     /// The server refused: gss_major and gss_minor.
     #[error("no security context: refused by the server (major {0:#010x}, minor {1}); check its log")]
     Refused(u32, u32),
@@ -94,18 +94,6 @@ pub enum GssContextSetupError {
     /// The setup exceeded the maximum number of turns.
     #[error("no security context: negotiation incomplete after {TURNS} rounds")]
     Endless,
-}
-
-impl From<GssMechanismError> for GssContextSetupError {
-    fn from(error: GssMechanismError) -> Self {
-        Self::Mechanism(error)
-    }
-}
-
-impl From<RpcCallError> for GssContextSetupError {
-    fn from(error: RpcCallError) -> Self {
-        Self::Call(error)
-    }
 }
 
 /// An established context.
