@@ -3,78 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_conformance::{ConformanceChecker, Finding, RuleTally, SeverityLevel};
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-
-/// A frame in memory.
-struct StoredFrame {
-    number: FrameNumber,
-    time: Timestamp,
-    link: LinkType,
-    bytes: Vec<u8>,
-    length: u32,
-}
-
-impl StoredFrame {
-    /// Returns the frame, cut to at most `snap_length` bytes.
-    fn cut(&self, snap_length: usize) -> Frame<'_> {
-        let StoredFrame { number, time, link, ref bytes, length } = *self;
-        Frame { number, time, link, bytes: &bytes[..bytes.len().min(snap_length)], length }
-    }
-}
-
-fn captures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures");
-    let mut captures: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| {
-            let name = path.file_name().unwrap().to_string_lossy();
-            name.ends_with(".pcap") || name.ends_with(".pcap.gz")
-        })
-        .collect();
-    captures.sort();
-    assert!(captures.len() > 15, "{captures:?}");
-    captures
-}
-
-fn frames(path: &Path) -> Vec<StoredFrame> {
-    let mut source = CaptureFrameSource::open([path]).unwrap();
-    let mut frames = Vec::new();
-    while let Some(Frame { number, time, link, bytes, length }) = source.next().unwrap() {
-        frames.push(StoredFrame { number, time, link, bytes: bytes.to_vec(), length });
-    }
-    frames
-}
+use common::{StoredFrame, captures, frames, frames_of, judge};
+use nfsrdma_conformance::{Finding, RuleTally, SeverityLevel};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 
 /// Returns the findings, and the judgements of each rule.
 fn check<'a>(frames: impl Iterator<Item = Frame<'a>>) -> (Vec<Finding>, Vec<(&'static str, RuleTally)>) {
-    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
-    let mut checker = ConformanceChecker::new();
-    let mut findings = Vec::new();
-    let mut take = |flow: &mut Flow, checker: &mut ConformanceChecker| {
-        while let Some((key, transaction)) = flow.next_with_key() {
-            transaction.with_messages(|messages| {
-                let summary = messages.summary();
-                findings.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
-            });
-        }
-    };
-    for frame in frames {
-        flow.process_frame(&frame);
-        checker.record_events(&flow);
-        take(&mut flow, &mut checker);
-    }
-    flow.finish();
-    checker.record_events(&flow);
-    take(&mut flow, &mut checker);
-    findings.extend(checker.finish());
-    (findings, checker.tallies(&flow.transport_checks()).map(|(rule, tally)| (rule.id, tally)).collect())
+    judge(frames, drop)
+}
+
+fn check_whole(frames: &[StoredFrame]) -> (Vec<Finding>, Vec<(&'static str, RuleTally)>) {
+    check(frames.iter().map(StoredFrame::whole))
 }
 
 /// Identity of a finding in a capture of which frames are missing: the rule, the side, and the XID.
@@ -106,7 +50,7 @@ fn describe(findings: &[&Finding]) -> String {
 #[test]
 fn real_captures_break_no_requirement() {
     for path in captures() {
-        let (findings, tallies) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+        let (findings, tallies) = check_whole(&frames(&path));
         let bad: Vec<&Finding> = findings
             .iter()
             .filter(|finding| finding.severity >= SeverityLevel::Warning)
@@ -122,8 +66,7 @@ fn real_captures_break_no_requirement() {
 
 #[test]
 fn linux_invalidates_although_only_the_client_announced_it() {
-    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42.pcap")).unwrap();
-    let (findings, tallies) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let (findings, tallies) = check_whole(&frames_of("rxe-v42.pcap"));
     let known: Vec<&Finding> =
         findings.iter().filter(|finding| finding.severity == SeverityLevel::Known).collect();
     let [finding] = known[..] else { panic!("{}", describe(&known)) };
@@ -137,8 +80,7 @@ fn linux_invalidates_although_only_the_client_announced_it() {
 
 #[test]
 fn the_share_of_time_without_credits_is_that_of_the_whole_connection() {
-    let path = captures().into_iter().find(|path| path.ends_with("rxe-v42-credits.pcap.gz")).unwrap();
-    let (findings, _) = check(frames(&path).iter().map(|frame| frame.cut(usize::MAX)));
+    let (findings, _) = check_whole(&frames_of("rxe-v42-credits.pcap.gz"));
     let finding = findings.iter().find(|finding| finding.rule.id == "rpcrdma/credits-all-used").unwrap();
     // Computed from the Calls and Replies of -T json: 12.7%.
     assert_eq!(finding.text, "all of 8 credits used for 12.7% of the time");
@@ -173,10 +115,10 @@ fn step(frames: &[StoredFrame]) -> usize {
 #[test]
 fn a_lost_packet_breaks_no_rule() {
     for (name, frames) in small() {
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for dropped in (0..frames.len()).step_by(step(&frames)) {
             let rest = frames.iter().enumerate().filter(|(at, _)| *at != dropped);
-            let (findings, _) = check(rest.map(|(_, frame)| frame.cut(usize::MAX)));
+            let (findings, _) = check(rest.map(|(_, frame)| frame.whole()));
             assert_no_more(&format!("{name} without frame {}", dropped + 1), &whole, &findings);
         }
     }
@@ -186,10 +128,10 @@ fn a_lost_packet_breaks_no_rule() {
 /// them.
 #[test]
 fn lost_replies_on_several_connections_of_a_session_break_no_rule() {
-    let frames = named("rxe-v42-conc-head.pcap.gz");
-    let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+    let frames = frames_of("rxe-v42-conc-head.pcap.gz");
+    let whole = ids(&check_whole(&frames).0);
     let rest = frames.iter().zip(1..).filter(|(_, number)| ![61, 66, 71].contains(number));
-    let (findings, _) = check(rest.map(|(frame, _)| frame.cut(usize::MAX)));
+    let (findings, _) = check(rest.map(|(frame, _)| frame.whole()));
     assert_no_more("rxe-v42-conc-head without frames 61, 66 and 71", &whole, &findings);
 }
 
@@ -199,15 +141,14 @@ fn lost_replies_on_several_connections_of_a_session_break_no_rule() {
 fn a_reply_captured_after_a_later_one_breaks_no_rule() {
     // The acknowledgement of the next Reply is frame 53.
     for distance in [4, 6] {
-        let frames = named("rxe-v42-deleg.pcap");
+        let frames = frames_of("rxe-v42-deleg.pcap");
         let mut order: Vec<usize> = (0..frames.len()).collect();
         let late = order.remove(47);
         order.insert(47 + distance, late);
         let time = |at: usize| frames[if at == late { 47 + distance } else { at }].time;
         let order: Vec<_> = order.into_iter().map(|at| (time(at), at)).collect();
         let findings = findings_in_order(&frames, &order);
-        let whole =
-            check(order.iter().map(|(time, at)| Frame { time: *time, ..frames[*at].cut(usize::MAX) })).0;
+        let whole = check(order.iter().map(|(time, at)| Frame { time: *time, ..frames[*at].whole() })).0;
         let retransmissions = whole.iter().filter(|finding| finding.rule.id == "transport/retransmission");
         assert_eq!(retransmissions.count(), 0, "{distance}");
         let findings: Vec<&Finding> = findings.iter().collect();
@@ -221,7 +162,7 @@ fn swapped(frames: &[StoredFrame], first: &[usize], are_times_in_order: bool) ->
     let mut order: Vec<usize> = (0..frames.len()).collect();
     first.iter().for_each(|at| order.swap(*at, at + 1));
     let of = |(place, at): (usize, &usize)| {
-        let (frame, time) = (frames[*at].cut(usize::MAX), frames[place].time);
+        let (frame, time) = (frames[*at].whole(), frames[place].time);
         if are_times_in_order { Frame { number: frames[place].number, time, ..frame } } else { frame }
     };
     check(order.iter().enumerate().map(of)).0
@@ -338,7 +279,7 @@ fn assert_harmless(
             continue;
         }
         let frames = frames(&path);
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         let places = if is_full { (0..frames.len()).collect() } else { places(frames.len()) };
         for damage in damages {
             for at in places.iter().copied().filter(|at| *at < frames.len()) {
@@ -435,7 +376,7 @@ fn any_damage_in_a_capture_with_many_calls_in_flight_breaks_no_rule() {
 #[test]
 fn several_lost_packets_break_no_rule() {
     for (name, frames) in small() {
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for seed in 0..30_u32 {
             // A linear congruential generator: the same packets are lost in each run.
             let mut state = seed;
@@ -444,7 +385,7 @@ fn several_lost_packets_break_no_rule() {
                 state >> 16 & 31 <= seed % 2
             };
             let rest = frames.iter().filter(|_| !is_lost());
-            let (findings, _) = check(rest.map(|frame| frame.cut(usize::MAX)));
+            let (findings, _) = check(rest.map(|frame| frame.whole()));
             assert_no_more(&format!("{name} with losses of seed {seed}"), &whole, &findings);
         }
     }
@@ -452,8 +393,8 @@ fn several_lost_packets_break_no_rule() {
 
 #[test]
 fn a_damaged_fpdu_breaks_no_rule_about_messages() {
-    let mut frames = named("siw-v42-crc.pcap.gz");
-    let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+    let mut frames = frames_of("siw-v42-crc.pcap.gz");
+    let whole = ids(&check_whole(&frames).0);
     // Behind the start-up frames, so that framing is proven.
     let damaged: Vec<usize> = (20..frames.len())
         .filter(|at| {
@@ -464,7 +405,7 @@ fn a_damaged_fpdu_breaks_no_rule_about_messages() {
         // A byte behind the headers; the checksum of TCP does not see every change either.
         let place = tcp_payload(&frames[*at].bytes).unwrap() + 40;
         frames[*at].bytes[place] ^= 4;
-        let (mut findings, _) = check(frames.iter().map(|frame| frame.cut(usize::MAX)));
+        let (mut findings, _) = check_whole(&frames);
         let is_found = findings.iter().any(|finding| finding.rule.id == "rdmap/crc");
         assert!(is_found, "frame {}: {}", at + 1, describe(&findings.iter().collect::<Vec<_>>()));
         findings.retain(|finding| finding.rule.id != "rdmap/crc");
@@ -476,7 +417,7 @@ fn a_damaged_fpdu_breaks_no_rule_about_messages() {
 #[test]
 fn neighbours_in_the_wrong_order_break_no_rule() {
     for (name, frames) in small() {
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for at in (0..frames.len() - 1).step_by(step(&frames)) {
             for are_times_in_order in [false, true] {
                 let findings = swapped(&frames, &[at], are_times_in_order);
@@ -495,11 +436,11 @@ fn neighbours_in_the_wrong_order_break_no_rule() {
 
 /// Returns the new findings in a capture with its frames in this order: with their times, and by their indices.
 fn findings_in_order(frames: &[StoredFrame], order: &[(Timestamp, usize)]) -> Vec<Finding> {
-    let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+    let whole = ids(&check_whole(frames).0);
     let in_order = order.iter().zip(1..).map(|((time, at), number)| Frame {
         number: FrameNumber(number),
         time: *time,
-        ..frames[*at].cut(usize::MAX)
+        ..frames[*at].whole()
     });
     let (mut findings, _) = check(in_order);
     findings.retain(|finding| {
@@ -562,7 +503,7 @@ fn a_random_order_of_near_frames_breaks_no_rule() {
 fn cut_frames_break_no_rule() {
     for path in captures() {
         let frames = frames(&path);
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for snap_length in [96, 128] {
             let (findings, _) = check(frames.iter().map(|frame| frame.cut(snap_length)));
             assert_no_more(&format!("{} cut at {snap_length}", path.display()), &whole, &findings);
@@ -580,7 +521,7 @@ fn is_from_first_sender(frames: &[StoredFrame], frame: &StoredFrame) -> bool {
 #[test]
 fn some_cut_frames_break_no_rule() {
     for (name, frames) in small() {
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for snap_length in [66, 90, 96, 110] {
             for is_first in [true, false] {
                 let length = |frame: &StoredFrame| match is_from_first_sender(&frames, frame) == is_first {
@@ -605,18 +546,13 @@ fn some_cut_frames_break_no_rule() {
 fn a_capture_that_begins_late_breaks_no_rule() {
     for path in captures() {
         let frames = frames(&path);
-        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        let whole = ids(&check_whole(&frames).0);
         for tenth in 1..10 {
             let start = frames.len() * tenth / 10;
-            let (findings, _) = check(frames[start..].iter().map(|frame| frame.cut(usize::MAX)));
+            let (findings, _) = check(frames[start..].iter().map(|frame| frame.whole()));
             assert_no_more(&format!("{} from frame {}", path.display(), start + 1), &whole, &findings);
         }
     }
-}
-
-/// Returns the frames of a capture.
-fn named(name: &str) -> Vec<StoredFrame> {
-    frames(&captures().into_iter().find(|path| path.ends_with(name)).unwrap())
 }
 
 /// Returns the offset of the payload of a TCP segment over IPv4, if it has one.
@@ -632,11 +568,11 @@ const PORTS: std::ops::Range<usize> = 34..38;
 
 #[test]
 fn a_connection_without_a_correct_crc_is_judged() {
-    let mut frames = named("siw-v42-crc.pcap.gz");
+    let mut frames = frames_of("siw-v42-crc.pcap.gz");
     let of_rule = |tallies: &[(&'static str, RuleTally)]| {
         tallies.iter().find(|(id, _)| *id == "rdmap/crc").map(|(_, tally)| *tally).unwrap()
     };
-    let correct = of_rule(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).1);
+    let correct = of_rule(&check_whole(&frames).1);
     assert!((correct.judged > 1000, correct.findings) == (true, 0), "{correct:?}");
     for frame in &mut frames {
         let Some(payload) = tcp_payload(&frame.bytes) else { continue };
@@ -646,7 +582,7 @@ fn a_connection_without_a_correct_crc_is_judged() {
             frame.bytes[end - 4..].fill(0);
         }
     }
-    let (findings, tallies) = check(frames.iter().map(|frame| frame.cut(usize::MAX)));
+    let (findings, tallies) = check_whole(&frames);
     let errors: Vec<&Finding> =
         findings.iter().filter(|finding| finding.severity == SeverityLevel::Error).collect();
     let [client, server] = errors[..] else { panic!("{}", describe(&errors)) };
@@ -668,7 +604,7 @@ fn a_connection_without_a_correct_crc_is_judged() {
             frame.bytes[at] = 0;
         }
     }
-    let (findings, tallies) = check(frames.iter().map(|frame| frame.cut(usize::MAX)));
+    let (findings, tallies) = check_whole(&frames);
     let judged: u64 = tallies.iter().map(|(_, tally)| tally.judged).sum();
     assert_eq!((findings.len(), judged), (0, 0), "{}", describe(&findings.iter().collect::<Vec<_>>()));
 }

@@ -2,29 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+mod common;
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use common::{StoredFrame, captures, frames_of, lone_fpdu};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 /// Frames by the kind of their event.
 type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;
-
-fn captures() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures");
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut captures: Vec<PathBuf> = paths
-        .filter(|path| {
-            path.to_string_lossy().ends_with(".pcap") || path.to_string_lossy().ends_with(".pcap.gz")
-        })
-        .collect();
-    captures.sort();
-    captures
-}
 
 fn name(event: &CapturedTransportEvent) -> Option<&'static str> {
     Some(match event.kind {
@@ -225,25 +216,13 @@ fn the_headers_of_each_frame_show_the_same_events() {
     assert!(["gap", "retransmission", "repeated read"].iter().all(|kind| sums[kind] > 100), "{sums:?}");
 }
 
-/// Frames of a capture with their link type.
-fn stored(name: &str) -> Vec<(LinkType, Timestamp, Vec<u8>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
-    let mut source = CaptureFrameSource::open([path]).unwrap();
-    let mut frames = Vec::new();
-    while let Some(frame) = source.next().unwrap() {
-        frames.push((frame.link, frame.time, frame.bytes.to_vec()));
-    }
-    frames
-}
-
 /// Returns the rules of severity warning and error with findings about connections.
-fn broken(frames: &[(LinkType, Timestamp, Vec<u8>)]) -> BTreeSet<&'static str> {
+fn broken(frames: &[StoredFrame]) -> BTreeSet<&'static str> {
     let limits = FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() };
     let mut flow = Flow::new(limits);
     let mut checker = ConformanceChecker::new();
-    for (at, (link, time, bytes)) in frames.iter().enumerate() {
-        let (number, length) = (FrameNumber(at as u64 + 1), bytes.len() as u32);
-        flow.process_frame(&Frame { number, time: *time, link: *link, bytes, length });
+    for frame in frames {
+        flow.process_frame(&frame.whole());
         checker.record_events(&flow);
         while flow.next_transaction().is_some() {}
     }
@@ -257,17 +236,6 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
     })
-}
-
-/// Returns the offset of the FPDU in a frame whose TCP segment is one FPDU.
-fn lone_fpdu(frame: &[u8]) -> Option<usize> {
-    if frame.get(12..14)? != [8, 0] || frame[23] != 6 {
-        return None;
-    }
-    let at = 34 + usize::from(frame[46] >> 4) * 4;
-    let ulpdu = usize::from(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
-    let is_segment = frame.get(at + 2)? & 0x3f == 1 && frame[at + 3] >> 6 == 1;
-    (is_segment && ulpdu >= 14 && at + (2 + ulpdu).next_multiple_of(4) + 4 == frame.len()).then_some(at)
 }
 
 /// Change of an FPDU, and the rule that it breaks.
@@ -296,15 +264,18 @@ const VARIANTS: usize = 4;
 fn a_changed_header_field_is_named() {
     let (mut named, mut all, mut others) = (0, 0, Vec::new());
     for name in ["siw-v42-crc.pcap.gz", "siw-v3.pcap.gz"] {
-        let mut frames = stored(name);
-        let fpdus: Vec<(usize, usize)> =
-            frames.iter().enumerate().filter_map(|(at, frame)| Some((at, lone_fpdu(&frame.2)?))).collect();
+        let mut frames = frames_of(name);
+        let fpdus: Vec<(usize, usize)> = frames
+            .iter()
+            .enumerate()
+            .filter_map(|(at, frame)| Some((at, lone_fpdu(&frame.bytes)?)))
+            .collect();
         for (rule, is_changed, change) in CHANGES {
             let able: Vec<_> =
-                fpdus.iter().filter(|(at, fpdu)| is_changed(frames[*at].2[fpdu + 3] & 15)).collect();
+                fpdus.iter().filter(|(at, fpdu)| is_changed(frames[*at].bytes[fpdu + 3] & 15)).collect();
             for (at, fpdu) in able.iter().step_by((able.len() / VARIANTS).max(1)) {
-                let before = frames[*at].2.clone();
-                let bytes = &mut frames[*at].2[*fpdu..];
+                let before = frames[*at].bytes.clone();
+                let bytes = &mut frames[*at].bytes[*fpdu..];
                 change(bytes);
                 let end = bytes.len() - 4;
                 let crc = crc32c(&bytes[..end]);
@@ -315,7 +286,7 @@ fn a_changed_header_field_is_named() {
                     true => named += 1,
                     false => others.push(format!("{name} frame {}: {rule}, found {found:?}", at + 1)),
                 }
-                frames[*at].2 = before;
+                frames[*at].bytes = before;
             }
         }
     }
@@ -333,22 +304,22 @@ const BTH: usize = 42;
 
 #[test]
 fn a_changed_packet_is_named() {
-    let mut frames = stored("rxe-v3.pcap");
+    let mut frames = frames_of("rxe-v3.pcap");
     assert_eq!(broken(&frames), BTreeSet::new());
     let mut count = 0;
     for (before, after) in OPCODES {
         let is_such = |frame: &[u8]| frame[23] == 17 && frame[36..38] == [0x12, 0xb7] && frame[BTH] == before;
-        let such: Vec<usize> = (0..frames.len()).filter(|at| is_such(&frames[*at].2)).collect();
+        let such: Vec<usize> = (0..frames.len()).filter(|at| is_such(&frames[*at].bytes)).collect();
         for at in such.iter().step_by((such.len() / VARIANTS).max(1)) {
-            frames[*at].2[BTH] = after;
+            frames[*at].bytes[BTH] = after;
             // The ICRC covers the opcode.
             let expected = BTreeSet::from(["transport/icrc", "transport/packet-order"]);
             assert!(broken(&frames).is_superset(&expected), "frame {}: opcode {before} to {after}", at + 1);
-            frames[*at].2[BTH] = before;
-            let last = frames[*at].2.len() - 5;
-            frames[*at].2[last] ^= 1;
+            frames[*at].bytes[BTH] = before;
+            let last = frames[*at].bytes.len() - 5;
+            frames[*at].bytes[last] ^= 1;
             assert!(broken(&frames).contains("transport/icrc"), "frame {}", at + 1);
-            frames[*at].2[last] ^= 1;
+            frames[*at].bytes[last] ^= 1;
             count += 1;
         }
     }

@@ -3,65 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+mod common;
 
-use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{StoredFrame, frames_of, judge, lone_fpdu};
+use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
 };
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpc::Xid;
 
-/// A frame in memory.
-#[derive(Clone)]
-struct StoredFrame {
-    time: Timestamp,
-    link: LinkType,
-    bytes: Vec<u8>,
-}
-
-fn frames(name: &str) -> Vec<StoredFrame> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures").join(name);
-    let mut source = CaptureFrameSource::open([path]).unwrap();
-    let mut frames = Vec::new();
-    while let Some(Frame { time, link, bytes, .. }) = source.next().unwrap() {
-        frames.push(StoredFrame { time, link, bytes: bytes.to_vec() });
-    }
-    frames
-}
-
 fn read(frames: &[StoredFrame]) -> (Vec<Transaction>, Vec<Finding>) {
-    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
-    let mut checker = ConformanceChecker::new();
-    let (mut transactions, mut findings) = (Vec::new(), Vec::new());
-    // As in the program: each Transaction is judged once it is complete.
-    let mut judge = |flow: &mut Flow, checker: &mut ConformanceChecker| {
-        checker.record_events(flow);
-        while let Some((key, transaction)) = flow.next_with_key() {
-            transaction.with_messages(|messages| {
-                let summary = messages.summary();
-                findings.extend(checker.check_transaction(Some(key), &transaction, messages, &summary));
-            });
-            transactions.push(*transaction);
-        }
-    };
-    for (at, StoredFrame { time, link, bytes }) in frames.iter().enumerate() {
-        flow.process_frame(&Frame {
-            number: FrameNumber(at as u64 + 1),
-            time: *time,
-            link: *link,
-            bytes,
-            length: bytes.len() as u32,
-        });
-        judge(&mut flow, &mut checker);
-    }
-    flow.finish();
-    judge(&mut flow, &mut checker);
-    findings.extend(checker.finish());
+    let mut transactions = Vec::new();
+    let (findings, _) =
+        judge(frames.iter().map(StoredFrame::whole), |transaction| transactions.push(transaction));
     (transactions, findings)
 }
 
@@ -109,11 +66,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Offsets of the segments in a header: of the Read list (at the Position), and of the Write list and Reply chunk (at
-/// the handle), with the number of the chunk. RFC 8166 section 4.3.
+/// the handle). RFC 8166 section 4.3.
 #[derive(Default)]
 struct Segments {
     reads: Vec<usize>,
-    writes: Vec<(usize, usize)>,
+    writes: Vec<usize>,
     reply: Vec<usize>,
     /// Offsets of the numbers of segments.
     counts: Vec<usize>,
@@ -127,13 +84,11 @@ fn segments(bytes: &[u8]) -> Segments {
         at += 24;
     }
     at += 4;
-    let mut chunk = 0;
     while word(bytes, at) == 1 {
         let count = word(bytes, at + 4) as usize;
         found.counts.push(at + 4);
-        found.writes.extend((0..count).map(|index| (chunk, at + 8 + 16 * index)));
+        found.writes.extend((0..count).map(|index| at + 8 + 16 * index));
         at += 8 + 16 * count;
-        chunk += 1;
     }
     at += 4;
     if word(bytes, at) == 1 {
@@ -149,7 +104,7 @@ struct Variants<'f> {
     frames: &'f [StoredFrame],
     all: Vec<Variant>,
     /// Number of variants of each kind.
-    counts: BTreeMap<&'static str, usize>,
+    counts: BTreeMap<String, usize>,
 }
 
 /// Maximum number of variants of a kind per capture.
@@ -158,15 +113,16 @@ const MAX_PER_KIND: usize = 8;
 impl Variants<'_> {
     fn add(
         &mut self,
-        kind: &'static str,
+        kind: impl Into<String>,
         (frame, at): (usize, usize),
         value: u32,
         rules: &'static [&'static str],
     ) {
+        let kind = kind.into();
+        let what = format!("{kind}, frame {}: {value:#x}", frame + 1);
         let count = self.counts.entry(kind).or_default();
         if *count < MAX_PER_KIND {
             *count += 1;
-            let what = format!("{kind}, frame {}: {value:#x}", frame + 1);
             let bytes = value.to_be_bytes().to_vec();
             self.all.push(Variant { what, frame, at, bytes, rules, is_alone: false });
         }
@@ -175,7 +131,7 @@ impl Variants<'_> {
     /// Adds a variant that breaks one of these rules and nothing else.
     fn add_alone(
         &mut self,
-        kind: &'static str,
+        kind: impl Into<String>,
         place: (usize, usize),
         value: u32,
         rules: &'static [&'static str],
@@ -198,150 +154,96 @@ impl Variants<'_> {
         let place = |offset: usize| (frame, at + offset);
         let xid = transaction.xid.0;
         let is_call = kind == RpcMessageKind::Call;
-        let name = if is_call {
-            ["xid of a call", "rdma_xid of a call"]
-        } else {
-            ["xid of a reply", "rdma_xid of a reply"]
-        };
+        let of = if is_call { "call" } else { "reply" };
         if let Some(rpc) = record.rpc_offset.filter(|rpc| bytes.len() > rpc + 4) {
-            self.add(name[0], place(rpc), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
+            self.add(format!("xid of a {of}"), place(rpc), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
         }
         if record.inline_bytes().len() > 8 {
-            self.add(name[1], place(0), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
+            self.add(format!("rdma_xid of a {of}"), place(0), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
         }
         if let Some(answered) = answered {
-            let kind = match (is_call, record.is_nomsg()) {
-                (true, false) => "rdma_xid of an answered call, in a call",
-                (true, true) => "rdma_xid of an answered call, in a Long Call",
-                (false, false) => "rdma_xid of an answered call, in a reply",
-                (false, true) => "rdma_xid of an answered call, in a Long Reply",
-            };
+            let long = if record.is_nomsg() { "long " } else { "" };
+            let kind = format!("rdma_xid of an answered call, in a {long}{of}");
             self.add(kind, place(0), answered.0, &["rpcrdma/xid-mismatch"]);
         }
-        let versions = if is_call { "version of a call" } else { "version of a reply" };
-        self.add(versions, place(4), 7, &["rpcrdma/version"]);
-        let credits = if is_call { "credits of a call" } else { "credits of a reply" };
-        self.add(credits, place(8), 0, &["rpcrdma/credit-zero"]);
-        let procs = if is_call { "procedure of a call" } else { "procedure of a reply" };
-        self.add(procs, place(12), 9, &["rpcrdma/proc-unknown"]);
-        let padded = if is_call { "call as RDMA_MSGP" } else { "reply as RDMA_MSGP" };
-        self.add(padded, place(12), 2, &["rpcrdma/msgp"]);
+        self.add(format!("version of a {of}"), place(4), 7, &["rpcrdma/version"]);
+        self.add(format!("credits of a {of}"), place(8), 0, &["rpcrdma/credit-zero"]);
+        self.add(format!("procedure of a {of}"), place(12), 9, &["rpcrdma/proc-unknown"]);
+        self.add(format!("{of} as RDMA_MSGP"), place(12), 2, &["rpcrdma/msgp"]);
         if record.is_nomsg() {
-            let kind = if is_call { "RDMA_NOMSG call as RDMA_MSG" } else { "RDMA_NOMSG reply as RDMA_MSG" };
-            self.add(
-                kind,
-                place(12),
-                0,
-                &[
-                    "rpcrdma/nomsg-without-chunk",
-                    "rpcrdma/reply-chunk-in-msg",
-                    "rpcrdma/position-zero",
-                    "rpcrdma/list-broken",
-                    "rpcrdma/short-message",
-                    "rpcrdma/undecodable",
-                ],
-            );
+            let rules = &[
+                "rpcrdma/nomsg-without-chunk",
+                "rpcrdma/reply-chunk-in-msg",
+                "rpcrdma/position-zero",
+                "rpcrdma/list-broken",
+                "rpcrdma/short-message",
+                "rpcrdma/undecodable",
+            ];
+            self.add(format!("RDMA_NOMSG {of} as RDMA_MSG"), place(12), 0, rules);
         } else if !record.is_rdma_error() {
-            let kind = if is_call { "RDMA_MSG call as RDMA_NOMSG" } else { "RDMA_MSG reply as RDMA_NOMSG" };
-            self.add(kind, place(12), 1, &["rpcrdma/nomsg-without-chunk"]);
+            let rules = &["rpcrdma/nomsg-without-chunk"];
+            self.add(format!("RDMA_MSG {of} as RDMA_NOMSG"), place(12), 1, rules);
         }
         let lists = segments(bytes);
         for position in &lists.reads {
-            let value = word(bytes, *position);
-            let length = word(bytes, position + 8);
+            let place = |offset: usize| place(position + offset);
+            let [value, handle, length, offset] = [0, 4, 8, 12].map(|at| word(bytes, position + at));
             if value > 0 {
-                self.add("position + 2", place(*position), value + 2, &["rpcrdma/position-unaligned"]);
-                self.add("position - 4", place(*position), value - 4, &["rpcrdma/position-no-item"]);
-                self.add("position + 400", place(*position), value + 400, &["rpcrdma/position-no-item"]);
-                self.add("read length + 8", place(position + 8), length + 8, &["rpcrdma/item-length"]);
+                self.add("position + 2", place(0), value + 2, &["rpcrdma/position-unaligned"]);
+                self.add("position - 4", place(0), value - 4, &["rpcrdma/position-no-item"]);
+                self.add("position + 400", place(0), value + 400, &["rpcrdma/position-no-item"]);
+                self.add("read length + 8", place(8), length + 8, &["rpcrdma/item-length"]);
                 if length > 8 {
-                    self.add(
-                        "read length - 8",
-                        place(position + 8),
-                        length - 8,
-                        &["rpcrdma/item-length", "rpcrdma/read-bounds"],
-                    );
+                    let rules = &["rpcrdma/item-length", "rpcrdma/read-bounds"];
+                    self.add("read length - 8", place(8), length - 8, rules);
                 }
             }
-            self.add(
-                "read handle",
-                place(position + 4),
-                word(bytes, position + 4) ^ 0x5500,
-                &["rpcrdma/handle-unknown", "rpcrdma/read-missing"],
-            );
-            self.add(
-                "read offset",
-                place(position + 12),
-                word(bytes, position + 12) ^ 0x10,
-                &["rpcrdma/read-bounds", "rpcrdma/read-missing"],
-            );
+            let rules = &["rpcrdma/handle-unknown", "rpcrdma/read-missing"];
+            self.add("read handle", place(4), handle ^ 0x5500, rules);
+            let rules = &["rpcrdma/read-bounds", "rpcrdma/read-missing"];
+            self.add("read offset", place(12), offset ^ 0x10, rules);
         }
-        let write_rules: (&'static [&str], &'static [&str]) = match is_call {
-            true => (
-                &["rpcrdma/not-copied", "rpcrdma/handle-unknown"],
-                &["rpcrdma/not-copied", "rpcrdma/write-bounds"],
-            ),
-            false => (&["rpcrdma/not-copied"], &["rpcrdma/not-copied"]),
-        };
-        let writes =
-            lists.writes.iter().map(|(_, at)| (["write handle of a call", "write handle of a reply"], *at));
-        let replies = lists
-            .reply
-            .iter()
-            .map(|at| (["reply chunk handle of a call", "reply chunk handle of a reply"], *at));
-        for (names, segment) in writes.chain(replies) {
-            let name = names[usize::from(!is_call)];
-            self.add(name, place(segment), word(bytes, segment) ^ 0x5500, write_rules.0);
-            let offsets = if is_call { "offset of a call" } else { "offset of a reply" };
-            self.add(offsets, place(segment + 8), word(bytes, segment + 8) ^ 0x10, write_rules.1);
+        // A Reply has only the first.
+        let known = if is_call { 2 } else { 1 };
+        let handle_rules = &["rpcrdma/not-copied", "rpcrdma/handle-unknown"][..known];
+        let offset_rules = &["rpcrdma/not-copied", "rpcrdma/write-bounds"][..known];
+        let writes = lists.writes.iter().map(|at| ("write", *at));
+        let replies = lists.reply.iter().map(|at| ("reply chunk", *at));
+        for (chunk, segment) in writes.chain(replies) {
+            let handle = word(bytes, segment) ^ 0x5500;
+            self.add(format!("{chunk} handle of a {of}"), place(segment), handle, handle_rules);
+            let offset = word(bytes, segment + 8) ^ 0x10;
+            self.add(format!("offset of a {of}"), place(segment + 8), offset, offset_rules);
         }
         if !is_call {
             let offered: Vec<u32> = { transaction.write_chunks.iter().chain(&transaction.reply_chunk) }
                 .flat_map(|chunk| &chunk.segments)
                 .map(|segment| segment.length)
                 .collect();
-            let places = lists.writes.iter().map(|(_, at)| *at).chain(lists.reply.iter().copied());
-            for (segment, offered) in places.zip(offered) {
+            for (segment, offered) in lists.writes.iter().chain(&lists.reply).zip(offered) {
                 let returned = word(bytes, segment + 4);
-                self.add(
-                    "returned more than offered",
-                    place(segment + 4),
-                    offered + 4,
-                    &["rpcrdma/returned-too-much"],
-                );
+                let place = place(segment + 4);
+                self.add("returned more than offered", place, offered + 4, &["rpcrdma/returned-too-much"]);
+                let rules = &["rpcrdma/returned-not-written", "rpcrdma/result-length", "rpcrdma/undecodable"];
                 if returned > 4 && returned + 4 <= offered {
-                    self.add(
-                        "returned + 4",
-                        place(segment + 4),
-                        returned + 4,
-                        &["rpcrdma/returned-not-written", "rpcrdma/result-length", "rpcrdma/undecodable"],
-                    );
+                    self.add("returned + 4", place, returned + 4, rules);
                 }
                 if returned > 4 {
-                    self.add(
-                        "returned - 4",
-                        place(segment + 4),
-                        returned - 4,
-                        &["rpcrdma/returned-not-written", "rpcrdma/result-length", "rpcrdma/undecodable"],
-                    );
+                    self.add("returned - 4", place, returned - 4, rules);
                 }
             }
         }
         for count in &lists.counts {
-            let names = match is_call {
-                true => ["segment count of a call + 1", "segment count of a call - 1"],
-                false => ["segment count of a reply + 1", "segment count of a reply - 1"],
-            };
             // The header and the RPC message of a Long Reply are apart: its chunk may have any number of segments.
             let rules: &[&str] = match is_call {
                 true => &["rpcrdma/list-broken"],
                 false => &["rpcrdma/list-broken", "rpcrdma/not-copied"],
             };
             let value = word(bytes, *count);
-            self.add_alone(names[0], place(*count), value + 1, rules);
+            self.add_alone(format!("segment count of a {of} + 1"), place(*count), value + 1, rules);
             if value > 0 {
                 let rules = &["rpcrdma/list-broken", "rpcrdma/nomsg-without-chunk", "rpcrdma/not-copied"];
-                self.add_alone(names[1], place(*count), value - 1, rules);
+                self.add_alone(format!("segment count of a {of} - 1"), place(*count), value - 1, rules);
             }
         }
         self.sequence(located, kind);
@@ -370,12 +272,8 @@ impl Variants<'_> {
             self.add("minor version of a callback", (frame, at + minor_version), 1, &["nfs/minor-version"]);
             self.add("session of a callback", place(4), value(4) ^ 0x10, &["nfs/sequence-echo"]);
             for more in [1, 100] {
-                self.add(
-                    "sequence id of a callback",
-                    place(16),
-                    value(16) + more,
-                    &["nfs/slot-gap", "nfs/slot-first", "nfs/sequence-echo"],
-                );
+                let rules = &["nfs/slot-gap", "nfs/slot-first", "nfs/sequence-echo"];
+                self.add("sequence id of a callback", place(16), value(16) + more, rules);
             }
             self.add("slot of a callback", place(20), 40, &["nfs/slot-range", "nfs/sequence-echo"]);
         } else {
@@ -389,11 +287,8 @@ impl Variants<'_> {
             let value = |offset: usize| word(bytes, first + 8 + offset);
             self.add("status of a callback's reply", (frame, at + status), 5, &["nfs/compound-status"]);
             self.add("first result of a callback", (frame, at + first), 8, &["nfs/result-operation"]);
-            for (kind, offset) in [
-                ("session of a callback's reply", 4),
-                ("sequence id of a callback's reply", 16),
-                ("slot of a callback's reply", 20),
-            ] {
+            for (field, offset) in [("session", 4), ("sequence id", 16), ("slot", 20)] {
+                let kind = format!("{field} of a callback's reply");
                 self.add(kind, place(offset), value(offset) ^ 1, &["nfs/sequence-echo"]);
             }
         }
@@ -415,9 +310,7 @@ impl Variants<'_> {
         }
         let skip_opaque = |at: usize| at + 4 + (word(bytes, at) as usize).next_multiple_of(4);
         if is_call {
-            if [word(bytes, cursor + 8), word(bytes, cursor + 12), word(bytes, cursor + 16)]
-                != [100_003, 4, 1]
-            {
+            if [8, 12, 16].map(|field| word(bytes, cursor + field)) != [100_003, 4, 1] {
                 return;
             }
             // Credential and verifier, tag, minor version, number of operations.
@@ -432,12 +325,8 @@ impl Variants<'_> {
             self.add("session of a call", place(4), word(bytes, cursor + 8) ^ 0x10, &["nfs/sequence-echo"]);
             self.add("sequence id + 1", place(16), sequence_id + 1, &["nfs/slot-gap", "nfs/sequence-echo"]);
             if sequence_id > 1 {
-                self.add(
-                    "sequence id - 1",
-                    place(16),
-                    sequence_id - 1,
-                    &["nfs/false-retry", "nfs/sequence-echo", "nfs/slot-gap"],
-                );
+                let rules = &["nfs/false-retry", "nfs/sequence-echo", "nfs/slot-gap"];
+                self.add("sequence id - 1", place(16), sequence_id - 1, rules);
             }
             self.add("slot beyond the table", place(20), 5000, &["nfs/slot-range", "nfs/sequence-echo"]);
         } else {
@@ -455,11 +344,9 @@ impl Variants<'_> {
             }
             let place = |offset: usize| (frame, at + cursor + 8 + offset);
             self.add("operation of a result", (frame, at + cursor), 54, &["nfs/result-operation"]);
-            for (kind, offset) in
-                [("session of a reply", 4), ("sequence id of a reply", 16), ("slot of a reply", 20)]
-            {
-                let value = word(bytes, cursor + 8 + offset);
-                self.add(kind, place(offset), value ^ 1, &["nfs/sequence-echo"]);
+            for (field, offset) in [("session", 4), ("sequence id", 16), ("slot", 20)] {
+                let value = word(bytes, cursor + 8 + offset) ^ 1;
+                self.add(format!("{field} of a reply"), place(offset), value, &["nfs/sequence-echo"]);
             }
         }
     }
@@ -477,78 +364,45 @@ impl Variants<'_> {
             {
                 continue;
             }
-            let (reth, opcode) = (BTH + 12, bytes[BTH]);
-            let (handle, offset) = (word(bytes, reth + 8), word(bytes, reth + 4));
-            match opcode {
+            let reth = BTH + 12;
+            let place = |offset: usize| (frame, reth + offset);
+            let [offset, handle, length] = [4, 8, 12].map(|field| word(bytes, reth + field));
+            let moved = offset ^ 0x1000_0000;
+            match bytes[BTH] {
                 6 | 10 => {
-                    self.add(
-                        "RDMA Write handle",
-                        (frame, reth + 8),
-                        handle ^ 0x5500,
-                        &["rpcrdma/handle-unknown"],
-                    );
-                    let length = word(bytes, reth + 12);
-                    self.add_alone(
-                        "DMA Length of an RDMA Write + 4",
-                        (frame, reth + 12),
-                        length + 4,
-                        &["transport/write-length"],
-                    );
-                    self.add_alone(
-                        "DMA Length of an RDMA Write - 4",
-                        (frame, reth + 12),
-                        length.saturating_sub(4),
-                        &["transport/write-length"],
-                    );
+                    self.add("RDMA Write handle", place(8), handle ^ 0x5500, &["rpcrdma/handle-unknown"]);
+                    for (kind, length) in
+                        [("Length + 4", length + 4), ("Length - 4", length.saturating_sub(4))]
+                    {
+                        self.add_alone(
+                            format!("Write, DMA {kind}"),
+                            place(12),
+                            length,
+                            &["transport/write-length"],
+                        );
+                    }
                     // The frames of a Write that is returned to its end; the rest of the segment has room.
-                    self.add(
-                        "RDMA Write offset + 4",
-                        (frame, reth + 4),
-                        offset + 4,
-                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds"],
-                    );
-                    self.add(
-                        "RDMA Write offset",
-                        (frame, reth + 4),
-                        offset ^ 0x1000_0000,
-                        &["rpcrdma/write-bounds", "rpcrdma/handle-unknown"],
-                    );
+                    let rules = &["rpcrdma/returned-not-written", "rpcrdma/write-bounds"];
+                    self.add("RDMA Write offset + 4", place(4), offset + 4, rules);
+                    let rules = &["rpcrdma/write-bounds", "rpcrdma/handle-unknown"];
+                    self.add("RDMA Write offset", place(4), moved, rules);
                 }
                 12 => {
-                    let length = word(bytes, reth + 12);
-                    self.add_alone(
-                        "DMA Length of an RDMA Read + 1 MiB",
-                        (frame, reth + 12),
-                        length + (1 << 20),
-                        &["rpcrdma/read-bounds"],
-                    );
-                    self.add_alone(
-                        "DMA Length of an RDMA Read * 100",
-                        (frame, reth + 12),
-                        length * 100,
-                        &["rpcrdma/read-bounds"],
-                    );
-                    self.add(
-                        "RDMA Read handle",
-                        (frame, reth + 8),
-                        handle ^ 0x5500,
-                        &["rpcrdma/handle-unknown"],
-                    );
-                    self.add(
-                        "RDMA Read offset",
-                        (frame, reth + 4),
-                        offset ^ 0x1000_0000,
-                        &["rpcrdma/read-bounds", "rpcrdma/handle-unknown"],
-                    );
+                    for (kind, length) in [("+ 1 MiB", length + (1 << 20)), ("* 100", length * 100)] {
+                        self.add_alone(
+                            format!("Read, DMA Length {kind}"),
+                            place(12),
+                            length,
+                            &["rpcrdma/read-bounds"],
+                        );
+                    }
+                    self.add("RDMA Read handle", place(8), handle ^ 0x5500, &["rpcrdma/handle-unknown"]);
+                    let rules = &["rpcrdma/read-bounds", "rpcrdma/handle-unknown"];
+                    self.add("RDMA Read offset", place(4), moved, rules);
                 }
                 0x17 => {
-                    let handle = word(bytes, reth);
-                    self.add(
-                        "invalidated handle",
-                        (frame, reth),
-                        handle ^ 0x5500,
-                        &["rpcrdma/inval-foreign"],
-                    );
+                    let handle = word(bytes, reth) ^ 0x5500;
+                    self.add("invalidated handle", place(0), handle, &["rpcrdma/inval-foreign"]);
                 }
                 _ => {}
             }
@@ -571,12 +425,8 @@ impl Variants<'_> {
             if is_segment && bytes.len() == DDP - 2 + (2 + length).next_multiple_of(4) + 4 {
                 let (fpdu, pad) = (word(bytes, DDP - 2), DDP + length);
                 self.add("ULPDU_Length 0", (frame, DDP - 2), fpdu & 0xffff, &["rdmap/header-length"]);
-                self.add(
-                    "ULPDU_Length 3",
-                    (frame, DDP - 2),
-                    3 << 16 | fpdu & 0xffff,
-                    &["rdmap/header-length"],
-                );
+                let three = 3 << 16 | fpdu & 0xffff;
+                self.add("ULPDU_Length 3", (frame, DDP - 2), three, &["rdmap/header-length"]);
                 if !(length + 2).is_multiple_of(4) {
                     let value = word(bytes, pad) ^ 0x5500_0000;
                     self.add("padding", (frame, pad), value, &["rdmap/reserved-bits"]);
@@ -589,29 +439,18 @@ impl Variants<'_> {
                 continue;
             }
             let control = word(bytes, DDP);
-            self.add_alone(
-                "reserved bit of DDP",
-                (frame, DDP),
-                control | 0x0400_0000,
-                &["rdmap/reserved-bits"],
-            );
-            self.add_alone(
-                "reserved bit of RDMAP",
-                (frame, DDP),
-                control | 0x0010_0000,
-                &["rdmap/reserved-bits"],
-            );
+            for (kind, bit) in [("reserved bit of DDP", 0x0400_0000), ("reserved bit of RDMAP", 0x0010_0000)]
+            {
+                self.add_alone(kind, (frame, DDP), control | bit, &["rdmap/reserved-bits"]);
+            }
             match bytes[DDP..DDP + 2] {
                 // Tagged and last, version 1; RDMA Write.
                 [0xc1, 0x40] => {
                     let at = DDP + 10;
                     let offset = word(bytes, at);
-                    self.add(
-                        "tagged offset + 4",
-                        (frame, at),
-                        offset + 4,
-                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"],
-                    );
+                    let rules =
+                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"];
+                    self.add("tagged offset + 4", (frame, at), offset + 4, rules);
                 }
                 // Untagged and last; RDMA Read Request: sink STag, sink offset, size. Its ULPDU has 46 bytes.
                 [0x41, 0x41] if bytes[DDP - 2..DDP] == [0, 46] => {
@@ -640,19 +479,9 @@ impl Variants<'_> {
             let Some(at) = bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]) else {
                 continue;
             };
-            let rest = word(bytes, at + 4);
-            self.add(
-                "private data, version",
-                (frame, at + 4),
-                rest ^ 0x0300_0000,
-                &["rpcrdma/private-version"],
-            );
-            self.add(
-                "private data, reserved bit",
-                (frame, at + 4),
-                rest | 0x0040_0000,
-                &["rpcrdma/private-reserved"],
-            );
+            let (place, rest) = ((frame, at + 4), word(bytes, at + 4));
+            self.add("private data, version", place, rest ^ 0x0300_0000, &["rpcrdma/private-version"]);
+            self.add("private data, reserved bit", place, rest | 0x0040_0000, &["rpcrdma/private-reserved"]);
         }
     }
 }
@@ -683,7 +512,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
     let mut kinds = BTreeSet::new();
     let captures = ["rxe-v42.pcap", "rxe-v3.pcap", "rxe-v42-deleg.pcap", "siw-v42.pcap.gz", "siw-v3.pcap.gz"];
     for name in captures {
-        let frames = frames(name);
+        let frames = frames_of(name);
         let (transactions, before) = read(&frames);
         let client = transactions[0].connection.client.address;
         assert!(before.iter().all(|finding| finding.severity < SeverityLevel::Warning), "{name}");
@@ -738,14 +567,10 @@ fn a_changed_field_is_named_by_the_right_rule() {
             if findings.iter().any(|finding| is_expected(&finding)) {
                 named += 1;
             } else {
-                let rules: Vec<&str> = { findings.iter() }
+                let rules = { findings.iter() }
                     .filter(|finding| finding.severity >= SeverityLevel::Warning)
-                    .map(|finding| finding.rule.id)
-                    .collect();
-                missed
-                    .entry(format!("{name} {}", variant.what))
-                    .or_default()
-                    .extend(rules.iter().map(|rule| rule.to_string()));
+                    .map(|finding| finding.rule.id.to_owned());
+                missed.entry(format!("{name} {}", variant.what)).or_default().extend(rules);
             }
         }
     }
@@ -759,20 +584,6 @@ fn a_changed_field_is_named_by_the_right_rule() {
     assert!(named * 100 >= total * 99, "{named} of {total}: {missed:#?}");
 }
 
-/// Returns the offset of the only FPDU in a frame of Ethernet, IPv4 and TCP from or to port 20049. RFC 5044 section
-/// 4.1.
-fn lone_fpdu(frame: &[u8]) -> Option<usize> {
-    if frame.get(12..14)? != [8, 0] || frame[23] != 6 || frame.len() < 74 {
-        return None;
-    }
-    let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
-    let at = 34 + usize::from(frame[46] >> 4) * 4;
-    let length = usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
-    // Version 1 of DDP.
-    let is_segment = *frame.get(at + 2)? & 0x3f == 1;
-    (is_segment && at + (2 + length).next_multiple_of(4) + 4 == end).then_some(at)
-}
-
 /// RFC 5044 sections 4.1 and 4.4: the receiver takes the bytes that ULPDU_Length states.
 #[test]
 fn a_wrong_ulpdu_length_is_named() {
@@ -784,7 +595,7 @@ fn a_wrong_ulpdu_length_is_named() {
             &["rdmap/framing", "rdmap/header-length", "rdmap/tagged-offset", "rdmap/last-segment"][..],
         ),
     ] {
-        let frames = frames(name);
+        let frames = frames_of(name);
         // By the first byte of the headers of DDP and RDMAP: tagged or not, last or not; opcode.
         let mut places: BTreeMap<[u8; 2], Vec<(usize, usize)>> = BTreeMap::new();
         let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();

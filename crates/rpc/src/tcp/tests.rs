@@ -6,22 +6,21 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::{
-    ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm, SubmitBusyReason,
-    TransportErrorResponsibility,
-};
+use crate::{ConnectOptions, DdpEligibleArgument, SubmitBusyReason, TransportErrorResponsibility};
 
 fn target(address: std::net::SocketAddr) -> ConnectTarget {
     let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
     ConnectTarget { address, name: "test".into(), options: wish }
 }
 
-/// Serves one connection with `serve`, in a thread.
-fn server(serve: impl FnOnce(TcpStream) + Send + 'static) -> ConnectTarget {
+/// Returns a transport with a connection that `serve` serves, in a thread.
+fn connected(serve: impl FnOnce(TcpStream) + Send + 'static) -> (TcpTransport, TransportConnectionId) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || serve(listener.accept().unwrap().0));
-    target(address)
+    let mut tcp = TcpTransport::new();
+    let connection = tcp.connect(&target(address)).unwrap();
+    (tcp, connection)
 }
 
 fn read_record(stream: &mut TcpStream) -> Option<Vec<u8>> {
@@ -42,32 +41,39 @@ fn message(xid: u32, direction: u32, rest: &[u8]) -> Vec<u8> {
     [&xid.to_be_bytes()[..], &direction.to_be_bytes(), rest].concat()
 }
 
+/// Submits a Call with `rest` behind the direction.
+fn submit(
+    tcp: &mut TcpTransport,
+    connection: TransportConnectionId,
+    xid: u32,
+    tag: u64,
+    rest: &[u8],
+) -> Result<SubmittedCallForm, SubmitError> {
+    let bytes = message(xid, 0, rest);
+    tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(tag), &bytes, 100))
+}
+
+/// Writes what the server answers to a Call: the same bytes.
+fn echo(stream: &mut TcpStream, call: &[u8]) {
+    write_record(stream, &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]));
+}
+
 fn soon() -> Option<Instant> {
     Some(Instant::now() + Duration::from_secs(5))
 }
 
 #[test]
 fn a_reply_finds_its_call_whatever_the_order() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         let first = read_record(&mut stream).unwrap();
         let second = read_record(&mut stream).unwrap();
         for call in [second, first] {
-            write_record(
-                &mut stream,
-                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
-            );
+            echo(&mut stream, &call);
         }
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     for xid in [1, 2] {
-        let bytes = message(xid, 0, &[xid as u8; 4]);
-        tcp.submit(
-            connection,
-            &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &bytes, 100),
-        )
-        .unwrap();
+        submit(&mut tcp, connection, xid, xid.into(), &[xid as u8; 4]).unwrap();
     }
     for expected in [2, 1] {
         let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -83,16 +89,11 @@ fn a_reply_finds_its_call_whatever_the_order() {
 
 #[test]
 fn payloads_of_every_length_arrive_whole_copied_and_stored() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         while let Some(call) = read_record(&mut stream) {
-            write_record(
-                &mut stream,
-                &message(u32::from_be_bytes(*call.first_chunk().unwrap()), 1, &call[8..]),
-            );
+            echo(&mut stream, &call);
         }
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     let content: Vec<u8> = (0..2_000_000u32).map(|n| (n % 251) as u8).collect();
     let memory: Arc<[u8]> = content.clone().into();
     let store = tcp.share(&memory).unwrap();
@@ -105,12 +106,8 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
             let payloads = [DdpEligibleArgument { position: 12, source }];
             let call = OutgoingRpcCall {
-                xid: Xid(index as u32),
-                tag: CallTag(0),
-                message: &bytes,
                 payloads: &payloads,
-                reply: ReplySizeLimits::default(),
-                requested_form: RequestedCallForm::Fitting,
+                ..OutgoingRpcCall::without_payloads(Xid(index as u32), CallTag(0), &bytes, 100)
             };
             tcp.submit(connection, &call).unwrap();
             let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -122,14 +119,12 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
 
 #[test]
 fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         write_record(&mut stream, &message(7, 0, b"call"));
         let answer = read_record(&mut stream).unwrap();
         write_record(&mut stream, &message(8, 0, &answer[8..]));
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     let Some(RpcTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
     let answer = message(7, 1, b"answ");
@@ -144,7 +139,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
 
 #[test]
 fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         let _ = read_record(&mut stream);
         write_record(&mut stream, &message(99, 1, b"")); // no such Call
         write_record(&mut stream, b"\0\0\0\x01"); // too short
@@ -152,10 +147,7 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
         write_record(&mut stream, &message(1, 1, b""));
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
-        .unwrap();
+    submit(&mut tcp, connection, 1, 5, &[]).unwrap();
     for expected in [
         ReceivedMessageDiscardReason::UnknownXid,
         ReceivedMessageDiscardReason::Short,
@@ -173,43 +165,35 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
 
 #[test]
 fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         let _ = read_record(&mut stream);
         let _ = stream.write_all(b"\x80\0\0\x20half");
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
-        .unwrap();
+    submit(&mut tcp, connection, 1, 5, &[]).unwrap();
     let Some(RpcTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
         panic!()
     };
     assert_eq!(lost, [CallTag(5)]);
     assert!(tcp.poll(None).unwrap().is_none());
-    let late = tcp
-        .submit(connection, &OutgoingRpcCall::without_payloads(Xid(2), CallTag(6), &message(2, 0, b""), 100));
+    let late = submit(&mut tcp, connection, 2, 6, &[]);
     assert_eq!(late, Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)));
 }
 
 #[test]
 fn a_record_of_absurd_length_ends_the_connection() {
-    let target = server(|mut stream| {
+    let (mut tcp, _) = connected(|mut stream| {
         let _ = stream.write_all(b"\x7f\xff\xff\xff");
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    tcp.connect(&target).unwrap();
     let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
 }
 
 #[test]
 fn a_connection_that_this_side_closes_says_so_once() {
-    let target = server(|mut stream| {
+    let (mut tcp, connection) = connected(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     tcp.disconnect(connection);
     let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::LocalClose);
@@ -220,12 +204,10 @@ fn a_connection_that_this_side_closes_says_so_once() {
 #[test]
 fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let target = server(move |stream| {
+    let (mut tcp, connection) = connected(move |stream| {
         let _ = stopped.recv();
         drop(stream);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
@@ -254,11 +236,9 @@ fn nothing_listens_there() {
 
 #[test]
 fn a_reserved_port_is_used_where_that_is_allowed() {
-    let target = server(|mut stream| {
+    let (tcp, connection) = connected(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    let mut tcp = TcpTransport::new();
-    let connection = tcp.connect(&target).unwrap();
     let port = tcp.params(connection).unwrap().local.unwrap().port();
     // Only root, or a process with the capability, gets a reserved port; everyone gets a connection.
     let is_root = rustix::process::geteuid().is_root();
@@ -268,9 +248,7 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
 #[test]
 fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
     // Empty fragments, none of which is the last.
-    let target = server(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
-    let mut tcp = TcpTransport::new();
-    tcp.connect(&target).unwrap();
+    let (mut tcp, _) = connected(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
     let begin = Instant::now();
     assert!(tcp.poll(Some(begin + Duration::from_millis(200))).unwrap().is_none());
     assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
