@@ -102,7 +102,7 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            TuiViewRecordKind::Table(view, _) if view.columns().is_empty() => {
+            TuiViewRecordKind::Table(view, _) if view.headings().is_empty() => {
                 &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
             }
             TuiViewRecordKind::Table(..) => &[
@@ -457,7 +457,7 @@ impl App {
             }
             TuiViewRecordKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
             TuiViewRecordKind::Table(view, _) => {
-                let count = view.columns().len() as isize;
+                let count = view.headings().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
                 {

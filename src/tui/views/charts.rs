@@ -12,7 +12,7 @@ use nfsrdma_analysis::histogram::LatencyHistogram;
 use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesBucket};
 
 use super::operations::OperationsView;
-use super::table::{TableView, TableViewColumn, TuiTableCell};
+use super::table::{TableColumnHeading, TableView};
 use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule};
 
 /// The rows of the charts: all operations together, followed by each operation.
@@ -20,8 +20,8 @@ use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule}
 pub(in crate::tui) struct ChartsView;
 
 impl TableView for ChartsView {
-    fn columns(&self) -> &'static [TableViewColumn] {
-        &[]
+    fn headings(&self) -> Vec<TableColumnHeading> {
+        Vec::new()
     }
 
     fn len(&self, app: &App) -> usize {
@@ -32,7 +32,7 @@ impl TableView for ChartsView {
         (0..self.len(app)).collect()
     }
 
-    fn cells(&self, _: &App, _: usize) -> Vec<TuiTableCell> {
+    fn cells(&self, _: &App, _: usize) -> Vec<(String, Style)> {
         Vec::new()
     }
 

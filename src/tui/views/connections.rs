@@ -2,151 +2,78 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::connections;
-use crate::output::units::{EventRateText, HumanDuration};
+use crate::output::units::HumanDuration;
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
-use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped;
-use super::operations::rate_key;
-use super::table::{self, TableView, TableViewColumn, TuiTableCell, name, number, order, text};
-use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, known, rule};
+use super::table::{
+    self, DIM, ERROR, NOTICE, PLAIN, TableCell, TableColumn, TableRows, TableView as _, name, number, text,
+};
+use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
 /// Width of the state, as [`short_state`] writes it.
 const STATE_COLUMNS: usize = 6;
 
-/// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
-pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
-    name("CONNECTION"),
-    number("CONN", 4, 1),
-    text("TRANSPORT", 10, 9),
-    number("TRANSACTIONS", 12, 4),
-    number("/S 1S", 6, 5),
-    number("/S 10S", 6, 6),
-    number("/S 60S", 6, 8),
-    number("BYTES", 8, 3),
-    number("INCOMPLETE", 10, 1),
-    text("STATE", STATE_COLUMNS, 2),
-    number("GRANTED", 7, 2),
-    number("IN USE", 6, 2),
-    number("AT LIMIT", 8, 4),
-    number("RECOVERY", 8, 5),
-    text("DIALECT", 9, 10),
-];
-
 /// Abbreviates the state of a connection as ss(8) does.
-fn short_state(state: String) -> String {
-    if state == "established" { "estab".into() } else { state }
+fn short_state(state: &str) -> &str {
+    if state == "established" { "estab" } else { state }
 }
 
 /// The table of connections.
 #[derive(Debug)]
 pub(in crate::tui) struct ConnectionsView;
 
-fn rates(app: &App, row: &ConnectionStats) -> RatesByWindow {
-    app.rates().connections.get(&row.tally.name.number).copied().unwrap_or_default()
+fn rate(app: &App, row: &ConnectionStats, window: usize) -> TableCell {
+    let rates = app.rates().connections.get(&row.tally.name.number).copied().unwrap_or_default();
+    TableCell::rate(app, &rates, window)
 }
 
-impl TableView for ConnectionsView {
-    fn columns(&self) -> &'static [TableViewColumn] {
-        COLUMNS
+/// Returns the largest number of Calls in flight, on a connection with credits.
+fn in_use(row: &ConnectionStats) -> Option<u64> {
+    row.in_use().filter(|_| row.tally.granted_credits > 0).map(u64::from)
+}
+
+impl TableRows for ConnectionsView {
+    type Row = ConnectionStats;
+
+    // Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
+    const COLUMNS: &'static [TableColumn<ConnectionStats>] = &[
+        name("CONNECTION", |app, row| TableCell::Text(ends(app, row))),
+        number("CONN", 4, 1, DIM, |_, row| TableCell::Identifier(row.tally.name.number)),
+        text("TRANSPORT", 10, 9, DIM, |_, row| TableCell::Text(row.tally.name.transport.to_string())),
+        number("TRANSACTIONS", 12, 4, PLAIN, |_, row| TableCell::Count(Some(row.tally.transactions))),
+        number("/S 1S", 6, 5, PLAIN, |app, row| rate(app, row, 0)),
+        number("/S 10S", 6, 6, PLAIN, |app, row| rate(app, row, 1)),
+        number("/S 60S", 6, 8, PLAIN, |app, row| rate(app, row, 2)),
+        number("BYTES", 8, 3, PLAIN, |_, row| TableCell::Bytes(row.tally.bytes)),
+        number("INCOMPLETE", 10, 1, NOTICE, |_, row| TableCell::nonzero_count(row.tally.incomplete)),
+        text("STATE", STATE_COLUMNS, 2, DIM, |_, row| {
+            TableCell::Text(short_state(row.state_name()).to_owned())
+        }),
+        number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.tally.granted_credits.into())),
+        number("IN USE", 6, 2, PLAIN, |_, row| TableCell::Count(in_use(row))),
+        number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::nonzero_time_ns(row.at_limit_ns().unwrap_or(0))),
+        number("RECOVERY", 8, 5, ERROR, |_, row| TableCell::nonzero_time_ns(row.tally.recovery_ns)),
+        text("DIALECT", 9, 10, DIM, |_, row| {
+            TableCell::Text(row.tally.dialect.map_or(String::new(), |dialect| dialect.to_string()))
+        }),
+    ];
+
+    fn rows(app: &App) -> &[ConnectionStats] {
+        &app.displayed_pass().tables.connections
     }
 
-    fn len(&self, app: &App) -> usize {
-        app.displayed_pass().tables.connections.len()
+    fn filter(row: &ConnectionStats) -> String {
+        format!("nfsrdma.connection == {}", row.tally.name.number)
     }
 
-    fn order(&self, app: &App) -> Vec<usize> {
-        let (table, rows) = (app.table(), &app.displayed_pass().tables.connections);
-        let of = |key: fn(&ConnectionStats) -> u64| order(rows.len(), table, |at| rows.get(at).map(key));
-        match table.sort {
-            0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| ends(app, row)))),
-            1 => order(rows.len(), table, |at| {
-                std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.number))
-            }),
-            2 => order(rows.len(), table, |at| {
-                std::cmp::Reverse(rows.get(at).map(|row| row.tally.name.transport.to_string()))
-            }),
-            3 => of(|row| row.tally.transactions),
-            sort @ 4..=6 => order(rows.len(), table, |at| {
-                let row = rows.get(at)?;
-                rates(app, row).get(sort - 4).map(|rate| rate_key(rate.transactions))
-            }),
-            8 => of(|row| row.tally.incomplete),
-            9 => order(rows.len(), table, |at| {
-                std::cmp::Reverse(rows.get(at).map(ConnectionStats::state_name))
-            }),
-            10 => of(|row| u64::from(row.tally.granted_credits)),
-            11 => order(rows.len(), table, |at| rows.get(at).map(|row| u64::from(row.in_use().unwrap_or(0)))),
-            12 => of(|row| row.at_limit_ns().unwrap_or(0)),
-            13 => of(|row| row.tally.recovery_ns),
-            14 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.tally.dialect))),
-            _ => of(|row| row.tally.bytes),
-        }
-    }
-
-    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell> {
-        let Some(row) = app.displayed_pass().tables.connections.get(row) else { return Vec::new() };
-        let [
-            ends,
-            number,
-            transport,
-            dialect,
-            transactions,
-            bytes,
-            incomplete,
-            state,
-            granted,
-            used,
-            recovery,
-        ] = connections::cells(row, app.tui_glyphs.glyphs);
-        let at_limit = match row.at_limit_ns() {
-            Some(ns) if ns > 0 => HumanDuration(ns, app.tui_glyphs.glyphs).to_string(),
-            _ => String::new(),
-        };
-        let rates = rates(app, row);
-        let is_known = app.complete_windows();
-        let rate = |at: usize| known(is_known[at], EventRateText(rates[at].transactions));
-        let (theme, plain) = (&app.theme, Style::new());
-        vec![
-            (ends, theme.heading),
-            (number, theme.dim),
-            (transport, theme.dim),
-            (transactions, plain),
-            (rate(0), plain),
-            (rate(1), plain),
-            (rate(2), plain),
-            (bytes, plain),
-            (incomplete, theme.notice),
-            (short_state(state), theme.dim),
-            (granted, plain),
-            (used, plain),
-            (at_limit, theme.error),
-            (recovery, theme.error),
-            (dialect, theme.dim),
-        ]
-    }
-
-    fn value(&self, app: &App, row: usize) -> Option<String> {
-        app.displayed_pass().tables.connections.get(row).map(|row| ends(app, row))
-    }
-
-    fn filter(&self, app: &App, row: usize) -> Option<String> {
-        let row = app.displayed_pass().tables.connections.get(row)?;
-        Some(format!("nfsrdma.connection == {}", row.tally.name.number))
-    }
-
-    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
-        app.displayed_pass()
-            .tables
-            .connections
-            .get(row)
-            .map(|row| MarkedRow::Connection(row.tally.name.number))
+    fn mark(row: &ConnectionStats) -> MarkedRow {
+        MarkedRow::Connection(row.tally.name.number)
     }
 }
 
@@ -290,7 +217,7 @@ mod tests {
     #[test]
     fn every_state_fits_its_column() {
         for state in ["open", "established", "closed"] {
-            assert!(short_state(state.to_owned()).len() <= STATE_COLUMNS, "{state}");
+            assert!(short_state(state).len() <= STATE_COLUMNS, "{state}");
         }
     }
 }

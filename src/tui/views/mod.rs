@@ -123,11 +123,6 @@ fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Returns a value, or `-` if it is unknown.
-fn known(is_known: bool, value: impl std::fmt::Display) -> String {
-    if is_known { value.to_string() } else { "-".to_owned() }
-}
-
 /// Makes a line from styled pieces of text.
 fn spans<const N: usize>(pieces: [(Style, String); N]) -> Line<'static> {
     Line::from(pieces.into_iter().map(|(style, text)| Span::styled(text, style)).collect::<Vec<_>>())
