@@ -77,7 +77,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
         load.step_at(pass.activity.now);
     }
     let seconds = load.width() as f64 / 1e9;
-    let of = |value: fn(&nfsrdma_analysis::load_over_time::TrafficTimeBucket) -> u64| -> Vec<f64> {
+    let per_second = |value: fn(&nfsrdma_analysis::load_over_time::TrafficTimeBucket) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));
@@ -85,13 +85,13 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);
-    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| {
+    columns(app, buffer, chart, (&per_second(|load| load.transactions), axis), app.theme.call, |rate| {
         ShortNumber(rate).to_string()
     });
     let (head, chart) = cut_top(below, 1);
     rule(app, buffer, head, "Bytes a second", &step, false);
     let bytes = |value: f64| HumanSize(value as u64).to_string();
-    columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
+    columns(app, buffer, chart, (&per_second(|load| load.bytes), axis), app.theme.data_in, bytes);
 }
 
 /// The time span of a chart, in nanoseconds since the first frame.
@@ -146,19 +146,24 @@ pub(super) fn columns(
     style: Style,
     name: impl Fn(f64) -> String,
 ) {
-    let most = values.iter().copied().fold(0.0, f64::max);
-    if values.is_empty() || most <= 0.0 || area.height == 0 {
+    let maximum = values.iter().copied().fold(0.0, f64::max);
+    if values.is_empty() || maximum <= 0.0 || area.height == 0 {
         return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
     }
-    let label = name(most);
+    let label = name(maximum);
     let margin = width_of(&label).max(4) as u16 + 1;
     let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
     axis.draw(app, buffer, cut_left(below, margin).1);
     let (labels, chart) = cut_left(area, margin);
-    let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-    draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+    let right_aligned = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
+    draw_text(buffer, labels, 0, &Line::styled(right_aligned(&label), app.theme.dim));
     if area.height > 1 {
-        draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+        draw_text(
+            buffer,
+            labels,
+            usize::from(area.height) - 1,
+            &Line::styled(right_aligned("0"), app.theme.dim),
+        );
     }
     let (width, height) = (usize::from(chart.width), usize::from(chart.height));
     let levels = app.tui_glyphs.levels;
@@ -169,13 +174,13 @@ pub(super) fn columns(
         values.get(start..end.min(values.len())).unwrap_or_default().iter().copied().fold(0.0, f64::max)
     };
     for line in 0..height {
-        let below = (height - 1 - line) * levels.len();
+        let levels_below = (height - 1 - line) * levels.len();
         let text: String = (0..width)
             .map(|at| {
-                let filled = (column(at) / most * (height * levels.len()) as f64).ceil() as usize;
-                match filled.saturating_sub(below) {
+                let filled = (column(at) / maximum * (height * levels.len()) as f64).ceil() as usize;
+                match filled.saturating_sub(levels_below) {
                     0 => " ",
-                    part => levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "),
+                    level => levels.get(level.min(levels.len()) - 1).copied().unwrap_or(" "),
                 }
             })
             .collect();
@@ -193,19 +198,24 @@ pub(super) struct GrantUsageSeries {
 impl GrantUsageSeries {
     /// Draws both in one chart, scaled to the larger maximum.
     pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
-        let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
-        if most <= 0.0 || area.height == 0 {
+        let maximum = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
+        if maximum <= 0.0 || area.height == 0 {
             return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
         }
-        let label = format!("{most:.0}");
+        let label = format!("{maximum:.0}");
         let margin = width_of(&label).max(4) as u16 + 1;
         let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
         axis.draw(app, buffer, cut_left(below, margin).1);
         let (labels, chart) = cut_left(area, margin);
-        let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-        draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+        let right_aligned = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
+        draw_text(buffer, labels, 0, &Line::styled(right_aligned(&label), app.theme.dim));
         if area.height > 1 {
-            draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+            draw_text(
+                buffer,
+                labels,
+                usize::from(area.height) - 1,
+                &Line::styled(right_aligned("0"), app.theme.dim),
+            );
         }
         let (width, height, count) = (usize::from(chart.width), usize::from(chart.height), self.used.len());
         let levels = app.tui_glyphs.levels;
@@ -215,19 +225,20 @@ impl GrantUsageSeries {
             let largest = |values: &[f64]| {
                 values.get(start..end).unwrap_or_default().iter().copied().fold(0.0, f64::max)
             };
-            let filled = (largest(&self.used) / most * (height * levels.len()) as f64).ceil() as usize;
+            let filled = (largest(&self.used) / maximum * (height * levels.len()) as f64).ceil() as usize;
             let is_at_limit = self.is_at_limit.get(start..end).unwrap_or_default().contains(&true);
             let granted = largest(&self.granted);
             // The line of the grant is at the upper edge of the usable amount.
-            let line_of_grant = height - ((granted / most * height as f64).ceil() as usize).clamp(1, height);
+            let line_of_grant =
+                height - ((granted / maximum * height as f64).ceil() as usize).clamp(1, height);
             for line in 0..height {
-                let part = filled.saturating_sub((height - 1 - line) * levels.len());
-                let (text, style) = match part {
+                let level = filled.saturating_sub((height - 1 - line) * levels.len());
+                let (text, style) = match level {
                     0 if granted > 0.0 && line == line_of_grant => (app.tui_glyphs.rule, app.theme.reply),
                     0 => continue,
-                    part => {
+                    level => {
                         let style = if is_at_limit { app.theme.error } else { app.theme.call };
-                        (levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "), style)
+                        (levels.get(level.min(levels.len()) - 1).copied().unwrap_or(" "), style)
                     }
                 };
                 let (_, cell) = cut_left(chart, at as u16);
@@ -259,18 +270,18 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
 fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &LatencyHistogram) {
     let glyphs = app.tui_glyphs.glyphs;
     let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
-    let all = histogram.count();
-    if all == 0 {
+    let total = histogram.count();
+    if total == 0 {
         return draw_text(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
     }
     // If there are more steps than lines, neighbouring steps share a line.
-    let share = steps.len().div_ceil(usize::from(area.height).max(1));
+    let steps_per_line = steps.len().div_ceil(usize::from(area.height).max(1));
     let lines: Vec<(Option<u64>, u64)> = steps
-        .chunks(share)
+        .chunks(steps_per_line)
         .map(|steps| (steps.last().and_then(|(bound, _)| *bound), steps.iter().map(|(_, count)| count).sum()))
         .collect();
-    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(1);
-    let room = usize::from(area.width).saturating_sub(11 + 1 + 9 + 7);
+    let max_count = lines.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let bar_width = usize::from(area.width).saturating_sub(11 + 1 + 9 + 7);
     let mut so_far = 0;
     for (line, (bound, count)) in lines.iter().enumerate() {
         so_far += count;
@@ -278,13 +289,13 @@ fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &LatencyHistogram
             Some(bound) => format!("<= {}", HumanDuration(*bound, glyphs)),
             None => "longer".to_owned(),
         };
-        let length = (u128::from(*count) * room as u128).div_ceil(u128::from(most)) as usize;
+        let length = (u128::from(*count) * bar_width as u128).div_ceil(u128::from(max_count)) as usize;
         let text = Line::from(vec![
             Span::styled(format!("{bound:>11} "), app.theme.dim),
             Span::styled(app.tui_glyphs.full.repeat(length), app.theme.data_out),
-            Span::raw(" ".repeat(room - length.min(room))),
+            Span::raw(" ".repeat(bar_width - length.min(bar_width))),
             Span::raw(format!("{:>9}", grouped(*count))),
-            Span::styled(format!(" {:>5.1}%", so_far as f64 / all as f64 * 100.0), app.theme.dim),
+            Span::styled(format!(" {:>5.1}%", so_far as f64 / total as f64 * 100.0), app.theme.dim),
         ]);
         draw_text(buffer, area, line, &text);
     }

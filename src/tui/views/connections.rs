@@ -106,13 +106,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 /// Returns the granted amounts per step; a grant applies until the next one.
 fn hold_grants(granted: impl Iterator<Item = u32>) -> Vec<f64> {
     let mut last = 0;
-    let held = granted.map(|granted| {
+    let amounts = granted.map(|granted| {
         if granted > 0 {
             last = granted;
         }
         f64::from(last)
     });
-    held.collect()
+    amounts.collect()
 }
 
 /// Draws the credits of the chosen connection and the slots of its session.
@@ -128,15 +128,15 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let title = format!("Connection {}", row.tally.name.number);
     let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
-    let said = if is_rdma {
+    let parameters = if is_rdma {
         wrapped(&connections::describe_parameters(row), usize::from(area.width))
     } else {
         Vec::new()
     };
-    let lines = said.len().min(if area.height >= 9 { 2 } else { 0 });
-    let (place, area) = cut_top(area, lines as u16);
-    for (line, text) in said.into_iter().take(lines).enumerate() {
-        draw_text(buffer, place, line, &Line::styled(text, app.theme.dim));
+    let lines = parameters.len().min(if area.height >= 9 { 2 } else { 0 });
+    let (parameters_area, area) = cut_top(area, lines as u16);
+    for (line, text) in parameters.into_iter().take(lines).enumerate() {
+        draw_text(buffer, parameters_area, line, &Line::styled(text, app.theme.dim));
     }
     let mut charts: Vec<CreditResourceChart<'_>> = Vec::new();
     if is_rdma {
@@ -156,7 +156,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         });
     }
     // Side by side or stacked; if there is space for only one chart, the credits.
-    let places = match (charts.len(), area.width >= 100, area.height >= 8) {
+    let chart_areas = match (charts.len(), area.width >= 100, area.height >= 8) {
         (2, true, _) => {
             let (left, right) = cut_left(area, area.width / 2);
             vec![cut_left(left, left.width - 2).0, right]
@@ -167,8 +167,8 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         }
         _ => vec![area],
     };
-    for (limit, place) in charts.iter().zip(places) {
-        limit.draw(app, buffer, place, credits);
+    for (limit, chart_area) in charts.iter().zip(chart_areas) {
+        limit.draw(app, buffer, chart_area, credits);
     }
 }
 
@@ -184,7 +184,7 @@ impl CreditResourceChart<'_> {
     /// Draws the used amount as columns and the grant as a line. Columns are red where the limit was reached.
     fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
         let steps = credits.0.steps();
-        let (most, granted) = (credits.max_of(self.used), credits.max_of(self.granted));
+        let (max_used, granted) = (credits.max_of(self.used), credits.max_of(self.granted));
         let at_limit_ns = credits.time_ns(self.at_limit_ns);
         let at_limit = match at_limit_ns {
             0 => Span::styled(", never at the limit", app.theme.dim),
@@ -194,7 +194,7 @@ impl CreditResourceChart<'_> {
             ),
         };
         let text = Line::from(vec![
-            Span::styled(format!("{}: at most {most} in use", self.name), app.theme.call),
+            Span::styled(format!("{}: at most {max_used} in use", self.name), app.theme.call),
             Span::raw(" of "),
             Span::styled(format!("{granted} granted"), app.theme.reply),
             at_limit,

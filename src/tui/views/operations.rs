@@ -96,7 +96,7 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
         (0, 0) => "all complete".to_owned(),
         (0, count) => format!("{} in flight", grouped(count)),
         (count, 0) => format!("{} incomplete", grouped(count)),
-        (count, more) => format!("{} incomplete, {} in flight", grouped(count), grouped(more)),
+        (count, in_flight) => format!("{} incomplete, {} in flight", grouped(count), grouped(in_flight)),
     };
     let rate = match seconds > 0.0 {
         true => {
@@ -135,22 +135,22 @@ pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
             .map(|line| Line::styled(line, app.theme.dim))
             .collect();
     if let Some(counters) = app.unfiltered.progress.counters {
-        let [kernel, interface, here] =
+        let [kernel, interface, program] =
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
         let style = if counters.dropped() > 0 { app.theme.error } else { app.theme.dim };
         let text = format!(
             "dropped: {} by the kernel, {} by the interface, {} here",
             grouped(kernel),
             grouped(interface),
-            grouped(here)
+            grouped(program)
         );
         let text = wrapped_parts(&text, usize::from(area.width));
         lines.extend(text.into_iter().map(|line| Line::styled(line, style)));
     }
     lines.extend(rates_lines(app, usize::from(area.width)));
-    let (place, rest) = cut_top(area, lines.len() as u16);
+    let (head_area, rest) = cut_top(area, lines.len() as u16);
     for (line, text) in lines.iter().enumerate() {
-        draw_text(buffer, place, line, text);
+        draw_text(buffer, head_area, line, text);
     }
     rest
 }

@@ -239,18 +239,18 @@ fn layout(
     scroll: usize,
 ) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
-    let least = |shown: &[usize]| -> usize {
+    let min_width = |shown: &[usize]| -> usize {
         let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
         MIN_NAME_COLUMNS + others.map(|width| width + 1).sum::<usize>()
     };
-    while shown.len() > 1 && least(&shown) > width {
+    while shown.len() > 1 && min_width(&shown) > width {
         let priority = |at: usize| columns.get(at).map_or(0, |column| column.priority);
         // Of equal priorities the rightmost column is omitted; after scrolling always the last one.
         let key = |at: &usize| (if scroll > 0 { 0 } else { priority(shown[*at]) }, *at);
         let Some(at) = (1..shown.len()).max_by_key(key) else { break };
         shown.remove(at);
     }
-    let rest = width.saturating_sub(least(&shown) - MIN_NAME_COLUMNS).max(1);
+    let rest = width.saturating_sub(min_width(&shown) - MIN_NAME_COLUMNS).max(1);
     let place = |at: usize| (at, if at == 0 { rest } else { widths.get(at).copied().unwrap_or(0) });
     shown.into_iter().map(place).collect()
 }
@@ -303,9 +303,10 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
         let is_sorted = table.sort == *number;
         let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
-        let place = Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
-        draw_text(buffer, place, 0, &Line::styled(text, style));
-        headings.push((place, *number));
+        let heading_area =
+            Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
+        draw_text(buffer, heading_area, 0, &Line::styled(text, style));
+        headings.push((heading_area, *number));
         x += *width as u16 + 1;
     }
     app.areas.headings = headings;
@@ -330,8 +331,8 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             set_line_style(buffer, lines, line, app.theme.cursor);
         }
     }
-    if let Some(place) = app.table_mut() {
-        *place = table;
+    if let Some(state) = app.table_mut() {
+        *state = table;
     }
 }
 
