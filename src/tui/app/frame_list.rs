@@ -205,10 +205,7 @@ impl App {
             Some((frame, has_wrapped)) => {
                 self.go_to_frame(frame.0);
                 if has_wrapped {
-                    self.show_message(format!(
-                        "search wrapped, continuing from the {}",
-                        if is_forward { "first" } else { "last" }
-                    ));
+                    self.show_search_wrapped(is_forward);
                 }
             }
             None => self.show_error(format!("not found: {text:?}")),

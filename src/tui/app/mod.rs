@@ -594,6 +594,11 @@ impl App {
         self.message = Some(StatusMessage { text: text.into(), is_error: false });
     }
 
+    fn show_search_wrapped(&mut self, is_forward: bool) {
+        let end = if is_forward { "first" } else { "last" };
+        self.show_message(format!("search wrapped, continuing from the {end}"));
+    }
+
     pub(super) fn show_error(&mut self, text: impl Into<String>) {
         self.message = Some(StatusMessage { text: text.into(), is_error: true });
     }

@@ -166,8 +166,7 @@ impl App {
                 }
                 self.focus = FocusPane::List;
                 if search.has_wrapped {
-                    let from = if search.is_forward { "first" } else { "last" };
-                    self.show_message(format!("search wrapped, continuing from the {from}"));
+                    self.show_search_wrapped(search.is_forward);
                 }
                 return true;
             }

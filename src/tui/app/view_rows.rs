@@ -302,10 +302,7 @@ impl App {
                     table.at = search.next_position;
                 }
                 if search.has_wrapped {
-                    self.show_message(format!(
-                        "search wrapped, continuing from the {}",
-                        if is_forward { "first" } else { "last" }
-                    ));
+                    self.show_search_wrapped(is_forward);
                 }
                 return;
             }

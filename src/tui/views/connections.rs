@@ -201,10 +201,12 @@ impl CreditResourceChart<'_> {
         ]);
         let (heading, area) = cut_top(area, 1);
         draw_text(buffer, heading, 0, &text);
-        let chart = charts::GrantUsageSeries {
-            used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
-            granted: hold_grants(steps.iter().map(|step| (self.granted)(step))),
+        let chart = charts::ColumnChart {
+            values: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
+            style: app.theme.call,
+            limits: hold_grants(steps.iter().map(|step| (self.granted)(step))),
             is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
+            label: &|value| format!("{value:.0}"),
         };
         chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &credits.0));
     }

@@ -13,7 +13,7 @@ use crate::tui::app::{App, MarkedRow, scrolled};
 use crate::tui::theme::Theme;
 use nfsrdma_analysis::rates::RatesByWindow;
 
-use super::{cut_left, cut_top, draw_text, grouped, set_line_style};
+use super::{ListAreas, draw_text, grouped};
 
 /// The heading of a column.
 #[derive(Clone, Copy, Debug)]
@@ -267,9 +267,8 @@ pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: us
 
 /// Draws the table of a view.
 pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, area: Rect) {
-    let (marks, area) = cut_left(area, 1);
-    let (head, lines) = cut_top(area, 1);
-    let (_, marks) = cut_top(marks, 1);
+    let areas = ListAreas::new(area);
+    let ListAreas { head, lines, .. } = areas;
     let (columns, order) = (view.headings(), view.order(app));
     let mut table = app.table();
     let height = usize::from(lines.height);
@@ -293,10 +292,10 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     if let Some((width, column)) = widths.get_mut(table.sort).zip(columns.get(table.sort)) {
         *width = (*width).max(width_of(column.name) + width_of(sign));
     }
-    let shown = layout(&columns, &widths, usize::from(area.width), table.scroll);
+    let shown = layout(&columns, &widths, usize::from(lines.width), table.scroll);
     let last = shown.last().map_or(0, |(at, _)| at + 1);
     app.hidden_columns = columns.len() - if table.scroll > 0 { last } else { shown.len() };
-    let mut x = area.x;
+    let mut x = lines.x;
     let mut headings = Vec::new();
     for (number, width) in &shown {
         let Some(column) = columns.get(*number) else { continue };
@@ -304,7 +303,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
         let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
         let heading_area =
-            Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
+            Rect { x, width: (*width as u16).min((lines.x + lines.width).saturating_sub(x)), ..head };
         draw_text(buffer, heading_area, 0, &Line::styled(text, style));
         headings.push((heading_area, *number));
         x += *width as u16 + 1;
@@ -324,12 +323,8 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             text.extend([Span::raw(before), Span::styled(cell, *style), Span::raw(after + " ")]);
         }
         draw_text(buffer, lines, line, &Line::from(text));
-        if view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark)) {
-            draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-        }
-        if table.top + line == table.at {
-            set_line_style(buffer, lines, line, app.theme.cursor);
-        }
+        let is_marked = view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark));
+        areas.draw_signs(app, buffer, line, is_marked, table.top + line == table.at);
     }
     if let Some(state) = app.table_mut() {
         *state = table;

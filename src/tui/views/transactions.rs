@@ -14,7 +14,7 @@ use crate::tui::model::TransactionRowWithText;
 use crate::tui::theme;
 
 use super::{
-    cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, set_line_style, table, tree,
+    ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, table, tree,
     waterfall,
 };
 
@@ -76,15 +76,13 @@ pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    // The first column is for marks.
-    let (marks, area) = cut_left(area, 1);
-    let (head, lines) = cut_top(area, 1);
-    let (_, marks) = cut_top(marks, 1);
+    let areas = ListAreas::new(area);
+    let ListAreas { head, lines, .. } = areas;
     app.areas.list = lines;
     let count = app.list.len(app.rows());
     let height = usize::from(lines.height);
     app.list.top = scrolled(app.list.top, app.list.at, height, count);
-    let mut layout = app.layout(usize::from(area.width));
+    let mut layout = app.layout(usize::from(lines.width));
     widen(app, &mut layout, height);
     // Columns scrolled past do not count as hidden.
     let hidden_columns = app.list.scroll.saturating_sub(1);
@@ -112,13 +110,11 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     }
     for line in 0..height.min(count - app.list.top) {
         let at = app.list.top + line;
-        match app.list.entry(app.rows(), at) {
+        let entry = app.list.entry(app.rows(), at);
+        match &entry {
             Some(entry) => {
-                let text = row(app, &layout, &entry, &mut clock);
+                let text = row(app, &layout, entry, &mut clock);
                 draw_text(buffer, lines, line, &text);
-                if app.is_marked(&entry) {
-                    draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-                }
             }
             None => {
                 let number = app.list.row_number(at).unwrap_or(0) as u64 + 1;
@@ -127,10 +123,8 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
                 draw_text(buffer, lines, line, &Line::styled(text, app.theme.dim));
             }
         }
-        if at == app.list.at {
-            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            set_line_style(buffer, lines, line, style);
-        }
+        let is_marked = entry.is_some_and(|entry| app.is_marked(&entry));
+        areas.draw_signs(app, buffer, line, is_marked, at == app.list.at);
     }
 }
 
