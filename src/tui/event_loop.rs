@@ -79,8 +79,8 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<TuiEnd> {
             for sequence in app.take_sequences() {
                 screen.send(&sequence)?;
             }
-            for wish in app.take_requests() {
-                match wish {
+            for request in app.take_requests() {
+                match request {
                     TerminalControlRequest::Quit => return Ok(TuiEnd::Quit),
                     TerminalControlRequest::Suspend => screen.suspend()?,
                     TerminalControlRequest::Redraw => screen.redraw()?,

@@ -76,9 +76,9 @@ impl FollowedFile {
     /// # Errors
     /// Returns an error if the file cannot be opened.
     pub(super) fn reopen(&self) -> io::Result<(Self, CaptureFrameSource)> {
-        let again = Self::open(&self.path, &self.windows)?;
+        let reopened = Self::open(&self.path, &self.windows)?;
         lock(&self.state).is_stopped = true;
-        Ok(again)
+        Ok(reopened)
     }
 
     /// Returns the reason why the file ended, if it did.
@@ -99,13 +99,15 @@ struct FollowedFileReader {
 impl FollowedFileReader {
     /// Returns the reason why nothing more will come.
     fn change(&self) -> io::Result<Option<FollowedFileEndReason>> {
-        let own = self.file.metadata()?;
-        if own.is_file() && own.len() < self.offset {
+        let open_metadata = self.file.metadata()?;
+        if open_metadata.is_file() && open_metadata.len() < self.offset {
             return Ok(Some(FollowedFileEndReason::Truncated));
         }
         // While a file is rotated, no file may have its name for a moment.
-        let named = fs::metadata(&self.path).ok();
-        let is_other = named.is_some_and(|named| (named.dev(), named.ino()) != (own.dev(), own.ino()));
+        let path_metadata = fs::metadata(&self.path).ok();
+        let is_other = path_metadata.is_some_and(|path_metadata| {
+            (path_metadata.dev(), path_metadata.ino()) != (open_metadata.dev(), open_metadata.ino())
+        });
         Ok(is_other.then_some(FollowedFileEndReason::Replaced))
     }
 }

@@ -82,28 +82,28 @@ impl Drop for FrameScan {
 
 impl FrameScan {
     /// Starts a scan.
-    pub(super) fn start(capture: SharedCapture, wanted: FrameScanQuery, form: TuiFrameLineFormat) -> Self {
+    pub(super) fn start(capture: SharedCapture, query: FrameScanQuery, format: TuiFrameLineFormat) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let (sender, found) = sync_channel(MAX_PENDING_LINES);
+        let (sender, receiver) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
         thread::spawn(move || {
-            FrameSearchWorker { capture, format: form, is_stopped: stopped, results: sender }.run(wanted)
+            FrameSearchWorker { capture, format, is_stopped: stopped, results: sender }.run(query)
         });
-        Self { is_stopped, results: found }
+        Self { is_stopped, results: receiver }
     }
 
     /// Returns the results since the last call, and `true` if the scan is over.
     pub(super) fn take(&self) -> (Vec<TuiFrameScanResult>, bool) {
         use std::sync::mpsc::TryRecvError;
-        let mut all = Vec::new();
+        let mut results = Vec::new();
         loop {
             match self.results.try_recv() {
-                Ok(found) if all.len() < MAX_PENDING_LINES => all.push(found),
-                Ok(found) => {
-                    all.push(found);
-                    return (all, false);
+                Ok(result) if results.len() < MAX_PENDING_LINES => results.push(result),
+                Ok(result) => {
+                    results.push(result);
+                    return (results, false);
                 }
-                Err(error) => return (all, error == TryRecvError::Disconnected),
+                Err(error) => return (results, error == TryRecvError::Disconnected),
             }
         }
     }
@@ -136,15 +136,15 @@ impl TextMatchFrames {
 }
 
 impl FrameSearchWorker {
-    fn run(self, wanted: FrameScanQuery) {
+    fn run(self, query: FrameScanQuery) {
         let TuiFrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
             self.format.clone();
-        let Ok(mut again) = self.capture.reread(None) else { return };
+        let Ok(mut frames) = self.capture.reread(None) else { return };
         let mut flow =
             Flow::new(FlowLimits { keep_file_data: false, record_transaction_frames: false, ..limits });
         let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
-        let (mut selection, search) = match wanted {
+        let (mut selection, search) = match query {
             FrameScanQuery::Selected(filter) => {
                 (filter.map(|filter| FilterRunner::with_filehandles(filter, filehandles, &memory)), None)
             }
@@ -158,7 +158,7 @@ impl FrameSearchWorker {
             if self.is_stopped.load(Ordering::Relaxed) {
                 return;
             }
-            let Some(frame) = again.next() else {
+            let Some(frame) = frames.next() else {
                 // A search ends at the last available frame; a selection continues with new frames.
                 if search.is_some()
                     || !self.capture.is_received_once()
@@ -170,17 +170,17 @@ impl FrameSearchWorker {
                 continue;
             };
             list.start(start.unwrap_or(frame.time));
-            let (datagram, meaning, is_selected) = match &mut selection {
+            let (datagram, kind, is_selected) = match &mut selection {
                 Some(selection) => selection.frame(&frame, &mut flow),
                 None => {
-                    let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
-                    (datagram, meaning, true)
+                    let (datagram, kind) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
+                    (datagram, kind, true)
                 }
             };
             names.infer_from_frame(&flow);
             let mut bytes = Vec::new();
             let is_written =
-                is_selected && list.frame(&mut bytes, &frame, &datagram, meaning, &flow, &mut names).is_ok();
+                is_selected && list.frame(&mut bytes, &frame, &datagram, kind, &flow, &mut names).is_ok();
             let number = frame.number;
             while flow.next_transaction().is_some() {}
             if !is_written {
@@ -199,8 +199,8 @@ impl FrameSearchWorker {
                 }
                 match &search {
                     None => {
-                        let found = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
-                        if self.results.send(TuiFrameScanResult::Line(found)).is_err() {
+                        let line = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
+                        if self.results.send(TuiFrameScanResult::Line(line)).is_err() {
                             return;
                         }
                     }

@@ -212,7 +212,9 @@ pub const TABLE: &[KeyBinding] = bindings! {
 pub fn action(event: KeyEvent) -> Option<KeyAction> {
     // An uppercase letter already implies Shift.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
-    let is = |(held, code): &(KeyModifiers, KeyCode)| *held == modifiers && *code == event.code;
+    let is = |(bound_modifiers, code): &(KeyModifiers, KeyCode)| {
+        *bound_modifiers == modifiers && *code == event.code
+    };
     TABLE.iter().find(|binding| binding.keys.iter().any(is)).map(|binding| binding.action)
 }
 

@@ -33,15 +33,19 @@ impl ViewMemoryShares {
     }
 
     /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
-    pub(super) fn apply_limits(&self, all: &mut ReadPassResults, chosen: Option<&mut ReadPassResults>) {
+    pub(super) fn apply_limits(
+        &self,
+        unfiltered: &mut ReadPassResults,
+        filtered: Option<&mut ReadPassResults>,
+    ) {
         let bytes = self.rows_bytes / 8 * 7;
-        match chosen {
-            Some(chosen) => {
+        match filtered {
+            Some(filtered) => {
                 // Few rows of the unfiltered pass are needed while a filter is set.
-                all.rows.set_limit(bytes / 4);
-                chosen.rows.set_limit(bytes / 4 * 3);
+                unfiltered.rows.set_limit(bytes / 4);
+                filtered.rows.set_limit(bytes / 4 * 3);
             }
-            None => all.rows.set_limit(bytes),
+            None => unfiltered.rows.set_limit(bytes),
         }
     }
 }

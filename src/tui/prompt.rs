@@ -283,13 +283,13 @@ impl Prompt {
 fn compared_field(before: &str) -> Option<&'static FilterFieldCatalogEntry> {
     let before = before.trim_end();
     let operators = ["==", "!=", "===", "!==", " eq", " ne"];
-    let named = operators.iter().find_map(|operator| before.strip_suffix(operator));
+    let operand = operators.iter().find_map(|operator| before.strip_suffix(operator));
     let in_set = || {
         let (before, set) = before.rsplit_once('{')?;
         (!set.contains('}') && (set.is_empty() || set.trim_end().ends_with(','))).then_some(())?;
         before.trim_end().strip_suffix("in")
     };
-    let name = named.or_else(in_set)?.trim_end();
+    let name = operand.or_else(in_set)?.trim_end();
     let start =
         name.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))).map_or(0, |at| at + 1);
     FilterFieldCatalog::shared().get(name.get(start..)?)

@@ -50,8 +50,8 @@ pub(super) struct SharedInferredFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
 impl SharedInferredFileNames {
     /// Returns an empty table of names.
-    pub(super) fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
-        Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
+    pub(super) fn new(display: FilehandleDisplay, room_bytes: usize) -> Self {
+        Self(Arc::new((Mutex::new(FileNames::new(display, room_bytes)), AtomicUsize::new(0))))
     }
 
     fn lock(&self) -> MutexGuard<'_, FileNames> {
@@ -59,11 +59,11 @@ impl SharedInferredFileNames {
     }
 
     /// Looks up names.
-    pub(super) fn look_up<R>(&self, ask: impl FnOnce(&mut FileNames) -> R) -> R {
+    pub(super) fn look_up<R>(&self, query: impl FnOnce(&mut FileNames) -> R) -> R {
         self.0.1.fetch_add(1, Ordering::SeqCst);
         let mut names = self.lock();
         self.0.1.fetch_sub(1, Ordering::SeqCst);
-        ask(&mut names)
+        query(&mut names)
     }
 
     /// Waits until no reader is waiting for the names.
@@ -119,42 +119,43 @@ impl ReadPass {
     pub(super) fn start(
         capture: SharedCapture,
         filter: Option<Filter>,
-        manner: ReadPassSettings,
+        settings: ReadPassSettings,
         names: Option<SharedInferredFileNames>,
     ) -> Self {
-        let mailbox = ReadPassChannel::default();
-        let learns = names.is_none();
+        let channel = ReadPassChannel::default();
+        let infers_names = names.is_none();
         // A source that is received once is read by the first pass.
-        let first = if learns { capture.source() } else { None };
-        let names = names
-            .unwrap_or_else(|| SharedInferredFileNames::new(manner.filehandles, manner.memory.names_bytes()));
-        let pass = Self { channel: mailbox.clone(), names: names.clone() };
+        let first = if infers_names { capture.source() } else { None };
+        let names = names.unwrap_or_else(|| {
+            SharedInferredFileNames::new(settings.filehandles, settings.memory.names_bytes())
+        });
+        let pass = Self { channel: channel.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
-        let tables_bytes = manner.memory.tables_bytes() / 2;
-        let (flow, conformance) = manner.flow(filter.as_ref(), manner.limits.clone());
+        let tables_bytes = settings.memory.tables_bytes() / 2;
+        let (flow, conformance) = settings.flow(filter.as_ref(), settings.limits.clone());
         let work = ReadPassState {
             delivers_at_once: capture.is_received_once(),
             max_pages: if capture.is_received_once() {
-                manner.max_pending_pages.max(read_pass_channel::MAX_PENDING_PAGES)
+                settings.max_pending_pages.max(read_pass_channel::MAX_PENDING_PAGES)
             } else {
                 read_pass_channel::MAX_PENDING_PAGES
             },
             capture: capture.clone(),
             flow,
             conformance,
-            findings: manner.findings.clone().filter(|_| learns),
+            findings: settings.findings.clone().filter(|_| infers_names),
             selection: filter
-                .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
+                .map(|filter| FilterRunner::with_filehandles(filter, settings.filehandles, &settings.memory)),
             names,
-            infers_names: learns,
-            writer: TuiTransactionRowBuilder::new(manner.glyphs),
-            channel: mailbox,
+            infers_names,
+            writer: TuiTransactionRowBuilder::new(settings.glyphs),
+            channel,
             page: RowPage::default(),
             tables_builder: ViewTablesBuilder::new(tables_bytes / 4 * 3),
             progress: ReadPassProgress::default(),
             unnumbered: VecDeque::new(),
             unnumbered_bytes: 0,
-            max_unnumbered_bytes: manner.max_unnumbered_bytes,
+            max_unnumbered_bytes: settings.max_unnumbered_bytes,
             are_tables_stale: false,
             last_tables: Instant::now(),
             clock: None,
@@ -204,7 +205,9 @@ impl ReadPassWorker {
         match first {
             Some(Ok(first)) => self.read_source(first),
             Some(Err(error)) => {
-                lock(&self.state).channel.update(usize::MAX, |mail| mail.errors.push(error.to_string()));
+                lock(&self.state)
+                    .channel
+                    .update(usize::MAX, |updates| updates.errors.push(error.to_string()));
             }
             // Another pass has the source: read the kept frames and those that follow.
             None => self.read_kept_frames(),
@@ -241,23 +244,25 @@ impl ReadPassWorker {
                         work.progress.link = Some(pace.link());
                         work.flow.advance_time(now);
                         work.record_events();
-                        self.capture.update_progress(|recorded| recorded.idle = Some(now));
+                        self.capture.update_progress(|progress| progress.idle = Some(now));
                     }
                 }
                 Ok(NextFrame::End) => is_over = true,
-                Err(error) => _ = work.channel.update(usize::MAX, |mail| mail.errors.push(error.to_string())),
+                Err(error) => {
+                    _ = work.channel.update(usize::MAX, |updates| updates.errors.push(error.to_string()))
+                }
             }
             if number.is_some() {
                 self.capture.keep(&source);
             }
             let is_new = work.transactions();
             if let Some(number) = number {
-                self.capture.update_progress(|recorded| (recorded.frame, recorded.idle) = (number, None));
+                self.capture.update_progress(|progress| (progress.frame, progress.idle) = (number, None));
             }
             if frames % RESUME_POINT_FRAMES == 1
-                && let Some(place) = source.resume_point()
+                && let Some(point) = source.resume_point()
             {
-                work.channel.update(usize::MAX, |mail| mail.resume_points.push(place));
+                work.channel.update(usize::MAX, |updates| updates.resume_points.push(point));
             }
             if work.delivers_at_once {
                 work.progress.bytes = source.progress();
@@ -303,17 +308,17 @@ impl ReadPassWorker {
 
     /// Reads the kept frames and those that follow, up to the progress of the first pass.
     fn read_kept_frames(&self) {
-        let mut again = self.capture.follow();
+        let mut reader = self.capture.follow();
         let mut frames = 0;
         loop {
-            let recorded = self.capture.first_pass_progress();
-            again.until = recorded.frame;
+            let first_pass = self.capture.first_pass_progress();
+            reader.until = first_pass.frame;
             let mut work = lock(&self.state);
             if work.channel.is_stopped() {
                 return;
             }
-            let gone = again.evicted_count;
-            let taken = match again.next() {
+            let evicted_before = reader.evicted_count;
+            let frame_time = match reader.next() {
                 Some(frame) => {
                     frames += 1;
                     work.progress.frames = frame.number.0;
@@ -321,7 +326,7 @@ impl ReadPassWorker {
                     Some(frame.time)
                 }
                 None => {
-                    if let Some(now) = recorded.idle {
+                    if let Some(now) = first_pass.idle {
                         work.flow.advance_time(now);
                         work.record_events();
                     }
@@ -329,20 +334,20 @@ impl ReadPassWorker {
                     None
                 }
             };
-            if again.evicted_count > gone {
+            if reader.evicted_count > evicted_before {
                 (work.progress.evicted_frames, work.progress.first_available_time) =
-                    (again.evicted_count, taken);
+                    (reader.evicted_count, frame_time);
             }
             work.transactions();
             if frames % CLOCK_CHECK_FRAMES == 0 {
                 work.retry_unnumbered();
             }
-            if (taken.is_none() || frames % CLOCK_CHECK_FRAMES == 0) && !work.deliver(false) {
+            if (frame_time.is_none() || frames % CLOCK_CHECK_FRAMES == 0) && !work.deliver(false) {
                 return;
             }
             drop(work);
-            if taken.is_none() {
-                if recorded.is_over {
+            if frame_time.is_none() {
+                if first_pass.is_over {
                     return;
                 }
                 thread::sleep(MAX_DELIVERY_DELAY);
@@ -427,31 +432,36 @@ impl ReadPassState {
         let names = self.names.clone();
         let mut names = names.lock();
         // Delivered after the names are unlocked: waiting for space must not block other users of the names.
-        let mut full = Vec::new();
+        let mut full_pages = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(key, &transaction, OperationPathsSource::Inferred(&mut names), &mut full);
-            } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
                 self.transaction(
                     key,
                     &transaction,
-                    OperationPathsSource::FirstPass(earlier.paths()),
-                    &mut full,
+                    OperationPathsSource::Inferred(&mut names),
+                    &mut full_pages,
+                );
+            } else if let Some(first_pass) = self.capture.first_pass_result(&mut transaction) {
+                self.transaction(
+                    key,
+                    &transaction,
+                    OperationPathsSource::FirstPass(first_pass.paths()),
+                    &mut full_pages,
                 );
             } else {
                 self.unnumbered_bytes += transaction.heap_bytes();
                 self.unnumbered.push_back((key, transaction));
                 while (self.unnumbered.len() > MAX_UNNUMBERED
                     || self.unnumbered_bytes > self.max_unnumbered_bytes)
-                    && let Some((_, gone)) = self.unnumbered.pop_front()
+                    && let Some((_, dropped)) = self.unnumbered.pop_front()
                 {
-                    self.unnumbered_bytes -= gone.heap_bytes();
+                    self.unnumbered_bytes -= dropped.heap_bytes();
                 }
             }
             next = self.flow.next_with_key();
         }
         drop(names);
-        self.deliver_pages(full);
+        self.deliver_pages(full_pages);
         true
     }
 
@@ -460,16 +470,16 @@ impl ReadPassState {
         if self.unnumbered.is_empty() {
             return;
         }
-        let mut full = Vec::new();
+        let mut full_pages = Vec::new();
         self.unnumbered_bytes = 0;
         for (key, mut transaction) in std::mem::take(&mut self.unnumbered) {
             match self.capture.first_pass_result(&mut transaction) {
-                Some(earlier) => {
+                Some(first_pass) => {
                     self.transaction(
                         key,
                         &transaction,
-                        OperationPathsSource::FirstPass(earlier.paths()),
-                        &mut full,
+                        OperationPathsSource::FirstPass(first_pass.paths()),
+                        &mut full_pages,
                     );
                 }
                 None => {
@@ -478,13 +488,13 @@ impl ReadPassState {
                 }
             }
         }
-        self.deliver_pages(full);
+        self.deliver_pages(full_pages);
     }
 
-    fn deliver_pages(&mut self, mut full: Vec<RowPage>) {
+    fn deliver_pages(&mut self, mut full_pages: Vec<RowPage>) {
         self.are_tables_stale = true;
-        if !full.is_empty() {
-            self.channel.update(self.max_pages, |mail| mail.pages.append(&mut full));
+        if !full_pages.is_empty() {
+            self.channel.update(self.max_pages, |updates| updates.pages.append(&mut full_pages));
         }
     }
 
@@ -493,7 +503,7 @@ impl ReadPassState {
         key: TransactionSlabKey,
         transaction: &Transaction,
         naming: OperationPathsSource<'_>,
-        full: &mut Vec<RowPage>,
+        full_pages: &mut Vec<RowPage>,
     ) {
         let Self {
             capture,
@@ -509,50 +519,50 @@ impl ReadPassState {
             ..
         } = self;
         progress.transactions += 1;
-        transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            let about = match naming {
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            let paths = match naming {
                 OperationPathsSource::Inferred(names) => {
-                    names.infer(transaction, reading, &facts);
+                    names.infer(transaction, messages, &summary);
                     capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                OperationPathsSource::FirstPass(about) => about,
+                OperationPathsSource::FirstPass(paths) => paths,
             };
             let findings = match conformance {
-                Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),
+                Some(conformance) => conformance.check(Some(key), transaction, messages, &summary),
                 None => Vec::new(),
             };
-            if let Some(stored) = stored {
-                stored.record(transaction.index, &findings);
+            if let Some(store) = stored {
+                store.record(transaction.index, &findings);
             }
             if let Some(selection) = selection {
                 selection.set_findings(&findings);
-                let chosen = selection.named_transaction(key, transaction, reading, about);
-                let Some(chosen) = chosen else { return };
-                tally.chosen_frames(chosen);
+                let selected = selection.named_transaction(key, transaction, messages, paths);
+                let Some(selected) = selected else { return };
+                tally.chosen_frames(selected);
             }
-            tally.transaction(transaction, reading, &facts, about);
+            tally.transaction(transaction, messages, &summary, paths);
             if *is_urgent && let Some(last) = transaction.reply.as_ref().or(transaction.call.as_ref()) {
                 rates.add(RateMeteredTransaction {
                     time: last.end_time,
                     bytes: transaction_list::wire_bytes(transaction),
-                    operation: OperationKey::from_summary(&facts),
+                    operation: OperationKey::from_summary(&summary),
                     connection: transaction.connection.number,
-                    path: about.path,
+                    path: paths.path,
                 });
             }
-            writer.add(page, transaction, reading, &facts, about, &findings);
+            writer.add(page, transaction, messages, &summary, paths, &findings);
         });
         if page.len() == PAGE_ROWS {
-            full.push(std::mem::take(page));
+            full_pages.push(std::mem::take(page));
         }
     }
 
     /// Returns the current time of the clock that stamps frames.
     fn now(&self) -> Option<Timestamp> {
-        let (time, came) = self.clock?;
-        let passed_ns = i64::try_from(came.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let (time, received_at) = self.clock?;
+        let passed_ns = i64::try_from(received_at.elapsed().as_nanos()).unwrap_or(i64::MAX);
         Some(Timestamp(time.0.saturating_add(passed_ns)))
     }
 
@@ -566,7 +576,7 @@ impl ReadPassState {
         let Self { flow, selection, names, writer, rates, .. } = self;
         let mut calls: Vec<PendingCall<'_>> = flow.pending_calls().collect();
         let mut in_flight = calls.len();
-        let old =
+        let old_count =
             calls.iter().filter(|call| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS).count();
         calls.sort_by_key(|call| (call.since, call.first_frame));
         let mut pending = Vec::new();
@@ -577,16 +587,16 @@ impl ReadPassState {
                 break;
             }
             let transaction = call.to_transaction();
-            transaction.with_messages(|reading| {
-                let facts = reading.summary();
-                names.resolve(&transaction, reading, &facts);
-                let about = names.paths();
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                names.resolve(&transaction, messages, &summary);
+                let paths = names.paths();
                 if let Some(selection) = selection
-                    && !selection.pending(call.key, &transaction, reading, about)
+                    && !selection.pending(call.key, &transaction, messages, paths)
                 {
                     return;
                 }
-                let (label, path, name_length) = writer.label(reading, &facts, about);
+                let (label, path, name_length) = writer.label(messages, &summary, paths);
                 pending.push(PendingCallRow {
                     since: call.since,
                     first: call.first_frame,
@@ -596,7 +606,7 @@ impl ReadPassState {
                     connection: call.connection.number,
                     client: call.connection.client.address,
                     xid: transaction.xid,
-                    slot: call_session_slots::slot(reading, &facts),
+                    slot: call_session_slots::slot(messages, &summary),
                     phase: call.phase(),
                     copies: call.copies,
                     is_reverse: call.direction == CallDirection::Reverse,
@@ -607,7 +617,7 @@ impl ReadPassState {
         let mut activity = LiveActivitySnapshot {
             now,
             pending_count: in_flight,
-            old_count: old,
+            old_count,
             pending,
             rates: rates.table(now),
         };
@@ -633,20 +643,20 @@ impl ReadPassState {
         let activity = if is_over { Some(Box::default()) } else { self.activity() };
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;
-        self.channel.update(self.max_pages, |mail| {
+        self.channel.update(self.max_pages, |updates| {
             // Fill the last page first, so that rows that arrive one by one form full pages.
-            let left = match mail.pages.last_mut() {
+            let rest = match updates.pages.last_mut() {
                 Some(last) if last.len() < PAGE_ROWS => last.append(page),
                 _ => Some(page),
             };
-            mail.pages.extend(left.filter(|page| !page.is_empty()));
+            updates.pages.extend(rest.filter(|page| !page.is_empty()));
             if tables.is_some() {
-                mail.tables = tables;
+                updates.tables = tables;
             }
             if activity.is_some() {
-                mail.activity = activity;
+                updates.activity = activity;
             }
-            mail.progress = Some(progress);
+            updates.progress = Some(progress);
         })
     }
 
@@ -659,7 +669,7 @@ impl ReadPassState {
         self.progress.is_over = true;
         self.deliver(true);
         if self.infers_names {
-            self.capture.update_progress(|recorded| recorded.is_over = true);
+            self.capture.update_progress(|progress| progress.is_over = true);
         }
     }
 }

@@ -72,9 +72,9 @@ impl ReadPassChannel {
 
     /// Takes the pending updates.
     pub(super) fn take(&self) -> ReadPassUpdates {
-        let mail = std::mem::take(&mut self.lock().updates);
+        let updates = std::mem::take(&mut self.lock().updates);
         self.0.1.notify_all();
-        mail
+        updates
     }
 
     /// Returns the number of pending rows.
@@ -89,12 +89,12 @@ impl ReadPassChannel {
     }
 
     /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
-    pub(super) fn update(&self, most: usize, put: impl FnOnce(&mut ReadPassUpdates)) -> bool {
+    pub(super) fn update(&self, max_pages: usize, update: impl FnOnce(&mut ReadPassUpdates)) -> bool {
         let mut state = self.lock();
-        while state.updates.pages.len() > most && !state.is_stopped {
+        while state.updates.pages.len() > max_pages && !state.is_stopped {
             state = self.0.1.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        put(&mut state.updates);
+        update(&mut state.updates);
         !state.is_stopped
     }
 

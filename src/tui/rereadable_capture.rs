@@ -195,9 +195,9 @@ impl SharedCapture {
     }
 
     /// Records the first pass's results for a Transaction, if frames are received once.
-    pub(super) fn record_first_pass(&self, transaction: &Transaction, about: OperationPaths<'_>) {
+    pub(super) fn record_first_pass(&self, transaction: &Transaction, paths: OperationPaths<'_>) {
         if let Some(mut once) = self.lock_live_frames() {
-            once.record(transaction, about);
+            once.record(transaction, paths);
         }
     }
 
@@ -231,11 +231,14 @@ impl SharedCapture {
     }
 
     /// Returns the frames again: from `place`, or from the first one available.
-    pub(super) fn reread(&self, place: Option<CaptureResumePoint>) -> Result<RereadFrameSource, SourceError> {
+    pub(super) fn reread(
+        &self,
+        resume_point: Option<CaptureResumePoint>,
+    ) -> Result<RereadFrameSource, SourceError> {
         Ok(match &*self.0 {
             CaptureRereadability::Files(files, windows) => {
-                RereadFrameSource::File(Box::new(match (files.as_slice(), place) {
-                    ([only], Some(place)) => CaptureFrameSource::open_at(only, place)?,
+                RereadFrameSource::File(Box::new(match (files.as_slice(), resume_point) {
+                    ([only], Some(point)) => CaptureFrameSource::open_at(only, point)?,
                     _ => CaptureFrameSource::open_within(files, windows)?,
                 }))
             }
@@ -319,7 +322,7 @@ impl RereadFrameSource {
                     Err(_) => {}
                 }
             },
-            Self::Buffered(kept) => kept.next(),
+            Self::Buffered(reader) => reader.next(),
         }
     }
 }

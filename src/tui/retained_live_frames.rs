@@ -139,25 +139,25 @@ impl RetainedLiveFrames {
     }
 
     /// Records the results for a Transaction.
-    pub(super) fn record(&mut self, transaction: &Transaction, about: OperationPaths<'_>) {
+    pub(super) fn record(&mut self, transaction: &Transaction, paths: OperationPaths<'_>) {
         let first = self.frames.first_number().unwrap_or_default();
         while self.size_bytes > self.limit_bytes
             || self.order.front().is_some_and(|(_, frame)| *frame < first)
         {
-            let Some(gone) = self.order.pop_front() else { break };
-            self.size_bytes -= self.results.remove(&gone).map_or(0, |gone| gone.size_bytes());
+            let Some(key) = self.order.pop_front() else { break };
+            self.size_bytes -= self.results.remove(&key).map_or(0, |result| result.size_bytes());
         }
         let name = result_key(transaction);
-        let recorded = TuiFirstPassTransactionResult {
+        let result = TuiFirstPassTransactionResult {
             index: transaction.index,
             connection: transaction.connection.number,
-            path: about.path.map(Box::from),
-            new_path: about.new_path.map(Box::from),
-            start: about.start.map(Box::from),
+            path: paths.path.map(Box::from),
+            new_path: paths.new_path.map(Box::from),
+            start: paths.start.map(Box::from),
         };
-        self.size_bytes += recorded.size_bytes();
-        match self.results.insert(name, recorded) {
-            Some(before) => self.size_bytes -= before.size_bytes(),
+        self.size_bytes += result.size_bytes();
+        match self.results.insert(name, result) {
+            Some(previous) => self.size_bytes -= previous.size_bytes(),
             None => self.order.push_back(name),
         }
     }
@@ -171,9 +171,15 @@ impl RetainedLiveFrames {
     }
 
     /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
-    pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<OwnedFrame>) {
+    pub(super) fn copy(
+        &self,
+        from: FrameNumber,
+        until: FrameNumber,
+        max_frames: usize,
+        to: &mut Vec<OwnedFrame>,
+    ) {
         let first = self.frames.first_number().filter(|first| *first > from).unwrap_or(from);
-        let numbers = (first.0..=until.0).take(most);
+        let numbers = (first.0..=until.0).take(max_frames);
         let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
         to.extend(frames.map(|frame: Frame<'_>| OwnedFrame::from_frame(&frame)));
     }

@@ -49,16 +49,16 @@ pub(super) enum SaveSelection {
 impl SaveSelection {
     /// Selects the Transactions of rows.
     pub(super) fn for_rows<'p>(entries: impl Iterator<Item = TransactionRowWithText<'p>>) -> Self {
-        let wanted = entries.map(|entry| TransactionReloadKey::from(entry.row));
-        Self::Rows(wanted.map(|wanted| ((wanted.xid, wanted.first), wanted)).collect())
+        let keys = entries.map(|entry| TransactionReloadKey::from(entry.row));
+        Self::Rows(keys.map(|key| ((key.xid, key.first), key)).collect())
     }
 
     fn contains(&self, transaction: &Transaction) -> bool {
         match self {
             Self::Numbers(numbers) => numbers.contains(&transaction.index),
-            Self::Rows(these) => {
+            Self::Rows(keys) => {
                 let name = (transaction.xid, transaction_list_row::frames(transaction).0);
-                these.get(&name).is_some_and(|wanted| wanted.matches(transaction))
+                keys.get(&name).is_some_and(|key| key.matches(transaction))
             }
             Self::Selected(_) => true,
             Self::Frames(_) => false,
@@ -79,7 +79,7 @@ enum SaveFrameSource {
 /// Saves Transactions with all their frames, or single frames. Returns a message about the result or the error.
 pub(super) fn save(
     capture: &SharedCapture,
-    manner: &ReadPassSettings,
+    settings: &ReadPassSettings,
     request: &SaveRequest,
 ) -> Result<String, String> {
     let SaveRequest { to, selection: what, has_control_frames: has_control } = request;
@@ -89,9 +89,9 @@ pub(super) fn save(
         OutputErrorKind::Create(why)
             if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() =>
         {
-            let why = os_error_text(why);
+            let error = os_error_text(why);
             format!(
-                "{name}: cannot write: {why}; choose a folder like /tmp, or set the user that writes files with -Z"
+                "{name}: cannot write: {error}; choose a folder like /tmp, or set the user that writes files with -Z"
             )
         }
         _ => error.to_string(),
@@ -99,8 +99,8 @@ pub(super) fn save(
     let unwritten = |error: io::Error| describe_error(OutputError::write_error(to, error));
     // Never overwrite a file: it may be the capture itself.
     let sink = OutputFile::create_new(to).map_err(describe_error)?;
-    let memory = &manner.memory;
-    let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
+    let memory = &settings.memory;
+    let memory_bytes = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open =
         |files| CaptureFrameSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let unit = match what {
@@ -112,14 +112,14 @@ pub(super) fn save(
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
             SaveFrameSource::Files(Box::new(open(files)?)),
-            FrameFileWriter::with_second_pass(sink, unit, room, open(files)?).map_err(unwritten)?,
+            FrameFileWriter::with_second_pass(sink, unit, memory_bytes, open(files)?).map_err(unwritten)?,
         ),
         None => {
-            let mut kept = capture.follow();
-            kept.until = capture.first_pass_progress().frame;
+            let mut reader = capture.follow();
+            reader.until = capture.first_pass_progress().frame;
             (
-                SaveFrameSource::ReceivedOnce(kept),
-                FrameFileWriter::with_buffered_frames(sink, unit, room).map_err(unwritten)?,
+                SaveFrameSource::ReceivedOnce(reader),
+                FrameFileWriter::with_buffered_frames(sink, unit, memory_bytes).map_err(unwritten)?,
             )
         }
     };
@@ -130,8 +130,8 @@ pub(super) fn save(
         SaveSelection::Selected(filter) => filter.as_ref(),
         SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Frames(_) => None,
     };
-    let limits = FlowLimits { record_transaction_frames: true, ..manner.limits.clone() };
-    let (mut flow, mut conformance) = manner.flow(filter, limits);
+    let limits = FlowLimits { record_transaction_frames: true, ..settings.limits.clone() };
+    let (mut flow, mut conformance) = settings.flow(filter, limits);
     let mut selection = filter.map(|filter| FilterRunner::new(filter.clone(), memory));
     let mut names = FileNames::new(FilehandleDisplay::default(), memory.names_bytes());
     let mut saved = 0_u64;
@@ -143,7 +143,7 @@ pub(super) fn save(
                 Ok(frame) => frame,
                 Err(_) => continue,
             },
-            SaveFrameSource::ReceivedOnce(kept) => kept.next(),
+            SaveFrameSource::ReceivedOnce(reader) => reader.next(),
         };
         let mut is_wanted = false;
         match frame {
@@ -157,8 +157,9 @@ pub(super) fn save(
                 if capture.is_received_once()
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
-                    let on = (number, &interface);
-                    file.buffered_frame(&frame, on, Vec::new, &flow, is_wanted).map_err(unwritten)?;
+                    let interface_of_frame = (number, &interface);
+                    file.buffered_frame(&frame, interface_of_frame, Vec::new, &flow, is_wanted)
+                        .map_err(unwritten)?;
                 }
             }
             None => {
@@ -177,40 +178,40 @@ pub(super) fn save(
         while let Some((key, mut transaction)) = flow.next_with_key() {
             let is_whole =
                 !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
-            transaction.with_messages(|reading| {
-                let facts = reading.summary();
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
                 let findings = match &mut conformance {
-                    Some(conformance) => conformance.check(Some(key), &transaction, reading, &facts),
+                    Some(conformance) => conformance.check(Some(key), &transaction, messages, &summary),
                     None => Vec::new(),
                 };
                 let is_selected = match &mut selection {
                     Some(selection) => {
                         selection.set_findings(&findings);
-                        selection.transaction(key, &transaction, reading).is_some()
+                        selection.transaction(key, &transaction, messages).is_some()
                     }
                     None => what.contains(&transaction),
                 };
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
-                names.infer(&transaction, reading, &facts);
-                let about = (is_chosen || unit == OutputLineUnit::Frames).then(|| names.paths());
-                file.transaction(key, &transaction, reading, &facts, about, &findings);
+                names.infer(&transaction, messages, &summary);
+                let paths = (is_chosen || unit == OutputLineUnit::Frames).then(|| names.paths());
+                file.transaction(key, &transaction, messages, &summary, paths, &findings);
             });
         }
     }
     let (file, WrittenFrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(describe_error)?;
-    let (units, wanted) = match what {
+    let (units, wanted_count) = match what {
         SaveSelection::Frames(frames) => ("frame", Some(frames.len())),
-        SaveSelection::Rows(these) => ("Transaction", Some(these.len())),
+        SaveSelection::Rows(keys) => ("Transaction", Some(keys.len())),
         SaveSelection::Numbers(_) | SaveSelection::Selected(_) => ("Transaction", None),
     };
     let mut text = format!("saved {saved} {units}{} to {name}", if saved == 1 { "" } else { "s" });
-    if let Some(wanted) = wanted
-        && let gone = (wanted as u64).saturating_sub(saved)
-        && gone > 0
+    if let Some(wanted_count) = wanted_count
+        && let missing = (wanted_count as u64).saturating_sub(saved)
+        && missing > 0
     {
-        text += &format!("; {gone} are no longer in memory (--max-memory)");
+        text += &format!("; {missing} are no longer in memory (--max-memory)");
     }
     // Of a single frame, only a comment may be missing.
     if too_late > 0 && unit == OutputLineUnit::Transactions {

@@ -60,17 +60,17 @@ pub(super) struct RunningSearch {
 
 impl RunningSearch {
     /// Returns a search of `count` positions that begins next to position `beside`.
-    pub(super) fn new(target: SearchCriterion, is_forward: bool, beside: usize, count: usize) -> Self {
-        let mut hunt = Self {
+    pub(super) fn new(target: SearchCriterion, is_forward: bool, position: usize, count: usize) -> Self {
+        let mut search = Self {
             target,
             is_forward,
-            next_position: beside,
+            next_position: position,
             remaining: count + 1,
             has_wrapped: false,
             count,
         };
-        hunt.advance();
-        hunt
+        search.advance();
+        search
     }
 
     /// Returns a search of `count` positions, forward from the first one.
@@ -130,7 +130,7 @@ pub(super) fn has_text(entry: &TransactionRowWithText<'_>, small: &str) -> bool 
 /// `#61` a Transaction.
 pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<SearchCriterion, String> {
     let text = text.trim();
-    let wrong = || {
+    let error = || {
         format!(
             "invalid location {text:?}; give a frame (590), an XID (0xb38df27d), a time (1.5s) or a Transaction (#61)"
         )
@@ -139,10 +139,10 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         return u32::from_str_radix(digits, 16)
             .map(|xid| SearchCriterion::Xid(Xid(xid)))
-            .map_err(|_| wrong());
+            .map_err(|_| error());
     }
     if let Some(digits) = text.strip_prefix('#') {
-        return digits.trim().parse().map(SearchCriterion::Index).map_err(|_| wrong());
+        return digits.trim().parse().map(SearchCriterion::Index).map_err(|_| error());
     }
     let time = text.strip_suffix('s').and_then(seconds);
     let time = time.or_else(|| text.contains('.').then(|| seconds(text)).flatten());
@@ -151,7 +151,7 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
         return Ok(SearchCriterion::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
     }
     let digits = text.strip_prefix("frame").unwrap_or(text).trim();
-    digits.parse().map(|frame| SearchCriterion::Frame(FrameNumber(frame))).map_err(|_| wrong())
+    digits.parse().map(|frame| SearchCriterion::Frame(FrameNumber(frame))).map_err(|_| error())
 }
 
 #[cfg(test)]

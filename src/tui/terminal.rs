@@ -95,10 +95,10 @@ impl ChangedScreenWriter {
 impl TuiTerminal {
     /// Takes control of the terminal. From then on, a panic restores it before its message is printed.
     pub(super) fn take_control(has_mouse: bool) -> io::Result<Self> {
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |about| {
+        let previous_hook = panic::take_hook();
+        panic::set_hook(Box::new(move |panic_info| {
             restore();
-            before(about);
+            previous_hook(panic_info);
         }));
         enter(has_mouse)?;
         let screens = ChangedScreenWriter::default();

@@ -68,7 +68,7 @@ impl Theme {
             ThemeName::Light => plain.bg(Color::Indexed(153)).fg(Color::Black),
             ThemeName::Auto | ThemeName::Dark => plain.bg(Color::Indexed(24)).fg(Color::White),
         };
-        let other = match name {
+        let other_cursor = match name {
             ThemeName::None => plain.add_modifier(Modifier::UNDERLINED),
             ThemeName::Light => plain.bg(Color::Indexed(254)).fg(Color::Black),
             ThemeName::Auto | ThemeName::Dark => plain.bg(Color::Indexed(237)).fg(Color::White),
@@ -78,7 +78,7 @@ impl Theme {
             heading: plain.add_modifier(Modifier::BOLD),
             tab: plain.add_modifier(Modifier::BOLD | Modifier::REVERSED),
             cursor: bar,
-            other_cursor: other,
+            other_cursor,
             bytes: match name {
                 ThemeName::None => plain.add_modifier(Modifier::REVERSED),
                 ThemeName::Light => plain.bg(Color::Indexed(223)).fg(Color::Black),
@@ -132,9 +132,9 @@ fn plain_styles() -> TerminalOutputStyles {
 
 /// Converts a style of the other views.
 pub fn from_anstyle(style: output_style::Style) -> Style {
-    let mut made = Style::new();
+    let mut result = Style::new();
     if let Some(anstyle::Color::Ansi(color)) = style.get_fg_color() {
-        made = made.fg(match color {
+        result = result.fg(match color {
             AnsiColor::Red => Color::Red,
             AnsiColor::Green => Color::Green,
             AnsiColor::Magenta => Color::Magenta,
@@ -145,10 +145,10 @@ pub fn from_anstyle(style: output_style::Style) -> Style {
     let effects = style.get_effects();
     for (effect, modifier) in [(Effects::BOLD, Modifier::BOLD), (Effects::DIMMED, Modifier::DIM)] {
         if effects.contains(effect) {
-            made = made.add_modifier(modifier);
+            result = result.add_modifier(modifier);
         }
     }
-    made
+    result
 }
 
 /// The characters used only by the terminal interface.

@@ -23,10 +23,10 @@ impl TransactionFindingStore {
         if findings.is_empty() {
             return;
         }
-        let mut stored = self.lock();
-        stored.insert(transaction, findings.to_vec());
-        while stored.len() > MAX_TRANSACTIONS {
-            stored.pop_first();
+        let mut store = self.lock();
+        store.insert(transaction, findings.to_vec());
+        while store.len() > MAX_TRANSACTIONS {
+            store.pop_first();
         }
     }
 

@@ -178,20 +178,20 @@ impl App {
     /// Starts again with a capture, and keeps the view and the filter. Returns `false` after an error, which is shown.
     fn read_again(&mut self, capture: SharedCapture) -> bool {
         let options = TuiOptions { filter: self.filter_text(), ..self.options.clone() };
-        let again = match Self::new(capture, options) {
-            Ok(again) => again,
+        let app = match Self::new(capture, options) {
+            Ok(app) => app,
             Err(error) => {
                 self.show_error(error.to_string());
                 return false;
             }
         };
-        let before = std::mem::replace(self, again);
-        (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
-        (self.history, self.last_search) = (before.history, before.last_search);
-        (self.frame_list.at, self.frame_list.sort) = (before.frame_list.at, before.frame_list.sort);
+        let previous = std::mem::replace(self, app);
+        (self.view, self.tables, self.marks) = (previous.view, previous.tables, previous.marks);
+        (self.history, self.last_search) = (previous.history, previous.last_search);
+        (self.frame_list.at, self.frame_list.sort) = (previous.frame_list.at, previous.frame_list.sort);
         // The rows are sorted as soon as they are read.
-        self.list.sort = before.list.sort;
-        self.list.follows_tail = before.list.follows_tail;
+        self.list.sort = previous.list.sort;
+        self.list.follows_tail = previous.list.follows_tail;
         true
     }
 
@@ -264,7 +264,7 @@ impl App {
     fn follow(&mut self, filter: impl FnOnce(&Self) -> Result<String, &'static str>) {
         match filter(self) {
             Ok(filter) => self.set_filter(&filter),
-            Err(what) => self.show_error(what),
+            Err(error) => self.show_error(error),
         }
     }
 }

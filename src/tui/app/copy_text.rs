@@ -35,7 +35,7 @@ impl App {
     pub(super) fn copy_filter(&mut self) {
         match self.filter_for_value() {
             Ok(filter) => self.copy(&filter),
-            Err(what) => self.show_error(what),
+            Err(error) => self.show_error(error),
         }
     }
 
@@ -49,7 +49,7 @@ impl App {
                 };
                 self.set_filter(&filter);
             }
-            Err(what) => self.show_error(what),
+            Err(error) => self.show_error(error),
         }
     }
 
@@ -64,7 +64,7 @@ impl App {
             // tshark does not know the fields of these filters.
             return match filter {
                 Ok(filter) => self.copy(&format!("nfsrdma-inspect -Y {} {files}", shell_quoted(&filter))),
-                Err(what) => self.show_error(what),
+                Err(error) => self.show_error(error),
             };
         }
         let (ours, frames) = match self.subject() {

@@ -159,15 +159,15 @@ impl FilteredSortedFrameList {
     }
 
     /// Returns the displayed lines from a position on.
-    pub(in crate::tui) fn lines_from(&self, place: usize) -> impl Iterator<Item = &FrameLine> {
-        (place..self.len()).filter_map(|place| self.get(place))
+    pub(in crate::tui) fn lines_from(&self, position: usize) -> impl Iterator<Item = &FrameLine> {
+        (position..self.len()).filter_map(|position| self.get(position))
     }
 
     /// Returns the line at a display position, counted from 0.
-    pub(in crate::tui) fn get(&self, place: usize) -> Option<&FrameLine> {
+    pub(in crate::tui) fn get(&self, position: usize) -> Option<&FrameLine> {
         match self.sort.is_capture_order() {
-            true => self.lines.get(place),
-            false => self.lines.get(*self.order.get(place)? as usize),
+            true => self.lines.get(position),
+            false => self.lines.get(*self.order.get(position)? as usize),
         }
     }
 
@@ -175,8 +175,8 @@ impl FilteredSortedFrameList {
     pub(in crate::tui) fn position_of(&self, frame: u64) -> usize {
         let line = self.lines.partition_point(|line| line.number.0 < frame);
         let line = line.min(self.lines.len().saturating_sub(1));
-        let place = self.positions.get(line).map_or(line, |place| *place as usize);
-        place.min(self.len().saturating_sub(1))
+        let position = self.positions.get(line).map_or(line, |place| *place as usize);
+        position.min(self.len().saturating_sub(1))
     }
 
     /// Changes the sort order.
@@ -198,23 +198,23 @@ impl FilteredSortedFrameList {
             (Some(a), Some(b)) => by.compare(a, b),
             _ => Ordering::Equal,
         });
-        let mut places = vec![0; order.len()];
-        for (place, line) in order.iter().enumerate() {
-            if let Some(slot) = places.get_mut(*line as usize) {
-                *slot = place as u32;
+        let mut positions = vec![0; order.len()];
+        for (position, line) in order.iter().enumerate() {
+            if let Some(slot) = positions.get_mut(*line as usize) {
+                *slot = position as u32;
             }
         }
-        (self.order, self.positions) = (order, places);
+        (self.order, self.positions) = (order, positions);
     }
 
     /// Adds the results of the scan, and stops it above `limit_bytes`. Returns `true` if there were any.
     pub(in crate::tui) fn take_results(&mut self, limit_bytes: usize) -> bool {
         let Some(scan) = &self.scan else { return false };
-        let (found, is_over) = scan.take();
-        let is_new = !found.is_empty() || is_over;
-        let before = self.lines.len();
-        for found in found {
-            match found {
+        let (results, is_over) = scan.take();
+        let is_new = !results.is_empty() || is_over;
+        let old_length = self.lines.len();
+        for result in results {
+            match result {
                 TuiFrameScanResult::Header(header) => self.header = header,
                 TuiFrameScanResult::Line(line) => {
                     let text = line.text.len() + line.cells.info.len() + line.cells.protocol.len();
@@ -230,7 +230,7 @@ impl FilteredSortedFrameList {
         }
         // Sorting is slow: while frames arrive it is repeated at intervals, and at the end.
         let is_due = self.scan.is_none() || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL);
-        if is_due && (self.lines.len() > before || self.lines.len() > self.order.len()) {
+        if is_due && (self.lines.len() > old_length || self.lines.len() > self.order.len()) {
             self.sort_lines();
         }
         is_new

@@ -54,10 +54,10 @@ impl App {
         match &self.frame_list.lines {
             // While frames are loading, the nearest loaded frame may not be the final position of the cursor.
             Some(held) if by == 0 && !held.is_complete_to(self.frame_list.at) => {}
-            Some(held) => {
-                let place = held.position_of(self.frame_list.at).saturating_add_signed(by);
-                let place = place.min(held.len().saturating_sub(1));
-                if let Some(line) = held.get(place) {
+            Some(loaded) => {
+                let position = loaded.position_of(self.frame_list.at).saturating_add_signed(by);
+                let position = position.min(loaded.len().saturating_sub(1));
+                if let Some(line) = loaded.get(position) {
                     self.frame_list.at = line.number.0;
                 }
             }
@@ -74,8 +74,8 @@ impl App {
     pub(super) fn click_frame(&mut self, line: u64) {
         let at = self.frame_list.top + line;
         match &self.frame_list.lines {
-            Some(held) => {
-                if let Some(line) = usize::try_from(at).ok().and_then(|at| held.get(at)) {
+            Some(loaded) => {
+                if let Some(line) = usize::try_from(at).ok().and_then(|at| loaded.get(at)) {
                     self.frame_list.at = line.number.0;
                 }
             }
@@ -88,7 +88,7 @@ impl App {
     pub(super) fn go_to_frame(&mut self, frame: u64) {
         self.frame_list.at = frame;
         self.frame_list.top = match &self.frame_list.lines {
-            Some(held) => held.position_of(frame).saturating_sub(2) as u64,
+            Some(loaded) => loaded.position_of(frame).saturating_sub(2) as u64,
             None => frame.saturating_sub(2).max(1),
         };
     }
@@ -114,8 +114,8 @@ impl App {
     /// Sorts the packet list. In capture order it is read in pages, otherwise loaded up to a limit.
     pub(super) fn sort_frames(&mut self, sort: PacketListSortOrder) {
         self.frame_list.sort = sort;
-        if let Some(held) = &mut self.frame_list.lines {
-            held.sort(sort);
+        if let Some(loaded) = &mut self.frame_list.lines {
+            loaded.sort(sort);
         }
         let (at, width) = (self.frame_list.at, usize::from(self.areas.list.width));
         if width > 0 {
@@ -140,7 +140,7 @@ impl App {
             left: self.frame_list.scroll_columns,
             time: self.options.time,
         };
-        if self.frame_list.lines.as_ref().is_none_or(|held| held.settings != made_for) {
+        if self.frame_list.lines.as_ref().is_none_or(|loaded| loaded.settings != made_for) {
             let scan = self.scan(FrameScanQuery::Selected(filter), Some(width));
             self.frame_list.lines = Some(FilteredSortedFrameList::new(made_for, self.frame_list.sort, scan));
             self.frame_list.top = 0;
@@ -149,54 +149,63 @@ impl App {
 
     /// Scrolls the list horizontally.
     pub(super) fn scroll_frames(&mut self, is_right: bool) {
-        let left = self.frame_list.scroll_columns;
+        let scrolled = self.frame_list.scroll_columns;
         self.frame_list.scroll_columns = match is_right {
-            true => (left + SCROLL_COLUMNS).min(MAX_SCROLL_COLUMNS),
-            false => left.saturating_sub(SCROLL_COLUMNS),
+            true => (scrolled + SCROLL_COLUMNS).min(MAX_SCROLL_COLUMNS),
+            false => scrolled.saturating_sub(SCROLL_COLUMNS),
         };
     }
 
-    fn scan(&self, wanted: FrameScanQuery, width: Option<usize>) -> FrameScan {
-        FrameScan::start(self.capture.clone(), wanted, self.line_format(width))
+    fn scan(&self, query: FrameScanQuery, width: Option<usize>) -> FrameScan {
+        FrameScan::start(self.capture.clone(), query, self.line_format(width))
     }
 
     /// Searches for the next frame whose line contains a text: among the loaded frames, or through the capture.
     pub(super) fn search_frames(&mut self, text: &str, is_forward: bool) {
         let at = self.frame_list.at;
-        if let Some(held) = &self.frame_list.lines {
-            let has = |line: &&FrameLine| crate::tui::search::contains_ignore_case(&plain(&line.text), text);
-            let place = held.position_of(at);
-            let found = match is_forward {
+        if let Some(loaded) = &self.frame_list.lines {
+            let contains_text =
+                |line: &&FrameLine| crate::tui::search::contains_ignore_case(&plain(&line.text), text);
+            let position = loaded.position_of(at);
+            let match_line = match is_forward {
                 true => {
-                    let near = held.lines_from(place + 1).find(has).map(|line| (line.number, false));
-                    near.or_else(|| held.lines_from(0).find(has).map(|line| (line.number, true)))
+                    let next =
+                        loaded.lines_from(position + 1).find(contains_text).map(|line| (line.number, false));
+                    next.or_else(|| loaded.lines_from(0).find(contains_text).map(|line| (line.number, true)))
                 }
                 false => {
-                    let back = |to| (0..to).rev().filter_map(|place| held.get(place)).find(|line| has(line));
-                    let near = back(place).map(|line| (line.number, false));
-                    near.or_else(|| back(held.len()).map(|line| (line.number, true)))
+                    let last_before = |to| {
+                        (0..to)
+                            .rev()
+                            .filter_map(|position| loaded.get(position))
+                            .find(|line| contains_text(line))
+                    };
+                    let previous = last_before(position).map(|line| (line.number, false));
+                    previous.or_else(|| last_before(loaded.len()).map(|line| (line.number, true)))
                 }
             };
-            return self.handle_search_result(found, text, is_forward);
+            return self.handle_search_result(match_line, text, is_forward);
         }
-        let wanted =
+        let query =
             FrameScanQuery::Text { lowercase_text: text.to_owned(), from: FrameNumber(at), is_forward };
         // The lines of this scan are not truncated, so their whole text is searched.
-        self.frame_list.search = Some((self.scan(wanted, None), text.to_owned()));
+        self.frame_list.search = Some((self.scan(query, None), text.to_owned()));
         self.is_searching_forward = is_forward;
         self.show_message("searching the frames; Esc stops");
     }
 
-    fn handle_search_result(&mut self, found: Option<(FrameNumber, bool)>, text: &str, is_forward: bool) {
+    fn handle_search_result(
+        &mut self,
+        match_frame: Option<(FrameNumber, bool)>,
+        text: &str,
+        is_forward: bool,
+    ) {
         self.message = None;
-        match found {
+        match match_frame {
             Some((frame, has_wrapped)) => {
                 self.go_to_frame(frame.0);
                 if has_wrapped {
-                    self.show_message(format!(
-                        "search wrapped, continuing from the {}",
-                        if is_forward { "first" } else { "last" }
-                    ));
+                    self.show_search_wrapped(is_forward);
                 }
             }
             None => self.show_error(format!("not found: {text:?}")),
@@ -207,17 +216,18 @@ impl App {
     pub(super) fn poll_scans(&mut self) -> bool {
         let limit_bytes = self.shares.lines_bytes;
         let at = self.frame_list.at;
-        let is_complete = |held: &FilteredSortedFrameList| held.is_complete_to(at);
+        let is_complete = |loaded: &FilteredSortedFrameList| loaded.is_complete_to(at);
         let was_complete = self.frame_list.lines.as_ref().is_none_or(is_complete);
-        let mut is_new = self.frame_list.lines.as_mut().is_some_and(|held| held.take_results(limit_bytes));
+        let mut is_new =
+            self.frame_list.lines.as_mut().is_some_and(|loaded| loaded.take_results(limit_bytes));
         if !was_complete && self.frame_list.lines.as_ref().is_some_and(is_complete) {
             // Move the cursor to the nearest selected frame.
             self.move_frame_cursor(0);
         }
         if let Some((scan, text)) = &self.frame_list.search {
-            let (found, is_over) = scan.take();
+            let (results, is_over) = scan.take();
             let text = text.clone();
-            let outcome = found.into_iter().find_map(|found| match found {
+            let outcome = results.into_iter().find_map(|result| match result {
                 TuiFrameScanResult::Text(outcome) => Some(outcome),
                 TuiFrameScanResult::Header(_) | TuiFrameScanResult::Line(..) => None,
             });
@@ -234,10 +244,10 @@ impl App {
     pub(super) fn cursor_line_text(&self) -> Option<String> {
         let at = self.frame_list.at;
         let line = match &self.frame_list.lines {
-            Some(held) => &held.get(held.position_of(at)).filter(|line| line.number.0 == at)?.text,
+            Some(loaded) => &loaded.get(loaded.position_of(at)).filter(|line| line.number.0 == at)?.text,
             None => {
-                let stretch = &self.frame_list.slice;
-                stretch.lines.get(usize::try_from(at.checked_sub(stretch.first.0)?).ok()?)?
+                let page = &self.frame_list.slice;
+                page.lines.get(usize::try_from(at.checked_sub(page.first.0)?).ok()?)?
             }
         };
         Some(plain(line).trim().to_owned())

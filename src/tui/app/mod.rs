@@ -280,7 +280,7 @@ impl App {
         let shares = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once());
         let pages = shares.waiting_bytes / 2 / ROW_BYTES / PAGE_ROWS;
         let early_bytes = shares.waiting_bytes / 4;
-        let manner = ReadPassSettings {
+        let settings = ReadPassSettings {
             limits,
             memory,
             filehandles: options.filehandles,
@@ -289,21 +289,25 @@ impl App {
             max_unnumbered_bytes: early_bytes,
             findings: options.findings.then(TransactionFindingStore::default),
         };
-        let mut all = ReadPassResults::start(&capture, None, &manner, None);
+        let mut unfiltered = ReadPassResults::start(&capture, None, &settings, None);
         let screen = theme.terminal_style(options.glyphs);
-        let reader =
-            FrameReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
-        let mut chosen =
-            filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &manner, Some(&all)));
-        shares.apply_limits(&mut all, chosen.as_mut());
+        let reader = FrameReloadClient::start(
+            capture.clone(),
+            settings.clone(),
+            unfiltered.pass.names.clone(),
+            screen,
+        );
+        let mut filtered =
+            filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &settings, Some(&unfiltered)));
+        shares.apply_limits(&mut unfiltered, filtered.as_mut());
         Ok(Self {
             theme,
             tui_glyphs: TuiGlyphs::new(options.glyphs),
             capture,
-            pass_settings: manner,
+            pass_settings: settings,
             shares,
-            unfiltered: all,
-            filtered: chosen,
+            unfiltered,
+            filtered,
             reload_client: reader,
             view: TuiView::default(),
             focus: FocusPane::default(),
@@ -382,7 +386,7 @@ impl App {
     /// Processes the results of the other threads. Returns `true` if the screen may have changed.
     pub fn tick(&mut self) -> bool {
         let mut is_new = self.reload_changed_file();
-        let near = self.list.row_number(self.list.at).unwrap_or(0);
+        let cursor_row = self.list.row_number(self.list.at).unwrap_or(0);
         // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
         if self.is_paused && self.capture.is_received_once() {
             let waiting = self.unfiltered.pass.pending_rows()
@@ -394,21 +398,21 @@ impl App {
             }
         }
         if !self.is_paused {
-            let (places, news) =
-                self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { near });
+            let (resume_points, news) =
+                self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { cursor_row });
             is_new |= news;
-            if !places.is_empty() {
-                self.reload_client.request(FrameReloadRequest::ResumePoints(places));
+            if !resume_points.is_empty() {
+                self.reload_client.request(FrameReloadRequest::ResumePoints(resume_points));
             }
-            if let Some(chosen) = &mut self.filtered {
-                is_new |= chosen.take(near).1;
+            if let Some(filtered) = &mut self.filtered {
+                is_new |= filtered.take(cursor_row).1;
             }
         }
         let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
         is_new |= self.list.poll_sorting(rows);
-        while let Some(answer) = self.reload_client.try_response() {
+        while let Some(response) = self.reload_client.try_response() {
             is_new = true;
-            self.handle_response(answer);
+            self.handle_response(response);
         }
         is_new |= self.continue_search();
         is_new |= self.poll_scans();
@@ -416,31 +420,31 @@ impl App {
         is_new
     }
 
-    fn handle_response(&mut self, answer: ReloadResponse) {
-        match answer {
+    fn handle_response(&mut self, response: ReloadResponse) {
+        match response {
             ReloadResponse::Detail(mut detail) => {
                 if self.subject() != Some(detail.subject) {
                     return;
                 }
                 // Use the file name of that time; names that the tree looks up may have been inferred later.
-                if let (DetailSubject::Transaction(wanted), Some(entry)) = (detail.subject, self.entry())
+                if let (DetailSubject::Transaction(key), Some(entry)) = (detail.subject, self.entry())
                     && let Some((_, title)) =
                         detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
                 {
-                    *title = format!("Transaction {}: {}", wanted.index, entry.label());
+                    *title = format!("Transaction {}: {}", key.index, entry.label());
                 }
                 self.tree.show(*detail);
             }
-            ReloadResponse::Frames(stretch) => {
-                self.frame_list.slice = stretch;
+            ReloadResponse::Frames(page) => {
+                self.frame_list.slice = page;
                 self.frame_list.request = None;
             }
             ReloadResponse::Page { number, filter, page } => {
                 self.requested_page = None;
-                let near = self.list.row_number(self.list.at).unwrap_or(0);
+                let cursor_row = self.list.row_number(self.list.at).unwrap_or(0);
                 let side = self.filtered.as_mut().unwrap_or(&mut self.unfiltered);
                 if side.filter.as_ref().map(|(_, text)| text) == filter.as_ref() {
-                    side.rows.restore_page(number, page, near);
+                    side.rows.restore_page(number, page, cursor_row);
                 }
             }
             ReloadResponse::Saved(Ok(text)) => self.show_message(text),
@@ -457,14 +461,16 @@ impl App {
             self.tree.requested = Some(subject);
             self.reload_client.request(FrameReloadRequest::Detail(subject));
         }
-        let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT);
+        let is_due = |requested_at: Option<Instant>| {
+            requested_at.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT)
+        };
         if self.view == TuiView::Transactions {
             let height = usize::from(self.areas.list.height).max(1);
             let lines = self.list.top..self.list.top + height;
             let numbers = lines.filter_map(|at| self.list.row_number(at));
             let forgotten = numbers.into_iter().find(|number| self.rows().is_evicted(*number));
             if let Some(number) = forgotten.map(|number| number / PAGE_ROWS)
-                && is_due(self.requested_page.filter(|(asked, _)| *asked == number).map(|(_, at)| at))
+                && is_due(self.requested_page.filter(|(requested, _)| *requested == number).map(|(_, at)| at))
             {
                 self.requested_page = Some((number, Instant::now()));
                 let filter = self.displayed_pass().filter.clone();
@@ -486,13 +492,14 @@ impl App {
             return;
         }
         let top = FrameNumber(self.frame_list.top.max(1));
-        let stretch = &self.frame_list.slice;
+        let page = &self.frame_list.slice;
         let end = top.0.saturating_add(height).min(count + 1);
-        let has = (1..=top.0).contains(&stretch.wanted.0)
-            && stretch.first.0 + stretch.lines.len() as u64 >= end
-            && (stretch.width, stretch.left) == (width, self.frame_list.scroll_columns);
-        let is_asked = self.frame_list.request.is_some_and(|(asked, by, at)| {
-            (asked, by) == (top, (width, self.frame_list.scroll_columns)) && at.elapsed() < REQUEST_TIMEOUT
+        let has = (1..=top.0).contains(&page.wanted.0)
+            && page.first.0 + page.lines.len() as u64 >= end
+            && (page.width, page.left) == (width, self.frame_list.scroll_columns);
+        let is_asked = self.frame_list.request.is_some_and(|(requested, layout, at)| {
+            (requested, layout) == (top, (width, self.frame_list.scroll_columns))
+                && at.elapsed() < REQUEST_TIMEOUT
         });
         if has || is_asked {
             return;
@@ -566,10 +573,10 @@ impl App {
     /// Returns the last input error not dismissed, with the number of earlier ones, or else the problem of the link.
     pub(super) fn error_message(&self) -> Option<String> {
         let errors = self.unfiltered.errors.get(self.dismissed_errors..).unwrap_or_default();
-        let Some((last, others)) = errors.split_last() else {
+        let Some((last, earlier)) = errors.split_last() else {
             return self.link_problem().map(|state| format!("{}: {state}", self.capture.name()));
         };
-        Some(match others.len() {
+        Some(match earlier.len() {
             0 => last.clone(),
             count => format!("{last} (and {count} more before)"),
         })
@@ -585,6 +592,11 @@ impl App {
 
     pub(super) fn show_message(&mut self, text: impl Into<String>) {
         self.message = Some(StatusMessage { text: text.into(), is_error: false });
+    }
+
+    fn show_search_wrapped(&mut self, is_forward: bool) {
+        let end = if is_forward { "first" } else { "last" };
+        self.show_message(format!("search wrapped, continuing from the {end}"));
     }
 
     pub(super) fn show_error(&mut self, text: impl Into<String>) {
@@ -608,21 +620,21 @@ impl App {
         let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
         let all = TransactionListLayout::of(Some(usize::MAX / 2), self.options.time);
         let mut columns = vec![(TransactionListColumn::Operation, MIN_OPERATION_COLUMNS)];
-        let mut left = width.saturating_sub(MIN_OPERATION_COLUMNS);
+        let mut remaining = width.saturating_sub(MIN_OPERATION_COLUMNS);
         let others =
             all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
         for (column, wide) in others.skip(skipped) {
             let needed = wide + layout.gap.len();
-            if needed > left {
+            if needed > remaining {
                 break;
             }
-            left -= needed;
+            remaining -= needed;
             columns.push((column, wide));
         }
         columns
             .iter_mut()
             .filter(|(column, _)| *column == TransactionListColumn::Operation)
-            .for_each(|(_, wide)| *wide += left);
+            .for_each(|(_, wide)| *wide += remaining);
         TransactionListLayout { columns, gap: layout.gap }
     }
 

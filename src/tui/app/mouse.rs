@@ -10,41 +10,41 @@ const WHEEL: isize = 3;
 
 impl App {
     pub(super) fn mouse(&mut self, event: MouseEvent) {
-        let place = Position { x: event.column, y: event.row };
+        let position = Position { x: event.column, y: event.row };
         if self.help.is_some() || self.prompt.is_some() {
             return;
         }
         match event.kind {
-            MouseEventKind::ScrollDown => self.wheel(place, WHEEL),
-            MouseEventKind::ScrollUp => self.wheel(place, -WHEEL),
-            MouseEventKind::Down(MouseButton::Left) => self.click(place),
+            MouseEventKind::ScrollDown => self.wheel(position, WHEEL),
+            MouseEventKind::ScrollUp => self.wheel(position, -WHEEL),
+            MouseEventKind::Down(MouseButton::Left) => self.click(position),
             _ => {}
         }
     }
 
-    fn part_at(&self, place: Position) -> Option<(FocusPane, Rect)> {
+    fn part_at(&self, position: Position) -> Option<(FocusPane, Rect)> {
         let parts = [
             (FocusPane::List, self.areas.list),
             (FocusPane::Tree, self.areas.tree),
             (FocusPane::Bytes, self.areas.bytes),
         ];
-        parts.into_iter().find(|(_, area)| area.contains(place))
+        parts.into_iter().find(|(_, area)| area.contains(position))
     }
 
-    fn wheel(&mut self, place: Position, by: isize) {
-        let Some((part, _)) = self.part_at(place) else { return };
+    fn wheel(&mut self, position: Position, by: isize) {
+        let Some((pane, _)) = self.part_at(position) else { return };
         // The wheel scrolls the pane under the mouse, and the focus stays.
-        let before = std::mem::replace(&mut self.focus, part);
+        let previous = std::mem::replace(&mut self.focus, pane);
         self.move_by(by);
-        self.focus = before;
+        self.focus = previous;
     }
 
-    fn click(&mut self, place: Position) {
-        if let Some((_, view)) = self.areas.tabs.iter().find(|(area, _)| area.contains(place)) {
+    fn click(&mut self, position: Position) {
+        if let Some((_, view)) = self.areas.tabs.iter().find(|(area, _)| area.contains(position)) {
             let view = *view;
             return self.show(view);
         }
-        if let Some((_, column)) = self.areas.columns.iter().find(|(area, _)| area.contains(place)) {
+        if let Some((_, column)) = self.areas.columns.iter().find(|(area, _)| area.contains(position)) {
             let column = *column;
             let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
             return match self.list.sort.is_some_and(|sort| sort.by == column) {
@@ -52,13 +52,13 @@ impl App {
                 false => self.list.sort_by(Some(column), rows),
             };
         }
-        if let Some((_, number)) = self.areas.headings.iter().find(|(area, _)| area.contains(place)) {
+        if let Some((_, number)) = self.areas.headings.iter().find(|(area, _)| area.contains(position)) {
             return self.sort_by_heading(*number);
         }
-        let Some((part, area)) = self.part_at(place) else { return };
-        let line = usize::from(place.y.saturating_sub(area.y));
-        self.focus = part;
-        match part {
+        let Some((pane, area)) = self.part_at(position) else { return };
+        let line = usize::from(position.y.saturating_sub(area.y));
+        self.focus = pane;
+        match pane {
             FocusPane::List => self.click_row(line),
             FocusPane::Tree if self.shows_waterfall() => {
                 let bar = self.tree.bar_top + line;

@@ -81,7 +81,7 @@ impl App {
         if self.areas.bytes.height > 0 {
             parts.push(FocusPane::Bytes);
         }
-        let at = parts.iter().position(|part| *part == self.focus).unwrap_or(0);
+        let at = parts.iter().position(|pane| *pane == self.focus).unwrap_or(0);
         // Two steps forward are one step back among three panes; among two panes a single step suffices.
         let steps = if parts.len() == 2 { 1 } else { steps };
         self.focus = parts.get((at + steps) % parts.len()).copied().unwrap_or_default();
@@ -132,46 +132,47 @@ impl App {
 
     /// Continues the search with some more rows. Returns `true` if the screen has changed.
     pub(super) fn continue_search(&mut self) -> bool {
-        let Some(mut hunt) = self.search.take() else { return false };
+        let Some(mut search) = self.search.take() else { return false };
         let start = Instant::now();
         let count = self.list.len(self.rows());
         let is_sorted = self.list.sort.is_some();
         // The last rows arrive together with the end of the pass.
-        if hunt.remaining == 0 && hunt.is_forward {
+        if search.remaining == 0 && search.is_forward {
             match is_sorted {
-                false => hunt.extend(count),
+                false => search.extend(count),
                 // New rows are sorted in anywhere.
-                true if hunt.has_count_changed(count) => hunt = RunningSearch::from_start(hunt.target, count),
+                true if search.has_count_changed(count) => {
+                    search = RunningSearch::from_start(search.target, count)
+                }
                 true => {}
             }
         }
         // A match may be in frames not read yet, or in rows not sorted in yet.
-        let may_come = hunt.is_forward
+        let may_come = search.is_forward
             && (!self.displayed_pass().progress.is_over || self.list.has_unsorted_rows(self.rows()));
-        while hunt.remaining > 0 {
-            let is_it = self
+        while search.remaining > 0 {
+            let is_match = self
                 .list
-                .entry(self.rows(), hunt.next_position)
-                .is_some_and(|entry| self.is_target(&hunt.target, &entry));
-            if is_it {
-                self.list.at = hunt.next_position;
+                .entry(self.rows(), search.next_position)
+                .is_some_and(|entry| self.is_target(&search.target, &entry));
+            if is_match {
+                self.list.at = search.next_position;
                 // Another message may have replaced this one.
                 self.message.take_if(|message| message.text == SEARCHING_MESSAGE);
                 // Centre a row that is not visible.
                 let height = usize::from(self.areas.list.height);
-                if !(self.list.top..self.list.top + height).contains(&hunt.next_position) {
-                    self.list.top = hunt.next_position.saturating_sub(height / 2);
+                if !(self.list.top..self.list.top + height).contains(&search.next_position) {
+                    self.list.top = search.next_position.saturating_sub(height / 2);
                 }
                 self.focus = FocusPane::List;
-                if hunt.has_wrapped {
-                    let from = if hunt.is_forward { "first" } else { "last" };
-                    self.show_message(format!("search wrapped, continuing from the {from}"));
+                if search.has_wrapped {
+                    self.show_search_wrapped(search.is_forward);
                 }
                 return true;
             }
-            hunt.advance();
-            if hunt.remaining % 256 == 0 && start.elapsed() > SEARCH_STEP {
-                self.search = Some(hunt);
+            search.advance();
+            if search.remaining % 256 == 0 && start.elapsed() > SEARCH_STEP {
+                self.search = Some(search);
                 return false;
             }
         }
@@ -180,14 +181,14 @@ impl App {
             if is_news {
                 self.show_message(SEARCHING_MESSAGE);
             }
-            self.search = Some(hunt);
+            self.search = Some(search);
             return is_news;
         }
         let forgotten = match self.rows().evicted_count() {
             0 => String::new(),
             count => format!(" in memory; {count} were dropped (--max-memory)"),
         };
-        self.show_error(hunt.target.not_found_message() + &forgotten);
+        self.show_error(search.target.not_found_message() + &forgotten);
         true
     }
 

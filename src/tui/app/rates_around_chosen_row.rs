@@ -74,34 +74,34 @@ impl App {
         else {
             return;
         };
-        let of = Some(DisplayedRatesKey {
+        let key = Some(DisplayedRatesKey {
             number,
             row_count: rows.len(),
             evicted_count: rows.evicted_count(),
             times,
             transactions: self.displayed_pass().tables.transactions.0,
         });
-        if self.is_live() || self.row_rates.computed_for == of {
+        if self.is_live() || self.row_rates.computed_for == key {
             return;
         }
         let Some(middle) = rows.get(number).map(|entry| entry.to_ended_transaction().time) else { return };
-        let mut around = CenteredWindowRates::new(middle, times);
+        let mut window_rates = CenteredWindowRates::new(middle, times);
         let half_ns = WINDOWS_NS.iter().max().copied().unwrap_or(0) / 2;
         let mut is_complete = [true; WINDOWS_NS.len()];
         let mut count = |numbers: &mut dyn Iterator<Item = usize>| {
             // Distance of the last counted row. Rows beyond a gap may be closer by the displacement.
             let mut apart_ns = 0;
-            for (counted, number) in numbers.enumerate() {
-                let Some(entry) = rows.get(number).filter(|_| counted < MAX_ROWS_PER_SIDE) else {
+            for (count, number) in numbers.enumerate() {
+                let Some(entry) = rows.get(number).filter(|_| count < MAX_ROWS_PER_SIDE) else {
                     for (is_complete, length_ns) in is_complete.iter_mut().zip(WINDOWS_NS) {
                         *is_complete &= apart_ns > length_ns / 2 + DISPLACED_NS;
                     }
                     break;
                 };
-                let ended = entry.to_ended_transaction();
-                apart_ns = middle.abs_diff_ns(ended.time);
-                if around.contains(ended.time) {
-                    around.add(ended);
+                let transaction = entry.to_ended_transaction();
+                apart_ns = middle.abs_diff_ns(transaction.time);
+                if window_rates.contains(transaction.time) {
+                    window_rates.add(transaction);
                 } else if apart_ns > half_ns + DISPLACED_NS {
                     break;
                 }
@@ -109,13 +109,13 @@ impl App {
         };
         count(&mut (0..number).rev());
         count(&mut (number..rows.len()));
-        let table = around.table(is_complete);
+        let table = window_rates.table(is_complete);
         let series = &self.displayed_pass().tables.load;
         let all = std::array::from_fn(|at| match is_complete[at] {
             true => Some(table.all[at]),
             false => load_over_time::rate_around(series, middle, WINDOWS_NS[at], times),
         });
         self.row_rates =
-            RatesAroundChosenRow { computed_for: of, time: Some(middle), table, is_complete, all };
+            RatesAroundChosenRow { computed_for: key, time: Some(middle), table, is_complete, all };
     }
 }

@@ -28,13 +28,13 @@ impl ReadPassResults {
     pub(super) fn start(
         capture: &SharedCapture,
         filter: Option<(Filter, String)>,
-        manner: &ReadPassSettings,
+        settings: &ReadPassSettings,
         first: Option<&Self>,
     ) -> Self {
         let names = first.filter(|_| capture.is_received_once()).map(|first| first.pass.names.clone());
         let condition = filter.as_ref().map(|(filter, _)| filter.clone());
         Self {
-            pass: ReadPass::start(capture.clone(), condition, manner.clone(), names),
+            pass: ReadPass::start(capture.clone(), condition, settings.clone(), names),
             rows: TransactionRows::new(0),
             tables: DisplayedStatistics::default(),
             activity: LiveActivitySnapshot::default(),
@@ -46,23 +46,23 @@ impl ReadPassResults {
 
     /// Takes the results of the pass; `near` is the row in view. Returns new resume points, and `true` if there were
     /// results.
-    pub(super) fn take(&mut self, near: usize) -> (Vec<CaptureResumePoint>, bool) {
-        let mail = self.pass.take();
-        let before = self.progress;
-        let mut is_new = !mail.pages.is_empty() || mail.tables.is_some() || !mail.errors.is_empty();
-        for page in mail.pages {
-            self.rows.push(page, near);
+    pub(super) fn take(&mut self, cursor_row: usize) -> (Vec<CaptureResumePoint>, bool) {
+        let updates = self.pass.take();
+        let previous = self.progress;
+        let mut is_new = !updates.pages.is_empty() || updates.tables.is_some() || !updates.errors.is_empty();
+        for page in updates.pages {
+            self.rows.push(page, cursor_row);
         }
-        if let Some(tables) = mail.tables {
+        if let Some(tables) = updates.tables {
             self.tables = *tables;
         }
-        if let Some(activity) = mail.activity {
+        if let Some(activity) = updates.activity {
             self.activity = *activity;
             is_new = true;
         }
-        self.errors.extend(mail.errors);
-        self.progress = mail.progress.unwrap_or(before);
-        is_new |= self.progress != before;
-        (mail.resume_points, is_new)
+        self.errors.extend(updates.errors);
+        self.progress = updates.progress.unwrap_or(previous);
+        is_new |= self.progress != previous;
+        (updates.resume_points, is_new)
     }
 }

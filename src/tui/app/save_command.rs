@@ -13,10 +13,10 @@ impl App {
     pub(super) fn save_to(&mut self, text: &str) {
         let (mut path, mut is_all, mut has_control) = (text.trim(), false, false);
         loop {
-            if let Some(before) = path.strip_suffix(" all") {
-                (path, is_all) = (before.trim(), true);
-            } else if let Some(before) = path.strip_suffix(" control") {
-                (path, has_control) = (before.trim(), true);
+            if let Some(stem) = path.strip_suffix(" all") {
+                (path, is_all) = (stem.trim(), true);
+            } else if let Some(stem) = path.strip_suffix(" control") {
+                (path, has_control) = (stem.trim(), true);
             } else {
                 break;
             }
@@ -24,17 +24,17 @@ impl App {
         if path.is_empty() {
             return;
         }
-        let what = match if is_all { Ok(self.displayed_selection()) } else { self.row_selection() } {
+        let selection = match if is_all { Ok(self.displayed_selection()) } else { self.row_selection() } {
             Ok(SaveSelection::Frames(_)) if has_control => {
                 return self.show_error("control applies to Transactions; mark the frames to save");
             }
-            Ok(what) => what,
+            Ok(selection) => selection,
             Err(problem) => return self.show_error(problem),
         };
         self.show_message(format!("saving to {path} {}", self.tui_glyphs.glyphs.cut));
         self.reload_client.request(FrameReloadRequest::Save(SaveRequest {
             to: PathBuf::from(path),
-            selection: what,
+            selection,
             has_control_frames: has_control,
         }));
     }

@@ -105,19 +105,19 @@ impl TransactionListPane {
         let at = self.sort.and_then(|sort| columns.iter().position(|column| *column == sort.by));
         let count = columns.len() as isize + 1;
         let now = at.map_or(0, |at| at as isize + 1);
-        let by = usize::try_from((now + step).rem_euclid(count) - 1).ok().and_then(|at| columns.get(at));
-        self.sort_by(by.copied(), rows);
+        let column = usize::try_from((now + step).rem_euclid(count) - 1).ok().and_then(|at| columns.get(at));
+        self.sort_by(column.copied(), rows);
     }
 
     /// Sorts by a column: sizes and latencies in descending order, all others in ascending order.
-    pub(super) fn sort_by(&mut self, by: Option<TransactionListColumn>, rows: &TransactionRows) {
-        let is_descending = by.is_some_and(|by| {
+    pub(super) fn sort_by(&mut self, column: Option<TransactionListColumn>, rows: &TransactionRows) {
+        let is_descending = column.is_some_and(|column| {
             matches!(
-                by,
+                column,
                 TransactionListColumn::Chunks | TransactionListColumn::Bytes | TransactionListColumn::Latency
             )
         });
-        self.set_sort(by.map(|by| RowSort { by, is_descending }), rows);
+        self.set_sort(column.map(|column| RowSort { by: column, is_descending }), rows);
     }
 
     /// Reverses the order.
@@ -185,8 +185,8 @@ impl TransactionListPane {
 
 /// Returns the top line of a window of `height` lines that contains the line `at`, scrolled as little as possible.
 pub(in crate::tui) fn scrolled(top: usize, at: usize, height: usize, count: usize) -> usize {
-    let most = count.saturating_sub(height);
-    let top = top.min(at).min(most);
+    let max_top = count.saturating_sub(height);
+    let top = top.min(at).min(max_top);
     if height == 0 { top } else { top.max((at + 1).saturating_sub(height)) }
 }
 

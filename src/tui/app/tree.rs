@@ -61,8 +61,8 @@ fn group_key(line: &TreeLine) -> ProtocolTreeExpansionKey {
 impl TreePane {
     /// Shows another detail.
     pub(super) fn show(&mut self, detail: DetailPaneContent) {
-        let is_same = self.detail.as_ref().is_some_and(|before| before.subject == detail.subject);
-        let before =
+        let is_same = self.detail.as_ref().is_some_and(|previous| previous.subject == detail.subject);
+        let previous_line =
             self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)));
         self.detail = Some(detail);
         self.update_visible();
@@ -70,11 +70,12 @@ impl TreePane {
         if !is_same {
             (self.bar, self.bar_top) = (0, 0);
             // Keep the cursor on the same field, so that a user can compare it between Transactions.
-            let again = |at: &usize| {
+            let is_same_line = |at: &usize| {
                 let line = self.line(*at).map(|(line, _)| line);
-                line.map(|line| (line.depth, line.field.map(|field| field.name), group_key(line))) == before
+                line.map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)))
+                    == previous_line
             };
-            self.at = (0..self.len()).find(again).unwrap_or(0);
+            self.at = (0..self.len()).find(is_same_line).unwrap_or(0);
         }
         self.at = self.at.min(self.visible.len().saturating_sub(1));
     }
@@ -170,7 +171,7 @@ impl TreePane {
     /// Moves to the next line that contains a text, wrapping around. Returns `false` if there is none.
     pub(super) fn find(&mut self, small: &str, is_forward: bool) -> bool {
         let count = self.len();
-        let found = (1..=count).find_map(|step| {
+        let match_line = (1..=count).find_map(|step| {
             let from = if is_forward { self.at + step } else { self.at + 2 * count - step };
             let at = from % count;
             let has = self
@@ -178,13 +179,13 @@ impl TreePane {
                 .is_some_and(|(line, _)| crate::tui::search::contains_ignore_case(&line.text(), small));
             has.then_some(at)
         });
-        if let Some(at) = found {
+        if let Some(at) = match_line {
             self.at = at;
             // Show some lines before it as context.
             self.top = at.saturating_sub(4);
             self.bytes_top = None;
         }
-        found.is_some()
+        match_line.is_some()
     }
 
     /// Scrolls so that a window of `height` lines contains the cursor.
@@ -194,7 +195,7 @@ impl TreePane {
 
     /// Returns the filter literal of the first field with this name.
     pub(super) fn literal(&self, name: &str) -> Option<&str> {
-        let is_it = |line: &&TreeLine| line.field.is_some_and(|field| field.name == name);
-        self.lines().iter().filter(is_it).find_map(|line| line.literal.as_deref())
+        let is_match = |line: &&TreeLine| line.field.is_some_and(|field| field.name == name);
+        self.lines().iter().filter(is_match).find_map(|line| line.literal.as_deref())
     }
 }

@@ -102,7 +102,7 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            TuiViewRecordKind::Table(view, _) if view.columns().is_empty() => {
+            TuiViewRecordKind::Table(view, _) if view.headings().is_empty() => {
                 &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
             }
             TuiViewRecordKind::Table(..) => &[
@@ -290,25 +290,23 @@ impl App {
         &mut self,
         view: &dyn TableView,
         is_forward: bool,
-        is_it: &dyn Fn(&Self, usize) -> bool,
+        is_match: &dyn Fn(&Self, usize) -> bool,
         missing: &str,
     ) {
         let order = view.order(self);
-        let mut hunt = RunningSearch::new(SearchCriterion::Marked, is_forward, self.table().at, order.len());
-        while hunt.remaining > 0 {
-            if order.get(hunt.next_position).is_some_and(|row| is_it(self, *row)) {
+        let mut search =
+            RunningSearch::new(SearchCriterion::Marked, is_forward, self.table().at, order.len());
+        while search.remaining > 0 {
+            if order.get(search.next_position).is_some_and(|row| is_match(self, *row)) {
                 if let Some(table) = self.table_mut() {
-                    table.at = hunt.next_position;
+                    table.at = search.next_position;
                 }
-                if hunt.has_wrapped {
-                    self.show_message(format!(
-                        "search wrapped, continuing from the {}",
-                        if is_forward { "first" } else { "last" }
-                    ));
+                if search.has_wrapped {
+                    self.show_search_wrapped(is_forward);
                 }
                 return;
             }
-            hunt.advance();
+            search.advance();
         }
         self.show_error(missing);
     }
@@ -398,17 +396,19 @@ impl App {
                     rows.extend(self.table_row(view));
                 }
                 if is_once {
-                    let wanted: BTreeSet<MarkedRow> =
+                    let marks: BTreeSet<MarkedRow> =
                         rows.iter().filter_map(|row| view.mark(self, *row)).collect();
-                    if wanted.is_empty() {
+                    if marks.is_empty() {
                         return Err(NOTHING_CHOSEN.to_owned());
                     }
                     // Frames received once are found by their rows.
                     let is_wanted = |entry: &TransactionRowWithText<'_>| {
-                        let ended = entry.to_ended_transaction();
-                        wanted.contains(&MarkedRow::Operation(ended.operation))
-                            || wanted.contains(&MarkedRow::Connection(ended.connection))
-                            || ended.path.is_some_and(|path| wanted.contains(&MarkedRow::File(path.to_vec())))
+                        let transaction = entry.to_ended_transaction();
+                        marks.contains(&MarkedRow::Operation(transaction.operation))
+                            || marks.contains(&MarkedRow::Connection(transaction.connection))
+                            || transaction
+                                .path
+                                .is_some_and(|path| marks.contains(&MarkedRow::File(path.to_vec())))
                     };
                     return Ok(SaveSelection::for_rows(self.rows().entries().filter(is_wanted)));
                 }
@@ -427,7 +427,7 @@ impl App {
     /// Restricts a filter to the rows that the current filter selects.
     fn within_filter(&self, filter: &str) -> String {
         match &self.displayed_pass().filter {
-            Some((_, before)) => format!("({before}) && ({filter})"),
+            Some((_, previous)) => format!("({previous}) && ({filter})"),
             None => filter.to_owned(),
         }
     }
@@ -450,14 +450,14 @@ impl App {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => {
                 let width = usize::from(self.areas.list.width);
-                let shown: Vec<_> =
+                let columns: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-                self.list.sort_by_neighbor(step, &shown, rows);
+                self.list.sort_by_neighbor(step, &columns, rows);
             }
             TuiViewRecordKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
             TuiViewRecordKind::Table(view, _) => {
-                let count = view.columns().len() as isize;
+                let count = view.headings().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
                 {

@@ -9,14 +9,14 @@ use super::{FrameReloadRequest, FrameReloadWorker, ReloadResponse, STALE_CHECK_F
 
 impl FrameReloadWorker {
     /// Reads until the page is complete; `None` if another request has priority.
-    pub(super) fn page(&mut self, question: FrameReloadRequest) -> Option<ReloadResponse> {
-        let FrameReloadRequest::Page { number, filter } = question else { return None };
+    pub(super) fn page(&mut self, request: FrameReloadRequest) -> Option<ReloadResponse> {
+        let FrameReloadRequest::Page { number, filter } = request else { return None };
         let (filter, text) = match filter {
             Some((filter, text)) => (Some(filter), Some(text)),
             None => (None, None),
         };
         let first = number * PAGE_ROWS;
-        let mut again = self.capture.reread(None).ok()?;
+        let mut frames = self.capture.reread(None).ok()?;
         let (mut flow, mut conformance) = self.manner.flow(filter.as_ref(), self.manner.limits.clone());
         let mut selection = filter.map(|filter| {
             FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
@@ -25,7 +25,7 @@ impl FrameReloadWorker {
         let mut writer = TuiTransactionRowBuilder::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (RowPage::default(), 0, 0);
         loop {
-            let is_over = match again.next() {
+            let is_over = match frames.next() {
                 Some(frame) => {
                     match &mut selection {
                         Some(selection) => selection.add_frame(&frame, &mut flow),
@@ -42,23 +42,23 @@ impl FrameReloadWorker {
                 conformance.record_events(&flow);
             }
             while let Some((key, transaction)) = flow.next_with_key() {
-                transaction.with_messages(|reading| {
-                    let facts = reading.summary();
-                    names.infer(&transaction, reading, &facts);
+                transaction.with_messages(|messages| {
+                    let summary = messages.summary();
+                    names.infer(&transaction, messages, &summary);
                     let findings = match &mut conformance {
-                        Some(conformance) => conformance.check(Some(key), &transaction, reading, &facts),
+                        Some(conformance) => conformance.check(Some(key), &transaction, messages, &summary),
                         None => Vec::new(),
                     };
                     if let Some(selection) = &mut selection {
                         selection.set_findings(&findings);
                     }
                     if let Some(selection) = &mut selection
-                        && selection.transaction(key, &transaction, reading).is_none()
+                        && selection.transaction(key, &transaction, messages).is_none()
                     {
                         return;
                     }
                     if rows >= first && page.len() < PAGE_ROWS {
-                        writer.add(&mut page, &transaction, reading, &facts, names.paths(), &findings);
+                        writer.add(&mut page, &transaction, messages, &summary, names.paths(), &findings);
                     }
                     rows += 1;
                 });

@@ -189,34 +189,37 @@ impl FrameReloadClient {
     /// Starts the thread.
     pub(super) fn start(
         capture: SharedCapture,
-        manner: ReadPassSettings,
+        settings: ReadPassSettings,
         names: SharedInferredFileNames,
         screen: TerminalProfile,
     ) -> Self {
-        let (questions, asked) = channel();
-        let (answers, received) = channel();
+        let (request_sender, request_receiver) = channel();
+        let (response_sender, response_receiver) = channel();
         thread::spawn(move || {
-            let limits =
-                FlowLimits { keep_file_data: true, record_transaction_frames: true, ..manner.limits.clone() };
+            let limits = FlowLimits {
+                keep_file_data: true,
+                record_transaction_frames: true,
+                ..settings.limits.clone()
+            };
             let mut worker = FrameReloadWorker {
                 capture,
-                manner,
+                manner: settings,
                 limits,
                 names,
                 screen,
                 resume_points: Vec::new(),
-                requests: asked,
-                responses: answers,
+                requests: request_receiver,
+                responses: response_sender,
                 pending: UnansweredFrameReloadRequests::default(),
             };
             while worker.serve_next() {}
         });
-        Self { requests: questions, responses: received }
+        Self { requests: request_sender, responses: response_receiver }
     }
 
-    pub(super) fn request(&self, question: FrameReloadRequest) {
+    pub(super) fn request(&self, request: FrameReloadRequest) {
         // The thread ends when the client is dropped.
-        let _ = self.requests.send(question);
+        let _ = self.requests.send(request);
     }
 
     pub(super) fn try_response(&self) -> Option<ReloadResponse> {
@@ -257,52 +260,52 @@ impl FrameReloadWorker {
     fn serve_next(&mut self) -> bool {
         if self.pending.is_empty() {
             match self.requests.recv() {
-                Ok(question) => self.enqueue(question),
+                Ok(request) => self.enqueue(request),
                 Err(_) => return false,
             }
         }
         if !self.receive_requests() {
             return false;
         }
-        let answer = if let Some(subject) = self.pending.detail.take() {
+        let response = if let Some(subject) = self.pending.detail.take() {
             self.detail(subject).map(|detail| ReloadResponse::Detail(Box::new(detail)))
-        } else if let Some(question) = self.pending.frames.take() {
-            self.frames(question).map(ReloadResponse::Frames)
-        } else if let Some(question) = self.pending.pages.pop() {
-            self.page(question)
+        } else if let Some(request) = self.pending.frames.take() {
+            self.frames(request).map(ReloadResponse::Frames)
+        } else if let Some(request) = self.pending.pages.pop() {
+            self.page(request)
         } else {
             self.pending
                 .saves
                 .pop_front()
                 .map(|request| ReloadResponse::Saved(save::save(&self.capture, &self.manner, &request)))
         };
-        answer.is_none_or(|answer| self.responses.send(answer).is_ok())
+        response.is_none_or(|response| self.responses.send(response).is_ok())
     }
 
     /// Receives pending requests. Returns `false` when the client is gone.
     fn receive_requests(&mut self) -> bool {
         loop {
             match self.requests.try_recv() {
-                Ok(question) => self.enqueue(question),
+                Ok(request) => self.enqueue(request),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn enqueue(&mut self, question: FrameReloadRequest) {
-        match question {
+    fn enqueue(&mut self, request: FrameReloadRequest) {
+        match request {
             FrameReloadRequest::Detail(subject) => self.pending.detail = Some(subject),
-            question @ FrameReloadRequest::Frames { .. } => self.pending.frames = Some(question),
-            question @ FrameReloadRequest::Page { .. } => {
-                self.pending.pages.push(question);
+            request @ FrameReloadRequest::Frames { .. } => self.pending.frames = Some(request),
+            request @ FrameReloadRequest::Page { .. } => {
+                self.pending.pages.push(request);
                 // Drop old requests, whose pages are no longer visible.
                 if self.pending.pages.len() > 4 {
                     self.pending.pages.remove(0);
                 }
             }
             FrameReloadRequest::Save(request) => self.pending.saves.push_back(request),
-            FrameReloadRequest::ResumePoints(places) => self.resume_points.extend(places),
+            FrameReloadRequest::ResumePoints(resume_points) => self.resume_points.extend(resume_points),
         }
     }
 
@@ -313,7 +316,7 @@ impl FrameReloadWorker {
 
     /// Returns the last resume point that is at least `margin` frames before `frame`.
     fn resume_point_before(&self, frame: FrameNumber, margin: u64) -> Option<CaptureResumePoint> {
-        let at = self.resume_points.partition_point(|place| place.frame.0.saturating_add(margin) <= frame.0);
+        let at = self.resume_points.partition_point(|point| point.frame.0.saturating_add(margin) <= frame.0);
         at.checked_sub(1).and_then(|at| self.resume_points.get(at)).copied()
     }
 }

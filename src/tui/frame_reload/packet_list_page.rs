@@ -13,11 +13,11 @@ const CONTEXT_FRAMES: u64 = 1 << 16;
 
 impl FrameReloadWorker {
     /// Reads the frames; `None` if another request has priority.
-    pub(super) fn frames(&mut self, question: FrameReloadRequest) -> Option<RenderedPacketListPage> {
-        let FrameReloadRequest::Frames { first, count, screen, left, time, start } = question else {
+    pub(super) fn frames(&mut self, request: FrameReloadRequest) -> Option<RenderedPacketListPage> {
+        let FrameReloadRequest::Frames { first, count, screen, left, time, start } = request else {
             return None;
         };
-        let mut again = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
+        let mut frames = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(FlowLimits {
             keep_file_data: false,
             record_transaction_frames: false,
@@ -26,7 +26,7 @@ impl FrameReloadWorker {
         let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         // As in the packet list of a file, names inferred from later frames are not used.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
-        let mut stretch = RenderedPacketListPage {
+        let mut page = RenderedPacketListPage {
             wanted: first,
             first,
             width: screen.width.unwrap_or(0),
@@ -34,25 +34,25 @@ impl FrameReloadWorker {
             ..RenderedPacketListPage::default()
         };
         let mut read = 0;
-        while let Some(frame) = again.next() {
+        while let Some(frame) = frames.next() {
             list.start(start.unwrap_or(frame.time));
-            let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
+            let (datagram, kind) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
             names.infer_from_frame(&flow);
             if frame.number >= first {
-                if stretch.lines.is_empty() {
-                    stretch.first = frame.number;
+                if page.lines.is_empty() {
+                    page.first = frame.number;
                 }
                 let mut line = Vec::new();
-                list.frame(&mut line, &frame, &datagram, meaning, &flow, &mut names).ok()?;
+                list.frame(&mut line, &frame, &datagram, kind, &flow, &mut names).ok()?;
                 let line = String::from_utf8_lossy(&line);
                 let mut lines = line.lines().map(str::to_owned);
-                if stretch.header.is_empty() {
-                    stretch.header = lines.next().unwrap_or_default();
+                if page.header.is_empty() {
+                    page.header = lines.next().unwrap_or_default();
                 }
-                stretch.lines.extend(lines);
+                page.lines.extend(lines);
             }
             while flow.next_transaction().is_some() {}
-            if stretch.lines.len() >= count {
+            if page.lines.len() >= count {
                 break;
             }
             read += 1;
@@ -61,6 +61,6 @@ impl FrameReloadWorker {
                 return None;
             }
         }
-        Some(stretch)
+        Some(page)
     }
 }

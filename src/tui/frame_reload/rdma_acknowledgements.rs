@@ -64,7 +64,7 @@ pub(super) fn add_acknowledgements(
     packets: &FxHashMap<FrameNumber, WaterfallPacket>,
 ) {
     let reliable = |frame: &FrameNumber| packets.get(frame).and_then(|timed| timed.reliable.as_ref());
-    let mut answers: Vec<WaterfallAckPacket<'_>> = packets
+    let mut acks: Vec<WaterfallAckPacket<'_>> = packets
         .iter()
         .filter_map(|(frame, timed)| {
             let packet = timed.reliable.as_ref()?;
@@ -72,7 +72,7 @@ pub(super) fn add_acknowledgements(
             Some(WaterfallAckPacket { frame: *frame, time: timed.time, packet, syndrome })
         })
         .collect();
-    answers.sort_unstable_by_key(|answer| answer.frame);
+    acks.sort_unstable_by_key(|ack| ack.frame);
     for bar in bars.iter_mut() {
         // A Read response answers its request, and acknowledges it.
         if matches!(bar.kind, WaterfallBarKind::Read(_) | WaterfallBarKind::Nak(_)) {
@@ -80,35 +80,35 @@ pub(super) fn add_acknowledgements(
         }
         let Some(sent) = reliable(&bar.frames.1) else { continue };
         let Some(sender) = sent.sender(connection) else { continue };
-        let behind = answers.partition_point(|answer| answer.frame <= bar.frames.1);
+        let first_after = acks.partition_point(|ack| ack.frame <= bar.frames.1);
         // An ACK acknowledges all packets up to its PSN.
-        let covers = |answer: &&WaterfallAckPacket<'_>| {
-            matches!(answer.syndrome, Syndrome::Ack { .. })
-                && answer.packet.goes_to(sender)
-                && sent.psn.distance(answer.packet.psn) >= 0
+        let covers = |ack: &&WaterfallAckPacket<'_>| {
+            matches!(ack.syndrome, Syndrome::Ack { .. })
+                && ack.packet.goes_to(sender)
+                && sent.psn.distance(ack.packet.psn) >= 0
         };
-        bar.ack = answers
+        bar.ack = acks
             .iter()
-            .skip(behind)
+            .skip(first_after)
             .find(covers)
-            .map(|answer| WaterfallAck { time: answer.time, frame: answer.frame });
+            .map(|ack| WaterfallAck { time: ack.time, frame: ack.frame });
     }
-    for answer in &answers {
-        if !matches!(answer.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {
+    for ack in &acks {
+        if !matches!(ack.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {
             continue;
         }
         // A NAK rejects the packet with its PSN and all packets sent after it.
         let refuses = |frame: &FrameNumber| {
-            let Some(sent) = reliable(frame).filter(|_| *frame < answer.frame) else { return false };
-            let is_from = sent.sender(connection).is_some_and(|sender| answer.packet.goes_to(sender));
-            is_from && answer.packet.psn.distance(sent.psn) >= 0
+            let Some(sent) = reliable(frame).filter(|_| *frame < ack.frame) else { return false };
+            let is_from = sent.sender(connection).is_some_and(|sender| ack.packet.goes_to(sender));
+            is_from && ack.packet.psn.distance(sent.psn) >= 0
         };
         if frames.iter().any(refuses) {
             bars.push(WaterfallBar {
-                kind: WaterfallBarKind::Nak(answer.syndrome),
-                from: answer.time,
-                to: answer.time,
-                frames: (answer.frame, answer.frame),
+                kind: WaterfallBarKind::Nak(ack.syndrome),
+                from: ack.time,
+                to: ack.time,
+                frames: (ack.frame, ack.frame),
                 bytes: 0,
                 is_open: false,
                 ack: None,

@@ -66,20 +66,20 @@ struct ReloadedTransaction {
 impl FrameReloadWorker {
     /// Reads a subject; `None` if another request has priority.
     pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<DetailPaneContent> {
-        let wanted = match subject {
-            DetailSubject::Transaction(wanted) => wanted,
+        let key = match subject {
+            DetailSubject::Transaction(key) => key,
             DetailSubject::Frame(number) => return self.frame_detail(number),
         };
-        let near = self.resume_point_before(wanted.first, CONTEXT_FRAMES);
+        let resume_point = self.resume_point_before(key.first, CONTEXT_FRAMES);
         let mut outcome = TransactionReloadOutcome::NotFound;
-        for place in near.map(Some).into_iter().chain([None]) {
-            outcome = self.find_transaction(wanted, place);
+        for resume_point in resume_point.map(Some).into_iter().chain([None]) {
+            outcome = self.find_transaction(key, resume_point);
             if !matches!(outcome, TransactionReloadOutcome::NotFound) {
                 break;
             }
         }
         match outcome {
-            TransactionReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
+            TransactionReloadOutcome::Found(reloaded) => Some(self.build_detail(key, *reloaded)),
             TransactionReloadOutcome::Superseded => None,
             TransactionReloadOutcome::NotFound if self.capture.is_received_once() => {
                 Some(DetailPaneContent::missing(subject, "its frames are no longer in memory (--max-memory)"))
@@ -95,17 +95,19 @@ impl FrameReloadWorker {
     fn find_transaction(
         &mut self,
         wanted: TransactionReloadKey,
-        place: Option<CaptureResumePoint>,
+        resume_point: Option<CaptureResumePoint>,
     ) -> TransactionReloadOutcome {
-        let Ok(mut again) = self.capture.reread(place) else { return TransactionReloadOutcome::NotFound };
-        let from_start = place.is_none() && !self.capture.is_received_once();
+        let Ok(mut frames) = self.capture.reread(resume_point) else {
+            return TransactionReloadOutcome::NotFound;
+        };
+        let from_start = resume_point.is_none() && !self.capture.is_received_once();
         let mut flow = Flow::new(self.limits.clone());
         let mut steps: FxHashMap<TransactionSlabKey, Vec<TransactionFrame>> = FxHashMap::default();
         let mut packets = FxHashMap::default();
-        let mut held = ReloadedFrames::default();
+        let mut kept_frames = ReloadedFrames::default();
         let mut count = 0;
         loop {
-            let frame = again.next();
+            let frame = frames.next();
             let is_over = match frame {
                 Some(frame) => {
                     count += 1;
@@ -113,7 +115,7 @@ impl FrameReloadWorker {
                     let is_near = number >= wanted.first && number <= wanted.last;
                     let (datagram, _) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
                     if is_near {
-                        held.keep(&frame);
+                        kept_frames.keep(&frame);
                     }
                     let is_behind = number > wanted.last && number.0 <= wanted.last.0 + ACK_SEARCH_FRAMES;
                     if (is_near || is_behind) && packets.len() < MAX_PACKETS {
@@ -136,7 +138,7 @@ impl FrameReloadWorker {
                         transaction,
                         steps,
                         packets,
-                        frames: held,
+                        frames: kept_frames,
                     }));
                 }
                 steps.remove(&key);
@@ -153,22 +155,21 @@ impl FrameReloadWorker {
     /// Builds the details.
     fn build_detail(
         &mut self,
-        wanted: TransactionReloadKey,
-        found: ReloadedTransaction,
+        key: TransactionReloadKey,
+        reloaded: ReloadedTransaction,
     ) -> DetailPaneContent {
-        let ReloadedTransaction { mut transaction, steps, packets, frames: held } = found;
-        transaction.index = wanted.index;
-        transaction.connection =
-            TransactionConnection { number: wanted.connection, ..transaction.connection };
+        let ReloadedTransaction { mut transaction, steps, packets, frames: held } = reloaded;
+        transaction.index = key.index;
+        transaction.connection = TransactionConnection { number: key.connection, ..transaction.connection };
         let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
         let transaction = &transaction;
         let findings =
-            self.manner.findings.as_ref().map(|findings| findings.of(wanted.index)).unwrap_or_default();
+            self.manner.findings.as_ref().map(|findings| findings.of(key.index)).unwrap_or_default();
         let lines = self.names.look_up(|names| {
-            transaction.with_messages(|reading| {
-                let facts = reading.summary();
-                names.resolve(transaction, reading, &facts);
-                view.transaction_lines(transaction, reading, &facts, names, &findings, &held).to_vec()
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                names.resolve(transaction, messages, &summary);
+                view.transaction_lines(transaction, messages, &summary, names, &findings, &held).to_vec()
             })
         });
         let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
@@ -176,29 +177,29 @@ impl FrameReloadWorker {
             if bytes.contains_key(&line.origin) {
                 continue;
             }
-            let of = match line.origin {
+            let source = match line.origin {
                 TreeLineByteSource::Nothing => continue,
                 TreeLineByteSource::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
-                TreeLineByteSource::Message(which) => {
-                    transaction.message(which).map(|message| message.bytes.clone())
+                TreeLineByteSource::Message(kind) => {
+                    transaction.message(kind).map(|message| message.bytes.clone())
                 }
-                TreeLineByteSource::Chunk(which) => {
-                    FieldTreeTextWriter::message_chunk_content(transaction, which)
+                TreeLineByteSource::Chunk(chunk) => {
+                    FieldTreeTextWriter::message_chunk_content(transaction, chunk)
                 }
             };
-            bytes.insert(line.origin, of.unwrap_or_default());
+            bytes.insert(line.origin, source.unwrap_or_default());
         }
         let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
         for message in [RpcMessageKind::Call, RpcMessageKind::Reply]
             .into_iter()
-            .filter_map(|which| transaction.message(which))
+            .filter_map(|kind| transaction.message(kind))
         {
             frames.extend(&message.frames);
         }
         frames.sort_unstable();
         frames.dedup();
         DetailPaneContent {
-            subject: DetailSubject::Transaction(wanted),
+            subject: DetailSubject::Transaction(key),
             lines,
             bytes,
             waterfall: TransactionWaterfall::from_events(transaction, &steps, &packets),
@@ -207,37 +208,37 @@ impl FrameReloadWorker {
         }
     }
 
-    fn frame_detail(&mut self, wanted: FrameNumber) -> Option<DetailPaneContent> {
-        let subject = DetailSubject::Frame(wanted);
-        let mut again = self.capture.reread(self.resume_point_before(wanted, CONTEXT_FRAMES)).ok()?;
+    fn frame_detail(&mut self, number: FrameNumber) -> Option<DetailPaneContent> {
+        let subject = DetailSubject::Frame(number);
+        let mut frames = self.capture.reread(self.resume_point_before(number, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(self.limits.clone());
         let mut count = 0;
-        while let Some(frame) = again.next() {
+        while let Some(frame) = frames.next() {
             flow.process_frame(&frame);
             count += 1;
-            if frame.number == wanted {
+            if frame.number == number {
                 let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
                 let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
                 let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
-                bytes.insert(TreeLineByteSource::Frame(wanted), frame.bytes.to_vec());
-                for meaning in flow.frame_kinds() {
+                bytes.insert(TreeLineByteSource::Frame(number), frame.bytes.to_vec());
+                for content in flow.frame_kinds() {
                     if let FrameContentKind::Message { key, which }
-                    | FrameContentKind::Retransmission { key, which } = *meaning
+                    | FrameContentKind::Retransmission { key, which } = *content
                         && let Some(transaction) = flow.transaction(key)
                     {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
                         bytes.entry(TreeLineByteSource::Message(which)).or_insert(inline);
-                        let whole = FieldTreeTextWriter::message_chunk_content(transaction, which)
+                        let content = FieldTreeTextWriter::message_chunk_content(transaction, which)
                             .unwrap_or_default();
-                        bytes.entry(TreeLineByteSource::Chunk(which)).or_insert(whole);
+                        bytes.entry(TreeLineByteSource::Chunk(which)).or_insert(content);
                     }
                 }
-                let frames = vec![wanted];
+                let frames = vec![number];
                 let waterfall = TransactionWaterfall::default();
                 return Some(DetailPaneContent { subject, lines, bytes, waterfall, frames, problem: None });
             }
-            if frame.number > wanted {
+            if frame.number > number {
                 break;
             }
             while flow.next_transaction().is_some() {}
@@ -251,7 +252,7 @@ impl FrameReloadWorker {
 
 /// Returns the data of a frame for the waterfall.
 fn waterfall_packet(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) -> WaterfallPacket {
-    let (begins, bytes) = match &datagram.payload {
+    let (begins_operation, bytes) = match &datagram.payload {
         NetworkLayerPayload::Infiniband(packet) => {
             (Some(packet.properties.position.begins()), packet.payload.length as u64)
         }
@@ -259,7 +260,7 @@ fn waterfall_packet(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) ->
     };
     WaterfallPacket {
         time: frame.time,
-        begins_operation: begins,
+        begins_operation,
         bytes,
         reliable: ReliableConnectionPacket::from_datagram(datagram),
     }

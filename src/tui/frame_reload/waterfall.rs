@@ -100,12 +100,12 @@ impl TransactionWaterfall {
             add_event(&mut bars, step, packet);
         }
         fill_chunk_bytes(&mut bars, transaction);
-        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            bars.extend(transaction.message(which).and_then(|message| message_bar(which, message)));
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            bars.extend(transaction.message(kind).and_then(|message| message_bar(kind, message)));
         }
         let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
-        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            frames.extend(transaction.message(which).iter().flat_map(|message| &message.frames));
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            frames.extend(transaction.message(kind).iter().flat_map(|message| &message.frames));
         }
         rdma_acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
         bars.extend(recovery_bars(transaction, packets));
@@ -153,12 +153,13 @@ fn recovery_bars(
     transaction.stalls.iter().filter_map(move |stall| {
         let (start, end) = times?;
         let (from, to) = (stall.since.max(start), stall.until.min(end));
-        let ended = packets.iter().filter(|(_, packet)| packet.time >= to).map(|(frame, _)| *frame).min()?;
+        let end_frame =
+            packets.iter().filter(|(_, packet)| packet.time >= to).map(|(frame, _)| *frame).min()?;
         (from < to).then_some(WaterfallBar {
             kind: WaterfallBarKind::Recovery,
             from,
             to,
-            frames: (ended, ended),
+            frames: (end_frame, end_frame),
             bytes: 0,
             is_open: false,
             ack: None,
@@ -166,10 +167,10 @@ fn recovery_bars(
     })
 }
 
-fn message_bar(which: RpcMessageKind, message: &CapturedMessage) -> Option<WaterfallBar> {
+fn message_bar(kind: RpcMessageKind, message: &CapturedMessage) -> Option<WaterfallBar> {
     let (first, last) = (*message.frames.first()?, *message.frames.last()?);
     Some(WaterfallBar {
-        kind: WaterfallBarKind::Message(which),
+        kind: WaterfallBarKind::Message(kind),
         from: message.time,
         to: message.end_time,
         frames: (first, last),
@@ -191,14 +192,14 @@ fn add_event(bars: &mut Vec<WaterfallBar>, step: &TransactionFrame, packet: &Wat
     };
     if !is_open {
         // Responses arrive in the order of their requests: one that begins an operation answers the first open request.
-        let waits = bars.iter().position(|bar| bar.kind == kind && bar.is_open);
-        let goes_on = bars.iter().rposition(|bar| bar.kind == kind && !bar.is_open);
-        let of = match packet.begins_operation {
-            Some(true) => waits,
-            Some(false) => goes_on,
-            None => waits.or(goes_on),
+        let open_request = bars.iter().position(|bar| bar.kind == kind && bar.is_open);
+        let last_transfer = bars.iter().rposition(|bar| bar.kind == kind && !bar.is_open);
+        let index = match packet.begins_operation {
+            Some(true) => open_request,
+            Some(false) => last_transfer,
+            None => open_request.or(last_transfer),
         };
-        if let Some(bar) = of.and_then(|of| bars.get_mut(of)) {
+        if let Some(bar) = index.and_then(|index| bars.get_mut(index)) {
             return bar.extend(step.frame, packet);
         }
     }

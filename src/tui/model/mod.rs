@@ -60,35 +60,35 @@ impl TransactionRows {
     }
 
     /// Adds rows. `near` is the row in view, whose page and neighbouring pages are not evicted.
-    pub fn push(&mut self, page: RowPage, near: usize) {
+    pub fn push(&mut self, page: RowPage, cursor_row: usize) {
         self.len += page.len();
-        let mut left = Some(page);
+        let mut rest = Some(page);
         if let Some(EvictableRowPage::Loaded(last)) = self.slots.last_mut()
             && last.len() < PAGE_ROWS
-            && let Some(page) = left.take()
+            && let Some(page) = rest.take()
         {
             let last = Arc::make_mut(last);
             self.bytes -= last.memory_bytes();
-            left = last.append(page);
+            rest = last.append(page);
             self.bytes += last.memory_bytes();
         }
-        if let Some(page) = left {
+        if let Some(page) = rest {
             self.bytes += page.memory_bytes();
             self.slots.push(EvictableRowPage::Loaded(Arc::new(page)));
         }
-        self.evict_pages(near / PAGE_ROWS);
+        self.evict_pages(cursor_row / PAGE_ROWS);
     }
 
     /// Evicts pages until the limit is met, the farthest from `near` first. The last page stays, because it grows.
-    fn evict_pages(&mut self, near: usize) {
+    fn evict_pages(&mut self, cursor_row: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
-            let here = |slot: &EvictableRowPage| matches!(slot, EvictableRowPage::Loaded(_));
-            let start = self.slots.iter().position(here).filter(|at| *at < last);
-            let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(here));
+            let is_loaded = |slot: &EvictableRowPage| matches!(slot, EvictableRowPage::Loaded(_));
+            let start = self.slots.iter().position(is_loaded).filter(|at| *at < last);
+            let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(is_loaded));
             let Some((start, end)) = start.zip(end) else { return };
-            let farthest = if start.abs_diff(near) >= end.abs_diff(near) { start } else { end };
-            if farthest.abs_diff(near) <= 1 {
+            let farthest = if start.abs_diff(cursor_row) >= end.abs_diff(cursor_row) { start } else { end };
+            if farthest.abs_diff(cursor_row) <= 1 {
                 return;
             }
             let Some(slot) = self.slots.get_mut(farthest) else { return };
@@ -114,7 +114,7 @@ impl TransactionRows {
     }
 
     /// Restores an evicted page that was read again, if it matches.
-    pub fn restore_page(&mut self, number: usize, page: RowPage, near: usize) {
+    pub fn restore_page(&mut self, number: usize, page: RowPage, cursor_row: usize) {
         let Some(slot @ EvictableRowPage::Evicted { .. }) = self.slots.get_mut(number) else { return };
         let EvictableRowPage::Evicted { rows, first } = *slot else { return };
         let is_same = page.len() == rows && page.get(0).is_none_or(|entry| entry.row.first == first);
@@ -122,7 +122,7 @@ impl TransactionRows {
             self.bytes += page.memory_bytes();
             self.evicted_count -= rows;
             *slot = EvictableRowPage::Loaded(Arc::new(page));
-            self.evict_pages(near / PAGE_ROWS);
+            self.evict_pages(cursor_row / PAGE_ROWS);
         }
     }
 

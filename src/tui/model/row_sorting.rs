@@ -29,12 +29,12 @@ pub struct SortedRowNumbers {
 
 /// Compares two rows by a column.
 fn compare(
-    by: TransactionListColumn,
+    column: TransactionListColumn,
     a: &TransactionRowWithText<'_>,
     b: &TransactionRowWithText<'_>,
 ) -> Ordering {
     let (one, other) = (a.row, b.row);
-    match by {
+    match column {
         TransactionListColumn::Time => one.time.cmp(&other.time),
         TransactionListColumn::Frame => one.first.cmp(&other.first),
         TransactionListColumn::Connection => one.connection.cmp(&other.connection),
@@ -47,9 +47,9 @@ fn compare(
         TransactionListColumn::Latency => one.latency_ns.cmp(&other.latency_ns),
         TransactionListColumn::Status => {
             // Rows that need attention come first.
-            let weight =
+            let severity =
                 |row: &super::TransactionListRow| (!row.has_failed, !row.is_incomplete, !row.has_copies);
-            weight(one).cmp(&weight(other)).then_with(|| a.status().0.cmp(b.status().0))
+            severity(one).cmp(&severity(other)).then_with(|| a.status().0.cmp(b.status().0))
         }
     }
 }
@@ -57,11 +57,11 @@ fn compare(
 /// Sorts the rows in memory, on a thread of its own.
 pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers> {
     let pages: Vec<(usize, Arc<RowPage>)> = rows.pages().map(|(at, page)| (at, Arc::clone(page))).collect();
-    let of = rows.len();
+    let count = rows.len();
     let (sender, receiver) = channel();
     thread::spawn(move || {
         // The receiver may be gone.
-        let _ = sender.send(SortedRowNumbers { rows: sorted(&pages, sort), row_count: of });
+        let _ = sender.send(SortedRowNumbers { rows: sorted(&pages, sort), row_count: count });
     });
     receiver
 }

@@ -141,28 +141,28 @@ impl ViewTablesBuilder {
     }
 
     /// Counts the frames of a Transaction that a filter selected.
-    pub fn chosen_frames(&mut self, chosen: filter::SelectedFrameTally) {
-        self.statistics.record_selected_frames(chosen.frames, chosen.bytes, chosen.times);
+    pub fn chosen_frames(&mut self, selected: filter::SelectedFrameTally) {
+        self.statistics.record_selected_frames(selected.frames, selected.bytes, selected.times);
     }
 
     /// Counts a Transaction.
     pub fn transaction(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        about: OperationPaths<'_>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
     ) {
-        self.statistics.transaction(transaction, facts);
-        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        self.statistics.transaction(transaction, summary);
+        let length = |kind| transaction.rpc_length(kind).unwrap_or(0);
         let bytes = length(RpcMessageKind::Call) + length(RpcMessageKind::Reply);
-        let failed = has_failed(facts);
-        if let Some(path) = about.path {
+        let failed = has_failed(summary);
+        if let Some(path) = paths.path {
             self.files.transaction(path, transaction, bytes, failed);
         }
         if let Some(latency) = transaction.latency_ns() {
             self.histogram.add(latency);
-            let key = OperationKey::from_summary(facts);
+            let key = OperationKey::from_summary(summary);
             if self.histograms.len() < MAX_HISTOGRAMS || self.histograms.contains_key(&key) {
                 self.histograms.entry(key).or_default().add(latency);
             }
@@ -173,9 +173,9 @@ impl ViewTablesBuilder {
             step.bytes += bytes;
             step.errors += u64::from(failed);
         }
-        self.lifetimes.transaction(transaction, reading, facts);
-        if let Some(used) = call_session_slots::slot(reading, facts) {
-            self.lifetimes.slot(transaction, used.slot, call_session_slots::granted_slots(reading, facts));
+        self.lifetimes.transaction(transaction, messages, summary);
+        if let Some(used) = call_session_slots::slot(messages, summary) {
+            self.lifetimes.slot(transaction, used.slot, call_session_slots::granted_slots(messages, summary));
         }
     }
 

@@ -126,17 +126,17 @@ impl RowPage {
 
     /// Moves rows from the start of `other` to the end of this page until it is full, and returns the rest.
     pub fn append(&mut self, other: Self) -> Option<Self> {
-        let room = PAGE_ROWS.saturating_sub(self.rows.len());
+        let free_rows = PAGE_ROWS.saturating_sub(self.rows.len());
         if self.rows.is_empty() && other.rows.len() <= PAGE_ROWS {
             *self = other;
             return None;
         }
-        let mut left = Self::default();
+        let mut rest = Self::default();
         for (at, entry) in other.iter().enumerate() {
-            let page = if at < room { &mut *self } else { &mut left };
+            let page = if at < free_rows { &mut *self } else { &mut rest };
             page.copy(entry);
         }
-        (!left.is_empty()).then_some(left)
+        (!rest.is_empty()).then_some(rest)
     }
 
     fn copy(&mut self, entry: TransactionRowWithText<'_>) {
@@ -266,23 +266,23 @@ impl TuiTransactionRowBuilder {
         &mut self,
         page: &mut RowPage,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        about: OperationPaths<'_>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
         findings: &[Finding],
     ) {
         let mut lengths = RowTextPieceLengths::default();
         let text = page.text.len() as u32;
-        transaction_list::version(facts, &mut self.cell);
+        transaction_list::version(summary, &mut self.cell);
         lengths.version = self.take_cell(page);
-        self.labels.write(reading, facts, about, &self.glyphs, &mut self.cell);
+        self.labels.write(messages, summary, paths, &self.glyphs, &mut self.cell);
         let path = self.labels.path();
         lengths.path = match (u8::try_from(path.start), u8::try_from(path.end)) {
             (Ok(start), Ok(end)) => (start, end),
             _ => (0, 0),
         };
         lengths.label = self.take_cell(page);
-        lengths.name = match facts.label_operation() {
+        lengths.name = match summary.label_operation() {
             Some(ProcedureOrMainOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
             _ => 0,
         };
@@ -292,7 +292,7 @@ impl TuiTransactionRowBuilder {
         lengths.short_chunks = self.take_cell(page);
         let (is_ok, split) = transaction_list::status_and_marks(
             transaction,
-            facts,
+            summary,
             STATUS_WIDTH,
             &self.glyphs,
             &mut self.cell,
@@ -318,13 +318,13 @@ impl TuiTransactionRowBuilder {
             xid: transaction.xid,
             is_reverse: transaction.direction == CallDirection::Reverse,
             has_failed: !is_ok,
-            is_incomplete: !facts.missing(transaction).is_empty(),
+            is_incomplete: !summary.missing(transaction).is_empty(),
             has_copies: [&transaction.call, &transaction.reply]
                 .into_iter()
                 .flatten()
                 .any(|message| message.copies > 1),
             client: page.client(transaction.connection.client.address),
-            operation: page.operation(OperationKey::from_summary(facts)),
+            operation: page.operation(OperationKey::from_summary(summary)),
             text,
             lengths,
         };
@@ -334,13 +334,13 @@ impl TuiTransactionRowBuilder {
     /// Returns the label of a pending Call, the range of the path in it, and the length of the operation name.
     pub fn label(
         &mut self,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        about: OperationPaths<'_>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
     ) -> (String, std::ops::Range<usize>, usize) {
         let mut text = String::new();
-        self.labels.write(reading, facts, about, &self.glyphs, &mut text);
-        let name_length = match facts.label_operation() {
+        self.labels.write(messages, summary, paths, &self.glyphs, &mut text);
+        let name_length = match summary.label_operation() {
             Some(ProcedureOrMainOperation::Named(name)) => name.len(),
             _ => 0,
         };
@@ -350,8 +350,8 @@ impl TuiTransactionRowBuilder {
     /// Moves the cell to the text of the page, truncated to the maximum length, and returns its length.
     fn take_cell(&mut self, page: &mut RowPage) -> u8 {
         if self.cell.len() > MAX_TEXT_BYTES {
-            let room = MAX_TEXT_BYTES - self.glyphs.cut.len();
-            let end = (0..=room).rev().find(|at| self.cell.is_char_boundary(*at)).unwrap_or(0);
+            let max_length = MAX_TEXT_BYTES - self.glyphs.cut.len();
+            let end = (0..=max_length).rev().find(|at| self.cell.is_char_boundary(*at)).unwrap_or(0);
             self.cell.truncate(end);
             let _ = write!(self.cell, "{}", self.glyphs.cut);
         }

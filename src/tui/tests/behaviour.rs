@@ -549,7 +549,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
             for (line, row) in order.iter().take(usize::from(lines.height)).enumerate() {
                 let cells = table.cells(&screen.app, *row);
                 for (place, column) in &shown {
-                    if !table.columns()[*column].is_number {
+                    if !table.headings()[*column].is_number {
                         continue;
                     }
                     let buffer = screen.terminal.backend().buffer();
@@ -578,7 +578,7 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                     (TuiView::Transactions, _) => app.list.sort.map_or("", |sort| sort.by.name()),
                     (TuiView::Frames, _) => app.frame_list.sort.by.name(),
                     (_, crate::tui::app::TuiViewRecordKind::Table(table, _)) => {
-                        table.columns()[app.table().sort].name
+                        table.headings()[app.table().sort].name
                     }
                     _ => panic!("{:?}", app.view),
                 };

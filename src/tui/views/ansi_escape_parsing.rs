@@ -42,12 +42,12 @@ pub(super) fn fitted(line: Line<'static>, width: usize, glyphs: &Glyphs) -> Line
     if cut == text {
         return line;
     }
-    let mut kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
+    let mut kept_length = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
     let mut spans = Vec::new();
     for span in line.spans {
-        let part = span.content.get(..kept.min(span.content.len())).unwrap_or_default().to_owned();
-        kept -= part.len();
-        let is_last = part.len() < span.content.len() || kept == 0;
+        let part = span.content.get(..kept_length.min(span.content.len())).unwrap_or_default().to_owned();
+        kept_length -= part.len();
+        let is_last = part.len() < span.content.len() || kept_length == 0;
         spans.push(Span::styled(part, span.style));
         if is_last {
             break;

@@ -9,10 +9,11 @@ use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::histogram::LatencyHistogram;
+use nfsrdma_analysis::load_over_time::TrafficTimeBucket;
 use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesBucket};
 
 use super::operations::OperationsView;
-use super::table::{TableView, TableViewColumn, TuiTableCell};
+use super::table::{TableColumnHeading, TableView};
 use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule};
 
 /// The rows of the charts: all operations together, followed by each operation.
@@ -20,8 +21,8 @@ use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule}
 pub(in crate::tui) struct ChartsView;
 
 impl TableView for ChartsView {
-    fn columns(&self) -> &'static [TableViewColumn] {
-        &[]
+    fn headings(&self) -> Vec<TableColumnHeading> {
+        Vec::new()
     }
 
     fn len(&self, app: &App) -> usize {
@@ -32,7 +33,7 @@ impl TableView for ChartsView {
         (0..self.len(app)).collect()
     }
 
-    fn cells(&self, _: &App, _: usize) -> Vec<TuiTableCell> {
+    fn cells(&self, _: &App, _: usize) -> Vec<(String, Style)> {
         Vec::new()
     }
 
@@ -77,21 +78,30 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
         load.step_at(pass.activity.now);
     }
     let seconds = load.width() as f64 / 1e9;
-    let of = |value: fn(&nfsrdma_analysis::load_over_time::TrafficTimeBucket) -> u64| -> Vec<f64> {
-        load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
-    };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));
     let axis = ChartTimeAxis::for_series(app, &load);
+    let mut draw = |area, title, value: fn(&TrafficTimeBucket) -> u64, style, label: fn(f64) -> String| {
+        let (head, area) = cut_top(area, 1);
+        rule(app, buffer, head, title, &step, false);
+        let values = load.steps().iter().map(|step| value(step) as f64 / seconds).collect();
+        let chart = ColumnChart { values, style, limits: Vec::new(), is_at_limit: Vec::new(), label: &label };
+        chart.draw(app, buffer, area, axis);
+    };
     let (above, below) = cut_bottom(area, area.height / 2);
-    let (head, chart) = cut_top(above, 1);
-    rule(app, buffer, head, "Transactions a second", &step, false);
-    columns(app, buffer, chart, (&of(|load| load.transactions), axis), app.theme.call, |rate| {
-        ShortNumber(rate).to_string()
-    });
-    let (head, chart) = cut_top(below, 1);
-    rule(app, buffer, head, "Bytes a second", &step, false);
-    let bytes = |value: f64| HumanSize(value as u64).to_string();
-    columns(app, buffer, chart, (&of(|load| load.bytes), axis), app.theme.data_in, bytes);
+    draw(
+        above,
+        "Transactions a second",
+        |load| load.transactions,
+        app.theme.call,
+        |rate| ShortNumber(rate).to_string(),
+    );
+    draw(
+        below,
+        "Bytes a second",
+        |load| load.bytes,
+        app.theme.data_in,
+        |rate| HumanSize(rate as u64).to_string(),
+    );
 }
 
 /// The time span of a chart, in nanoseconds since the first frame.
@@ -137,100 +147,60 @@ impl ChartTimeAxis {
     }
 }
 
-/// Draws values as columns across the area, with the maximum at the left and the time axis below.
-pub(super) fn columns(
-    app: &App,
-    buffer: &mut Buffer,
-    area: Rect,
-    (values, axis): (&[f64], ChartTimeAxis),
-    style: Style,
-    name: impl Fn(f64) -> String,
-) {
-    let most = values.iter().copied().fold(0.0, f64::max);
-    if values.is_empty() || most <= 0.0 || area.height == 0 {
-        return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
-    }
-    let label = name(most);
-    let margin = width_of(&label).max(4) as u16 + 1;
-    let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
-    axis.draw(app, buffer, cut_left(below, margin).1);
-    let (labels, chart) = cut_left(area, margin);
-    let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-    draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
-    if area.height > 1 {
-        draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
-    }
-    let (width, height) = (usize::from(chart.width), usize::from(chart.height));
-    let levels = app.tui_glyphs.levels;
-    // Each column shows the maximum of its steps, so that peaks are visible on a narrow screen too.
-    let column = |at: usize| {
-        let start = at * values.len() / width.max(1);
-        let end = ((at + 1) * values.len()).div_ceil(width.max(1)).max(start + 1);
-        values.get(start..end.min(values.len())).unwrap_or_default().iter().copied().fold(0.0, f64::max)
-    };
-    for line in 0..height {
-        let below = (height - 1 - line) * levels.len();
-        let text: String = (0..width)
-            .map(|at| {
-                let filled = (column(at) / most * (height * levels.len()) as f64).ceil() as usize;
-                match filled.saturating_sub(below) {
-                    0 => " ",
-                    part => levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "),
-                }
-            })
-            .collect();
-        draw_text(buffer, chart, line, &Line::styled(text, style));
-    }
-}
-
-/// The used and granted amounts of a resource over time.
-pub(super) struct GrantUsageSeries {
-    pub(super) used: Vec<f64>,
-    pub(super) granted: Vec<f64>,
+/// Columns over time, with the maximum at the left and the time axis below.
+pub(super) struct ColumnChart<'c> {
+    pub(super) values: Vec<f64>,
+    pub(super) style: Style,
+    /// Limits of the values, drawn as a line; empty without limits. The chart is scaled to the larger maximum.
+    pub(super) limits: Vec<f64>,
+    /// `true` for each value at its limit.
     pub(super) is_at_limit: Vec<bool>,
+    /// Text of the maximum.
+    pub(super) label: &'c dyn Fn(f64) -> String,
 }
 
-impl GrantUsageSeries {
-    /// Draws both in one chart, scaled to the larger maximum.
+impl ColumnChart<'_> {
+    /// Draws the chart.
     pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
-        let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);
-        if most <= 0.0 || area.height == 0 {
+        let maximum = self.values.iter().chain(&self.limits).copied().fold(0.0, f64::max);
+        if maximum <= 0.0 || area.height == 0 {
             return draw_text(buffer, area, 0, &Line::styled("nothing yet", app.theme.dim));
         }
-        let label = format!("{most:.0}");
+        let label = (self.label)(maximum);
         let margin = width_of(&label).max(4) as u16 + 1;
         let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
         axis.draw(app, buffer, cut_left(below, margin).1);
         let (labels, chart) = cut_left(area, margin);
-        let right = |text: &str| format!("{text:>0$}", usize::from(margin - 1));
-        draw_text(buffer, labels, 0, &Line::styled(right(&label), app.theme.dim));
+        let label_line =
+            |text: &str| Line::styled(format!("{text:>0$}", usize::from(margin - 1)), app.theme.dim);
+        draw_text(buffer, labels, 0, &label_line(&label));
         if area.height > 1 {
-            draw_text(buffer, labels, usize::from(area.height) - 1, &Line::styled(right("0"), app.theme.dim));
+            draw_text(buffer, labels, usize::from(area.height) - 1, &label_line("0"));
         }
-        let (width, height, count) = (usize::from(chart.width), usize::from(chart.height), self.used.len());
+        let (width, height, count) = (usize::from(chart.width), usize::from(chart.height), self.values.len());
         let levels = app.tui_glyphs.levels;
-        for at in 0..width {
-            let start = at * count / width.max(1);
-            let end = ((at + 1) * count).div_ceil(width.max(1)).max(start + 1).min(count);
+        for column in 0..width {
+            let start = column * count / width;
+            let end = ((column + 1) * count).div_ceil(width).max(start + 1).min(count);
+            // Each column shows the maximum of its steps, so that peaks are visible on a narrow screen too.
             let largest = |values: &[f64]| {
                 values.get(start..end).unwrap_or_default().iter().copied().fold(0.0, f64::max)
             };
-            let filled = (largest(&self.used) / most * (height * levels.len()) as f64).ceil() as usize;
+            let filled = (largest(&self.values) / maximum * (height * levels.len()) as f64).ceil() as usize;
             let is_at_limit = self.is_at_limit.get(start..end).unwrap_or_default().contains(&true);
-            let granted = largest(&self.granted);
-            // The line of the grant is at the upper edge of the usable amount.
-            let line_of_grant = height - ((granted / most * height as f64).ceil() as usize).clamp(1, height);
+            let limit = largest(&self.limits);
+            // The line of the limit is at the upper edge of the usable amount.
+            let limit_line = height - ((limit / maximum * height as f64).ceil() as usize).clamp(1, height);
             for line in 0..height {
-                let part = filled.saturating_sub((height - 1 - line) * levels.len());
-                let (text, style) = match part {
-                    0 if granted > 0.0 && line == line_of_grant => (app.tui_glyphs.rule, app.theme.reply),
+                let (text, style) = match filled.saturating_sub((height - 1 - line) * levels.len()) {
+                    0 if limit > 0.0 && line == limit_line => (app.tui_glyphs.rule, app.theme.reply),
                     0 => continue,
-                    part => {
-                        let style = if is_at_limit { app.theme.error } else { app.theme.call };
-                        (levels.get(part.min(levels.len()) - 1).copied().unwrap_or(" "), style)
+                    level => {
+                        let style = if is_at_limit { app.theme.error } else { self.style };
+                        (levels.get(level.min(levels.len()) - 1).copied().unwrap_or(" "), style)
                     }
                 };
-                let (_, cell) = cut_left(chart, at as u16);
+                let (_, cell) = cut_left(chart, column as u16);
                 draw_text(buffer, cut_left(cell, 1).0, line, &Line::styled(text, style));
             }
         }
@@ -259,18 +229,18 @@ fn latencies(app: &App, buffer: &mut Buffer, area: Rect) {
 fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &LatencyHistogram) {
     let glyphs = app.tui_glyphs.glyphs;
     let steps: Vec<(Option<u64>, u64)> = histogram.steps().collect();
-    let all = histogram.count();
-    if all == 0 {
+    let total = histogram.count();
+    if total == 0 {
         return draw_text(buffer, area, 0, &Line::styled("no latencies", app.theme.dim));
     }
     // If there are more steps than lines, neighbouring steps share a line.
-    let share = steps.len().div_ceil(usize::from(area.height).max(1));
+    let steps_per_line = steps.len().div_ceil(usize::from(area.height).max(1));
     let lines: Vec<(Option<u64>, u64)> = steps
-        .chunks(share)
+        .chunks(steps_per_line)
         .map(|steps| (steps.last().and_then(|(bound, _)| *bound), steps.iter().map(|(_, count)| count).sum()))
         .collect();
-    let most = lines.iter().map(|(_, count)| *count).max().unwrap_or(1);
-    let room = usize::from(area.width).saturating_sub(11 + 1 + 9 + 7);
+    let max_count = lines.iter().map(|(_, count)| *count).max().unwrap_or(1);
+    let bar_width = usize::from(area.width).saturating_sub(11 + 1 + 9 + 7);
     let mut so_far = 0;
     for (line, (bound, count)) in lines.iter().enumerate() {
         so_far += count;
@@ -278,13 +248,13 @@ fn bars(app: &App, buffer: &mut Buffer, area: Rect, histogram: &LatencyHistogram
             Some(bound) => format!("<= {}", HumanDuration(*bound, glyphs)),
             None => "longer".to_owned(),
         };
-        let length = (u128::from(*count) * room as u128).div_ceil(u128::from(most)) as usize;
+        let length = (u128::from(*count) * bar_width as u128).div_ceil(u128::from(max_count)) as usize;
         let text = Line::from(vec![
             Span::styled(format!("{bound:>11} "), app.theme.dim),
             Span::styled(app.tui_glyphs.full.repeat(length), app.theme.data_out),
-            Span::raw(" ".repeat(room - length.min(room))),
+            Span::raw(" ".repeat(bar_width - length.min(bar_width))),
             Span::raw(format!("{:>9}", grouped(*count))),
-            Span::styled(format!(" {:>5.1}%", so_far as f64 / all as f64 * 100.0), app.theme.dim),
+            Span::styled(format!(" {:>5.1}%", so_far as f64 / total as f64 * 100.0), app.theme.dim),
         ]);
         draw_text(buffer, area, line, &text);
     }

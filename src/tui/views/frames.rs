@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use crate::output::style::columns as width_of;
 use crate::tui::app::{App, FocusPane, FrameColumn, MarkedRow, PacketListSortOrder, scrolled};
 
-use super::{ansi_escape_parsing, cut_left, cut_top, draw_text, grouped, set_line_style, transactions};
+use super::{ListAreas, ansi_escape_parsing, cut_top, draw_text, grouped, transactions};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -28,14 +28,12 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    // The first column is for marks.
-    let (marks, area) = cut_left(area, 1);
-    let (head, lines) = cut_top(area, 1);
-    let (_, marks) = cut_top(marks, 1);
+    let areas = ListAreas::new(area);
+    let ListAreas { head, lines, .. } = areas;
     app.areas.list = lines;
-    if let Some(held) = &app.frame_list.lines {
-        let header = held.header.clone();
-        draw_held(app, buffer, head, lines, marks);
+    if let Some(loaded) = &app.frame_list.lines {
+        let header = loaded.header.clone();
+        draw_loaded(app, buffer, areas);
         return headings(app, buffer, head, &header);
     }
     let count = app.unfiltered.progress.frames;
@@ -48,57 +46,47 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let last_top = (count + 1).saturating_sub(height).max(1);
     packets.top = packets.top.clamp(1, last_top).min(packets.at).max((packets.at + 1).saturating_sub(height));
     let (top, at) = (packets.top, packets.at);
-    let stretch = &packets.slice;
-    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&stretch.header));
+    let page = &app.frame_list.slice;
+    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&page.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
-        let frame_text = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
+        let frame_text = number.checked_sub(page.first.0).and_then(|at| page.lines.get(at as usize));
         match frame_text {
             Some(frame_text) => {
                 draw_text(buffer, lines, line as usize, &ansi_escape_parsing::parsed(frame_text))
             }
             None => {
-                let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
-                let what = if is_gone { "  no longer in memory (--max-memory)" } else { "" };
-                let text = format!("{:>7}{what}", grouped(number));
+                let is_gone = (page.wanted.0..page.first.0).contains(&number);
+                let reason = if is_gone { "  no longer in memory (--max-memory)" } else { "" };
+                let text = format!("{:>7}{reason}", grouped(number));
                 draw_text(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
             }
         }
-        if app.marks.contains(&MarkedRow::Frame(number)) {
-            draw_text(buffer, marks, line as usize, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-        }
-        if number == at {
-            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            set_line_style(buffer, lines, line as usize, style);
-        }
+        let is_marked = app.marks.contains(&MarkedRow::Frame(number));
+        areas.draw_signs(app, buffer, line as usize, is_marked, number == at);
     }
     let header = app.frame_list.slice.header.clone();
     headings(app, buffer, head, &header);
 }
 
 /// Draws the loaded frames: those that the filter selects, or all in another order.
-fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks: Rect) {
-    let packets = &mut app.frame_list;
-    let Some(held) = &packets.lines else { return };
+fn draw_loaded(app: &mut App, buffer: &mut Buffer, areas: ListAreas) {
+    let ListAreas { head, lines, .. } = areas;
+    let Some(loaded) = &app.frame_list.lines else { return };
     let height = usize::from(lines.height);
-    let at = held.position_of(packets.at);
-    let top = usize::try_from(packets.top).unwrap_or(0);
-    let top = scrolled(top, at, height, held.len());
-    packets.top = top as u64;
-    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&held.header));
-    if held.len() == 0 {
-        let text = if held.is_scanning() { "reading" } else { "no frame matches the filter; u removes it" };
+    let at = loaded.position_of(app.frame_list.at);
+    let top = usize::try_from(app.frame_list.top).unwrap_or(0);
+    let top = scrolled(top, at, height, loaded.len());
+    app.frame_list.top = top as u64;
+    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&loaded.header));
+    if loaded.len() == 0 {
+        let text = if loaded.is_scanning() { "reading" } else { "no frame matches the filter; u removes it" };
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
-    for (line, frame) in held.lines_from(top).take(height).enumerate() {
+    for (line, frame) in loaded.lines_from(top).take(height).enumerate() {
         draw_text(buffer, lines, line, &ansi_escape_parsing::parsed(&frame.text));
-        if app.marks.contains(&MarkedRow::Frame(frame.number.0)) {
-            draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-        }
-        if top + line == at {
-            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            set_line_style(buffer, lines, line, style);
-        }
+        let is_marked = app.marks.contains(&MarkedRow::Frame(frame.number.0));
+        areas.draw_signs(app, buffer, line, is_marked, top + line == at);
     }
 }
 
@@ -111,8 +99,8 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
     let sign = if is_descending { down } else { up };
     let mut from = 0;
     for (number, column) in FrameColumn::ALL.into_iter().enumerate() {
-        let Some(found) = text.get(from..).and_then(|rest| rest.find(column.name())) else { continue };
-        let start = from + found;
+        let Some(name_offset) = text.get(from..).and_then(|rest| rest.find(column.name())) else { continue };
+        let start = from + name_offset;
         let end = text.get(start..).and_then(|rest| rest.find(' ')).map_or(text.len(), |blank| start + blank);
         let columns = |to: usize| width_of(text.get(..to).unwrap_or_default()) as u16;
         // A right-aligned column begins after the previous one, and its name is at its end.
@@ -127,8 +115,8 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
             let moved = u16::from(column.is_at_right());
             let x = (head.x + columns(start)).saturating_sub(moved);
             let name = text.get(start..end).unwrap_or_default();
-            let place = Rect { x, width: columns(end) - columns(start) + 1, height: 1, ..head };
-            draw_text(buffer, place, 0, &Line::styled(format!("{name}{sign}"), app.theme.key));
+            let heading_area = Rect { x, width: columns(end) - columns(start) + 1, height: 1, ..head };
+            draw_text(buffer, heading_area, 0, &Line::styled(format!("{name}{sign}"), app.theme.key));
         }
         from = end;
     }

@@ -23,20 +23,21 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let width = area.width / columns as u16;
     let lines = lines(app, usize::from(width));
     let per_column = lines.len().div_ceil(columns);
-    let most = per_column.saturating_sub(usize::from(area.height));
-    let top = app.help.unwrap_or(0).min(most);
+    let max_top = per_column.saturating_sub(usize::from(area.height));
+    let top = app.help.unwrap_or(0).min(max_top);
     app.help = Some(top);
-    if most > 0 {
-        let below = (per_column - usize::from(area.height)).saturating_sub(top);
-        let position = if below > 0 { format!("{below} more below") } else { "the end".to_owned() };
+    if max_top > 0 {
+        let lines_below = (per_column - usize::from(area.height)).saturating_sub(top);
+        let position =
+            if lines_below > 0 { format!("{lines_below} more below") } else { "the end".to_owned() };
         rule(app, buffer, head, "Keys", &position, true);
     }
     for column in 0..columns {
-        let (_, place) = cut_left(area, width * column as u16);
-        let (place, _) = cut_left(place, width);
-        let part = lines.iter().skip(column * per_column).take(per_column).skip(top);
-        for (at, line) in part.take(usize::from(area.height)).enumerate() {
-            draw_text(buffer, place, at, line);
+        let (_, column_area) = cut_left(area, width * column as u16);
+        let (column_area, _) = cut_left(column_area, width);
+        let visible = lines.iter().skip(column * per_column).take(per_column).skip(top);
+        for (at, line) in visible.take(usize::from(area.height)).enumerate() {
+            draw_text(buffer, column_area, at, line);
         }
     }
 }
@@ -73,9 +74,11 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
         ("data out", theme.data_out, "RDMA Writes: data that the client reads"),
         ("Reply", theme.reply, "Replies, and what is granted"),
     ];
-    for (name, style, what) in legend {
-        lines
-            .push(Line::from(vec![Span::styled(format!("  {name:<KEY_COLUMNS$} "), style), Span::raw(what)]));
+    for (name, style, meaning) in legend {
+        lines.push(Line::from(vec![
+            Span::styled(format!("  {name:<KEY_COLUMNS$} "), style),
+            Span::raw(meaning),
+        ]));
     }
     lines
 }

@@ -60,10 +60,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let per_line = per_line(usize::from(lines.width));
     let height = usize::from(lines.height);
     let count = bytes.len().div_ceil(per_line);
-    let most = count.saturating_sub(height);
+    let max_top = count.saturating_sub(height);
     // If the user has not scrolled, the first highlighted byte is a little below the top.
-    let top =
-        app.tree.bytes_top.unwrap_or_else(|| (marked.start / per_line).saturating_sub(height / 4)).min(most);
+    let top = app
+        .tree
+        .bytes_top
+        .unwrap_or_else(|| (marked.start / per_line).saturating_sub(height / 4))
+        .min(max_top);
     for line in 0..height.min(count) {
         let start = (top + line) * per_line;
         let Some(part) = bytes.get(start..bytes.len().min(start + per_line)) else { break };
@@ -98,7 +101,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         }
         draw_text(buffer, lines, line, &Line::from(text));
     }
-    app.tree.bytes_top = app.tree.bytes_top.map(|top| top.min(most));
+    app.tree.bytes_top = app.tree.bytes_top.map(|top| top.min(max_top));
 }
 
 /// Returns the number of bytes per line for a width in columns.

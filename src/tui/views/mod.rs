@@ -26,7 +26,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::columns as width_of;
 use crate::output::units::HumanCount;
 
-use super::app::{App, TuiView};
+use super::app::{App, FocusPane, TuiView};
 
 /// Draws the whole screen.
 pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
@@ -102,6 +102,33 @@ fn set_line_style(buffer: &mut Buffer, area: Rect, line: usize, style: Style) {
     }
 }
 
+/// The areas of a list: its header, its lines, and the column of marks at their left.
+#[derive(Clone, Copy)]
+struct ListAreas {
+    head: Rect,
+    lines: Rect,
+    marks: Rect,
+}
+
+impl ListAreas {
+    fn new(area: Rect) -> Self {
+        let (marks, area) = cut_left(area, 1);
+        let (head, lines) = cut_top(area, 1);
+        Self { head, lines, marks: cut_top(marks, 1).1 }
+    }
+
+    /// Draws the mark and the cursor of a line.
+    fn draw_signs(self, app: &App, buffer: &mut Buffer, line: usize, is_marked: bool, is_at_cursor: bool) {
+        if is_marked {
+            draw_text(buffer, self.marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
+        }
+        if is_at_cursor {
+            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
+            set_line_style(buffer, self.lines, line, style);
+        }
+    }
+}
+
 /// Draws a rule with a title at its left and a text at its right.
 fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is_active: bool) {
     let style = if is_active { app.theme.heading } else { app.theme.dim };
@@ -121,11 +148,6 @@ fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is
 /// Formats a number with thousands separators.
 fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
-}
-
-/// Returns a value, or `-` if it is unknown.
-fn known(is_known: bool, value: impl std::fmt::Display) -> String {
-    if is_known { value.to_string() } else { "-".to_owned() }
 }
 
 /// Makes a line from styled pieces of text.

@@ -3,10 +3,8 @@
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::operation_statistics::recovery_text;
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
@@ -15,121 +13,60 @@ use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped_parts;
-use super::table::{self, TableView, TableViewColumn, TuiTableCell, name, number, order, text};
-use super::{cut_top, draw_text, grouped, known};
-
-/// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
-pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
-    name("OPERATION"),
-    text("PROGRAM", 10, 8),
-    number("CALLS", 7, 1),
-    number("/S 1S", 6, 2),
-    number("/S 10S", 6, 4),
-    number("/S 60S", 6, 6),
-    number("ERRORS", 6, 1),
-    number("P50", 7, 3),
-    number("P90", 7, 7),
-    number("P99", 7, 3),
-    number("MAX", 7, 5),
-    number("TIME%", 5, 7),
-    number("RECOVERY", 8, 8),
-    number("IN", 8, 6),
-    number("OUT", 8, 6),
-    number("B/S 10S", 8, 5),
-];
+use super::table::{self, DIM, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number, text};
+use super::{cut_top, draw_text, grouped};
 
 /// The table of operations.
 #[derive(Debug)]
 pub(in crate::tui) struct OperationsView;
 
+fn rate(app: &App, row: &OperationStats, window: usize) -> TableCell {
+    TableCell::rate(app, &rates(app, row), window)
+}
+
 fn rates(app: &App, row: &OperationStats) -> RatesByWindow {
     app.rates().operations.get(&row.key).copied().unwrap_or_default()
 }
 
-impl TableView for OperationsView {
-    fn columns(&self) -> &'static [TableViewColumn] {
-        COLUMNS
+fn latency(row: &OperationStats, value_ns: fn(&LatencySpread) -> u64) -> TableCell {
+    TableCell::TimeNs(row.latency.as_ref().map(value_ns))
+}
+
+impl TableRows for OperationsView {
+    type Row = OperationStats;
+
+    // Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
+    const COLUMNS: &'static [TableColumn<OperationStats>] = &[
+        name("OPERATION", |_, row| TableCell::Text(row.name())),
+        text("PROGRAM", 10, 8, DIM, |_, row| TableCell::Text(row.program())),
+        number("CALLS", 7, 1, PLAIN, |_, row| TableCell::Count(Some(row.calls))),
+        number("/S 1S", 6, 2, PLAIN, |app, row| rate(app, row, 0)),
+        number("/S 10S", 6, 4, PLAIN, |app, row| rate(app, row, 1)),
+        number("/S 60S", 6, 6, PLAIN, |app, row| rate(app, row, 2)),
+        number("ERRORS", 6, 1, ERROR, |_, row| TableCell::nonzero_count(row.errors)),
+        number("P50", 7, 3, PLAIN, |_, row| latency(row, |latency| latency.p50)),
+        number("P90", 7, 7, PLAIN, |_, row| latency(row, |latency| latency.p90)),
+        number("P99", 7, 3, PLAIN, |_, row| latency(row, |latency| latency.p99)),
+        number("MAX", 7, 5, PLAIN, |_, row| latency(row, |latency| latency.max)),
+        number("TIME%", 5, 7, PLAIN, |app, row| {
+            TableCell::Percentage(app.displayed_pass().tables.totals().share(row))
+        }),
+        number("RECOVERY", 8, 8, ERROR, |_, row| TableCell::nonzero_time_ns(row.recovery_ns)),
+        number("IN", 8, 6, PLAIN, |_, row| TableCell::Bytes(row.bytes_in)),
+        number("OUT", 8, 6, PLAIN, |_, row| TableCell::Bytes(row.bytes_out)),
+        number("B/S 10S", 8, 5, PLAIN, |app, row| TableCell::byte_rate(app, &rates(app, row), 1)),
+    ];
+
+    fn rows(app: &App) -> &[OperationStats] {
+        &app.displayed_pass().tables.operations
     }
 
-    fn len(&self, app: &App) -> usize {
-        app.displayed_pass().tables.operations.len()
+    fn filter(row: &OperationStats) -> String {
+        filter_for(row)
     }
 
-    fn order(&self, app: &App) -> Vec<usize> {
-        let (rows, table) = (&app.displayed_pass().tables.operations, app.table());
-        let latency =
-            |row: &OperationStats, of: fn(&LatencySpread) -> u64| row.latency.as_ref().map_or(0, of);
-        match table.sort {
-            // Names from A to Z.
-            0 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.name()))),
-            1 => order(rows.len(), table, |at| std::cmp::Reverse(rows.get(at).map(|row| row.program()))),
-            sort => order(rows.len(), table, |at| {
-                rows.get(at).map(|row| match sort {
-                    3..=5 => {
-                        let rate = rates(app, row).get(sort - 3).map_or(0.0, |rate| rate.transactions);
-                        rate_key(rate)
-                    }
-                    6 => row.errors,
-                    7 => latency(row, |all| all.p50),
-                    8 => latency(row, |all| all.p90),
-                    9 => latency(row, |all| all.p99),
-                    10 => latency(row, |all| all.max),
-                    11 => latency(row, |all| all.sum),
-                    12 => row.recovery_ns,
-                    13 => row.bytes_in,
-                    14 => row.bytes_out,
-                    15 => rate_key(rates(app, row)[1].bytes),
-                    _ => row.calls,
-                })
-            }),
-        }
-    }
-
-    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell> {
-        let tables = &app.displayed_pass().tables;
-        let Some(row) = tables.operations.get(row) else { return Vec::new() };
-        let (theme, glyphs) = (&app.theme, app.tui_glyphs.glyphs);
-        let plain = Style::new();
-        let time = |of: fn(&LatencySpread) -> u64| {
-            row.latency
-                .as_ref()
-                .map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
-        };
-        let rates = rates(app, row);
-        let is_known = app.complete_windows();
-        let rate = |at: usize| known(is_known[at], EventRateText(rates[at].transactions));
-        let byte_rate = known(is_known[1], HumanSize(rates[1].bytes as u64));
-        let errors = if row.errors > 0 { grouped(row.errors) } else { String::new() };
-        vec![
-            (row.name(), theme.heading),
-            (row.program(), theme.dim),
-            (grouped(row.calls), plain),
-            (rate(0), plain),
-            (rate(1), plain),
-            (rate(2), plain),
-            (errors, theme.error),
-            (time(|latency| latency.p50), plain),
-            (time(|latency| latency.p90), plain),
-            (time(|latency| latency.p99), plain),
-            (time(|latency| latency.max), plain),
-            (format!("{:.1}", tables.totals().share(row)), plain),
-            (recovery_text(row.recovery_ns, glyphs), theme.error),
-            (HumanSize(row.bytes_in).to_string(), plain),
-            (HumanSize(row.bytes_out).to_string(), plain),
-            (byte_rate, plain),
-        ]
-    }
-
-    fn value(&self, app: &App, row: usize) -> Option<String> {
-        app.displayed_pass().tables.operations.get(row).map(OperationStats::name)
-    }
-
-    fn filter(&self, app: &App, row: usize) -> Option<String> {
-        app.displayed_pass().tables.operations.get(row).map(filter_for)
-    }
-
-    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
-        app.displayed_pass().tables.operations.get(row).map(|row| MarkedRow::Operation(row.key))
+    fn mark(row: &OperationStats) -> MarkedRow {
+        MarkedRow::Operation(row.key)
     }
 }
 
@@ -149,11 +86,6 @@ pub(super) fn filter_for(row: &OperationStats) -> String {
     filter
 }
 
-/// Converts a rate to a sort key.
-pub(super) fn rate_key(rate: f64) -> u64 {
-    (rate * 1e6) as u64
-}
-
 /// Returns a one-line summary of the capture.
 pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
     let (frames, bytes) = tables.frames;
@@ -164,7 +96,7 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
         (0, 0) => "all complete".to_owned(),
         (0, count) => format!("{} in flight", grouped(count)),
         (count, 0) => format!("{} incomplete", grouped(count)),
-        (count, more) => format!("{} incomplete, {} in flight", grouped(count), grouped(more)),
+        (count, in_flight) => format!("{} incomplete, {} in flight", grouped(count), grouped(in_flight)),
     };
     let rate = match seconds > 0.0 {
         true => {
@@ -203,22 +135,22 @@ pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
             .map(|line| Line::styled(line, app.theme.dim))
             .collect();
     if let Some(counters) = app.unfiltered.progress.counters {
-        let [kernel, interface, here] =
+        let [kernel, interface, program] =
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
         let style = if counters.dropped() > 0 { app.theme.error } else { app.theme.dim };
         let text = format!(
             "dropped: {} by the kernel, {} by the interface, {} here",
             grouped(kernel),
             grouped(interface),
-            grouped(here)
+            grouped(program)
         );
         let text = wrapped_parts(&text, usize::from(area.width));
         lines.extend(text.into_iter().map(|line| Line::styled(line, style)));
     }
     lines.extend(rates_lines(app, usize::from(area.width)));
-    let (place, rest) = cut_top(area, lines.len() as u16);
+    let (head_area, rest) = cut_top(area, lines.len() as u16);
     for (line, text) in lines.iter().enumerate() {
-        draw_text(buffer, place, line, text);
+        draw_text(buffer, head_area, line, text);
     }
     rest
 }

@@ -25,14 +25,14 @@ const MIN_WIDTH_WITH_XID: usize = 100;
 /// Draws the oldest pending Calls, as far as there is space. Returns the rest of the area.
 pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let activity = &app.displayed_pass().activity;
-    let old = activity.old_calls().count();
-    let room = (area.height / 4).max(2).min(area.height.saturating_sub(MIN_HEIGHT_BELOW));
-    if old == 0 || room < 2 {
+    let old_count = activity.old_calls().count();
+    let max_height = (area.height / 4).max(2).min(area.height.saturating_sub(MIN_HEIGHT_BELOW));
+    if old_count == 0 || max_height < 2 {
         return area;
     }
-    let lines = (old as u16).min(room - 1);
-    let (place, rest) = cut_top(area, lines + 1);
-    let (head, place) = cut_top(place, 1);
+    let lines = (old_count as u16).min(max_height - 1);
+    let (calls_area, rest) = cut_top(area, lines + 1);
+    let (head, calls_area) = cut_top(calls_area, 1);
     let oldest = activity.old_calls().next().map_or(0, |row| activity.age_ns(row));
     let title = format!("No reply for {}", HumanDuration(oldest, app.tui_glyphs.glyphs));
     let counts = match usize::from(lines) < activity.old_count {
@@ -46,7 +46,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     };
     rule(app, buffer, head, &title, &counts, true);
     for (line, row) in activity.old_calls().take(usize::from(lines)).enumerate() {
-        draw_text(buffer, place, line, &call_line(app, activity, row, usize::from(area.width)));
+        draw_text(buffer, calls_area, line, &call_line(app, activity, row, usize::from(area.width)));
     }
     rest
 }
@@ -63,47 +63,47 @@ fn call_line(
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
     let phase = PendingCallProgress { age_ns, phase: row.phase, slot: None }.to_string();
-    let mut more = PendingCallProgress { age_ns, phase: row.phase, slot: row.slot }.to_string();
+    let mut progress = PendingCallProgress { age_ns, phase: row.phase, slot: row.slot }.to_string();
     if row.copies > 1 {
-        more = format!("{more}, sent {}{}", glyphs.times, row.copies);
+        progress = format!("{progress}, sent {}{}", glyphs.times, row.copies);
     }
     let mut phase = phase;
-    let least = width_of(&row.label).min(MIN_LABEL_COLUMNS);
-    let room = width.saturating_sub(width_of(&age) + 2);
+    let min_label_width = width_of(&row.label).min(MIN_LABEL_COLUMNS);
+    let space = width.saturating_sub(width_of(&age) + 2);
     // The slot leads to its session: on a narrow screen it is more use than the phase.
-    if least + 2 + width_of(&more) > room
+    if min_label_width + 2 + width_of(&progress) > space
         && let Some(slot) = row.slot
     {
-        (phase, more) = (format!("slot {}", slot.slot), String::new());
+        (phase, progress) = (format!("slot {}", slot.slot), String::new());
     }
-    let rest = more.strip_prefix(&phase).unwrap_or_default();
+    let rest = progress.strip_prefix(&phase).unwrap_or_default();
     let connection = format!("  conn {}", row.connection);
     let xid = if width >= MIN_WIDTH_WITH_XID { format!("  {}", row.xid) } else { String::new() };
-    let mut room = room;
+    let mut space = space;
     let mut has_all = true;
     let [phase, rest, connection, xid] =
         [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {
-            has_all &= least + width_of(&part) <= room;
+            has_all &= min_label_width + width_of(&part) <= space;
             if !has_all {
                 return String::new();
             }
-            room -= width_of(&part);
+            space -= width_of(&part);
             part
         });
     let mut label = row.label.clone();
-    shorten(row.path.clone(), room, glyphs, &mut label);
-    let label = fit_words(&label, room, glyphs).into_owned();
-    let fill = " ".repeat(room.saturating_sub(width_of(&label)));
+    shorten(row.path.clone(), space, glyphs, &mut label);
+    let label = fit_words(&label, space, glyphs).into_owned();
+    let fill = " ".repeat(space.saturating_sub(width_of(&label)));
     let split =
         (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);
-    let (name, about) = label.split_at(split);
+    let (name, arguments) = label.split_at(split);
     let styles = &app.theme.styles;
     let operation = if row.is_reverse { styles.callback } else { styles.operation };
     Line::from(vec![
         Span::styled(age, app.theme.error),
         Span::raw("  "),
         Span::styled(name.to_owned(), theme::from_anstyle(operation)),
-        Span::raw(about.to_owned() + &fill),
+        Span::raw(arguments.to_owned() + &fill),
         Span::styled(phase + &rest, app.theme.notice),
         Span::styled(connection + &xid, Style::new()),
     ])

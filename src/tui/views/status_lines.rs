@@ -21,8 +21,8 @@ pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     if let Some(prompt) = app.prompt.as_ref().filter(|prompt| prompt.purpose == PromptPurpose::Filter) {
         let count = (prompt.candidates.len() as u16).min(MAX_VISIBLE_CANDIDATES).min(area.height / 2);
         let has_error = u16::from(prompt.error.is_some());
-        let (rest, place) = cut_bottom(area, count + has_error);
-        let (candidates, error) = cut_bottom(place, has_error);
+        let (rest, below) = cut_bottom(area, count + has_error);
+        let (candidates, error) = cut_bottom(below, has_error);
         if let Some(problem) = &prompt.error {
             let column = prompt.purpose.title().len() + problem.column - 1;
             let text = fit(&problem.message, usize::from(area.width), &app.tui_glyphs.glyphs).into_owned();
@@ -44,15 +44,15 @@ pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         return rest;
     }
     let Some(text) = selection(app) else { return area };
-    let (rest, place) = cut_bottom(area, 1);
+    let (rest, status_area) = cut_bottom(area, 1);
     let side = app.displayed_pass();
-    let of = app.unfiltered.rows.len().max(side.rows.len()) as u64;
-    let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(of));
+    let total = app.unfiltered.rows.len().max(side.rows.len()) as u64;
+    let mut counts = format!("{} of {}", grouped(side.rows.len() as u64), grouped(total));
     let start = app.unfiltered.tables.times.map(|(start, _)| start);
-    if let Some(held) = app.loaded_frames() {
-        let (count, of) = (held.len() as u64, app.unfiltered.progress.frames);
-        let cut = if held.is_truncated { "; more were dropped (--max-memory)" } else { "" };
-        counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
+    if let Some(loaded) = app.loaded_frames() {
+        let (count, total) = (loaded.len() as u64, app.unfiltered.progress.frames);
+        let cut = if loaded.is_truncated { "; more were dropped (--max-memory)" } else { "" };
+        counts = format!("{} of {} frames{cut}", grouped(count), grouped(total));
     }
     if let Some(since) = side.progress.first_available_time
         && let Some(after) = start.and_then(|start| since.nanoseconds_since(start))
@@ -61,15 +61,15 @@ pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         counts +=
             &format!("; only since {after}: {} older frames are gone", grouped(side.progress.evicted_frames));
     }
-    let room = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
+    let width = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
     let (title, text) = text;
-    let text = fit(&text, room, &app.tui_glyphs.glyphs).into_owned();
+    let text = fit(&text, width, &app.tui_glyphs.glyphs).into_owned();
     let line = spans([
         (app.theme.notice, format!(" {title} ")),
         (Style::new(), text),
         (app.theme.dim, format!("  {counts}")),
     ]);
-    draw_text(buffer, place, 0, &line);
+    draw_text(buffer, status_area, 0, &line);
     rest
 }
 
@@ -106,10 +106,10 @@ pub(super) fn draw_line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Po
     if let Some(prompt) = &app.prompt {
         let title = prompt.purpose.title();
         let text = prompt.text();
-        let room = usize::from(area.width).saturating_sub(title.len() + 1).max(1);
+        let width = usize::from(area.width).saturating_sub(title.len() + 1).max(1);
         // If the line is longer than the screen, the text before the cursor scrolls out at the left.
         let before: String = text.chars().take(prompt.cursor()).collect();
-        let past = width_of(&before).saturating_sub(room - 1);
+        let past = width_of(&before).saturating_sub(width - 1);
         let mut skipped = 0;
         let shown: String = text
             .chars()
@@ -130,11 +130,11 @@ pub(super) fn draw_line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Po
                 line.push(Span::raw(piece(next, shown.len())));
             }
             None => {
-                let left = room.saturating_sub(width_of(&shown) + 2);
+                let remaining = width.saturating_sub(width_of(&shown) + 2);
                 line.push(Span::raw(shown));
                 let purpose = prompt.purpose;
                 let explanations = [purpose.explanation(), purpose.short_explanation()];
-                if let Some(text) = explanations.into_iter().find(|text| width_of(text) <= left) {
+                if let Some(text) = explanations.into_iter().find(|text| width_of(text) <= remaining) {
                     line.push(Span::styled(format!("  {text}"), app.theme.dim));
                 }
             }
@@ -193,15 +193,15 @@ fn hints(app: &App, keys: &[(&str, &str)], title: &str, mut room: usize) -> Line
         line.push(Span::styled(title.to_owned(), app.theme.notice));
         room = room.saturating_sub(width_of(title));
     }
-    for (key, what) in keys {
+    for (key, meaning) in keys {
         // The blank after the last hint may be outside.
-        let width = width_of(key) + width_of(what) + 2;
+        let width = width_of(key) + width_of(meaning) + 2;
         if width > room {
             break;
         }
         room = room.saturating_sub(width + 1);
         line.push(Span::styled(format!(" {key} "), app.theme.key));
-        line.push(Span::styled(format!("{what} "), app.theme.dim));
+        line.push(Span::styled(format!("{meaning} "), app.theme.dim));
     }
     Line::from(line)
 }

@@ -1,32 +1,23 @@
 //! A sortable table with a cursor.
 
+use std::cmp::Reverse;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::{columns as width_of, fit, fit_words};
-use crate::tui::app::{App, MarkedRow, TableViewState, scrolled};
+use crate::output::style::{Glyphs, columns as width_of, fit, fit_words};
+use crate::output::units::{EventRateText, HumanDuration, HumanSize};
+use crate::tui::app::{App, MarkedRow, scrolled};
+use crate::tui::theme::Theme;
+use nfsrdma_analysis::rates::RatesByWindow;
 
-use super::{cut_left, cut_top, draw_text, set_line_style};
+use super::{ListAreas, draw_text, grouped};
 
-/// A cell with its style.
-pub(in crate::tui) type TuiTableCell = (String, Style);
-
-/// Returns the order of a table's lines: by the keys of the sort column, largest first, or reversed.
-pub(super) fn order<K: Ord>(count: usize, table: TableViewState, key: impl Fn(usize) -> K) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_cached_key(|at| std::cmp::Reverse(key(*at)));
-    if table.is_reversed {
-        order.reverse();
-    }
-    order
-}
-
-/// A column of a table.
+/// The heading of a column.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tui) struct TableViewColumn {
-    /// Heading.
+pub(in crate::tui) struct TableColumnHeading {
     pub(in crate::tui) name: &'static str,
     /// Minimum width. Wider numbers widen the column.
     width: usize,
@@ -35,28 +26,143 @@ pub(in crate::tui) struct TableViewColumn {
     priority: u8,
 }
 
+/// Style of the cells of a column.
+type CellStyle = fn(&Theme) -> Style;
+
+pub(super) const PLAIN: CellStyle = |_| Style::new();
+pub(super) const DIM: CellStyle = |theme| theme.dim;
+pub(super) const HEADING: CellStyle = |theme| theme.heading;
+pub(super) const NOTICE: CellStyle = |theme| theme.notice;
+pub(super) const ERROR: CellStyle = |theme| theme.error;
+
+/// The value of a cell, from which its text and its order follow.
+pub(in crate::tui) enum TableCell {
+    /// Sorts from A to Z.
+    Text(String),
+    /// Sorts upward; other numbers sort downward.
+    Identifier(u64),
+    /// Blank without a count.
+    Count(Option<u64>),
+    Bytes(u64),
+    /// Nanoseconds; blank without a time.
+    TimeNs(Option<u64>),
+    Percentage(f64),
+    /// Per second; `-` if unknown.
+    Rate(Option<f64>),
+    /// Bytes per second; `-` if unknown.
+    ByteRate(Option<f64>),
+}
+
+impl TableCell {
+    /// Returns a count that is blank if it is zero.
+    pub(super) fn nonzero_count(count: u64) -> Self {
+        Self::Count((count > 0).then_some(count))
+    }
+
+    /// Returns a time that is blank if it is zero.
+    pub(super) fn nonzero_time_ns(time_ns: u64) -> Self {
+        Self::TimeNs((time_ns > 0).then_some(time_ns))
+    }
+
+    /// Returns the rate of Transactions in a window.
+    pub(super) fn rate(app: &App, rates: &RatesByWindow, window: usize) -> Self {
+        Self::Rate(app.complete_windows()[window].then_some(rates[window].transactions))
+    }
+
+    /// Returns the rate of bytes in a window.
+    pub(super) fn byte_rate(app: &App, rates: &RatesByWindow, window: usize) -> Self {
+        Self::ByteRate(app.complete_windows()[window].then_some(rates[window].bytes))
+    }
+
+    fn into_text(self, glyphs: Glyphs) -> String {
+        const UNKNOWN: &str = "-";
+        match self {
+            Self::Text(text) => text,
+            Self::Identifier(number) => number.to_string(),
+            Self::Count(count) => count.map(grouped).unwrap_or_default(),
+            Self::Bytes(bytes) => HumanSize(bytes).to_string(),
+            Self::TimeNs(ns) => ns.map(|ns| HumanDuration(ns, glyphs).to_string()).unwrap_or_default(),
+            Self::Percentage(percent) => format!("{percent:.1}"),
+            Self::Rate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| EventRateText(rate).to_string()),
+            Self::ByteRate(rate) => {
+                rate.map_or(UNKNOWN.to_owned(), |rate| HumanSize(rate as u64).to_string())
+            }
+        }
+    }
+
+    fn into_sort_key(self) -> (Reverse<i64>, String) {
+        let millionths = |value: f64| (value * 1e6) as i64;
+        let number = match self {
+            Self::Text(text) => return (Reverse(0), text),
+            Self::Identifier(number) => -(number as i64),
+            Self::Count(number) | Self::TimeNs(number) => number.unwrap_or(0) as i64,
+            Self::Bytes(number) => number as i64,
+            Self::Percentage(value) => millionths(value),
+            Self::Rate(value) | Self::ByteRate(value) => millionths(value.unwrap_or(0.0)),
+        };
+        (Reverse(number), String::new())
+    }
+}
+
+/// A column of a table with rows `R`.
+pub(in crate::tui) struct TableColumn<R> {
+    heading: TableColumnHeading,
+    style: CellStyle,
+    cell: fn(&App, &R) -> TableCell,
+}
+
 /// Returns the name column, which is the first, always visible, and shrinks in favour of numbers.
-pub(super) const fn name(name: &'static str) -> TableViewColumn {
-    TableViewColumn { name, width: MIN_NAME_COLUMNS, is_number: false, priority: 0 }
+pub(super) const fn name<R>(name: &'static str, cell: fn(&App, &R) -> TableCell) -> TableColumn<R> {
+    text(name, MIN_NAME_COLUMNS, 0, HEADING, cell)
 }
 
 /// Returns a text column.
-pub(super) const fn text(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
-    TableViewColumn { name, width, is_number: false, priority }
+pub(super) const fn text<R>(
+    name: &'static str,
+    width: usize,
+    priority: u8,
+    style: CellStyle,
+    cell: fn(&App, &R) -> TableCell,
+) -> TableColumn<R> {
+    TableColumn { heading: TableColumnHeading { name, width, is_number: false, priority }, style, cell }
 }
 
 /// Returns a number column.
-pub(super) const fn number(name: &'static str, width: usize, priority: u8) -> TableViewColumn {
-    TableViewColumn { name, width, is_number: true, priority }
+pub(super) const fn number<R>(
+    name: &'static str,
+    width: usize,
+    priority: u8,
+    style: CellStyle,
+    cell: fn(&App, &R) -> TableCell,
+) -> TableColumn<R> {
+    TableColumn { heading: TableColumnHeading { name, width, is_number: true, priority }, style, cell }
 }
 
 /// Minimum width of the name column.
 const MIN_NAME_COLUMNS: usize = 12;
 
-/// A view that consists of a table.
+/// Rows of the statistics that a view shows as a table.
+pub(in crate::tui) trait TableRows: Sync {
+    /// A row.
+    type Row: 'static;
+
+    /// The columns; the first one is the name.
+    const COLUMNS: &'static [TableColumn<Self::Row>];
+
+    /// Returns the rows.
+    fn rows(app: &App) -> &[Self::Row];
+
+    /// Returns the display filter for the Transactions of a row.
+    fn filter(row: &Self::Row) -> String;
+
+    /// Returns the key for marking a row.
+    fn mark(row: &Self::Row) -> MarkedRow;
+}
+
+/// A view that consists of a table. Rows are identified by their index.
 pub(in crate::tui) trait TableView: Sync {
-    /// Returns the columns.
-    fn columns(&self) -> &'static [TableViewColumn];
+    /// Returns the headings of the columns.
+    fn headings(&self) -> Vec<TableColumnHeading>;
 
     /// Returns the number of rows.
     fn len(&self, app: &App) -> usize;
@@ -64,8 +170,8 @@ pub(in crate::tui) trait TableView: Sync {
     /// Returns the rows in display order.
     fn order(&self, app: &App) -> Vec<usize>;
 
-    /// Returns the cells of a row, one per column.
-    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell>;
+    /// Returns the cells of a row with their styles, one per column.
+    fn cells(&self, app: &App, row: usize) -> Vec<(String, Style)>;
 
     /// Returns the name of a row, for copying.
     fn value(&self, app: &App, row: usize) -> Option<String>;
@@ -78,27 +184,73 @@ pub(in crate::tui) trait TableView: Sync {
 
     /// Returns the searchable text of a row.
     fn text(&self, app: &App, row: usize) -> String {
-        let cells = self.cells(app, row).into_iter().map(|(text, _)| text);
-        self.value(app, row).into_iter().chain(cells).collect::<Vec<_>>().join(" ")
+        let cells: Vec<_> = self.cells(app, row).into_iter().map(|(text, _)| text).collect();
+        cells.join(" ")
+    }
+}
+
+impl<T: TableRows> TableView for T {
+    fn headings(&self) -> Vec<TableColumnHeading> {
+        T::COLUMNS.iter().map(|column| column.heading).collect()
+    }
+
+    fn len(&self, app: &App) -> usize {
+        T::rows(app).len()
+    }
+
+    fn order(&self, app: &App) -> Vec<usize> {
+        let (rows, table) = (T::rows(app), app.table());
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        if let Some(column) = T::COLUMNS.get(table.sort) {
+            order.sort_by_cached_key(|at| rows.get(*at).map(|row| (column.cell)(app, row).into_sort_key()));
+        }
+        if table.is_reversed {
+            order.reverse();
+        }
+        order
+    }
+
+    fn cells(&self, app: &App, row: usize) -> Vec<(String, Style)> {
+        let Some(row) = T::rows(app).get(row) else { return Vec::new() };
+        let glyphs = app.tui_glyphs.glyphs;
+        let cell = |column: &TableColumn<T::Row>| (column.cell)(app, row).into_text(glyphs);
+        T::COLUMNS.iter().map(|column| (cell(column), (column.style)(&app.theme))).collect()
+    }
+
+    fn value(&self, app: &App, row: usize) -> Option<String> {
+        Some((T::COLUMNS.first()?.cell)(app, T::rows(app).get(row)?).into_text(app.tui_glyphs.glyphs))
+    }
+
+    fn filter(&self, app: &App, row: usize) -> Option<String> {
+        T::rows(app).get(row).map(T::filter)
+    }
+
+    fn mark(&self, app: &App, row: usize) -> Option<MarkedRow> {
+        T::rows(app).get(row).map(T::mark)
     }
 }
 
 /// Returns the visible columns with their widths: the name and the most important ones, or after scrolling those from
 /// the scroll position on. Numbers are never cut.
-fn layout(columns: &[TableViewColumn], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
+fn layout(
+    columns: &[TableColumnHeading],
+    widths: &[usize],
+    width: usize,
+    scroll: usize,
+) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
-    let least = |shown: &[usize]| -> usize {
+    let min_width = |shown: &[usize]| -> usize {
         let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
         MIN_NAME_COLUMNS + others.map(|width| width + 1).sum::<usize>()
     };
-    while shown.len() > 1 && least(&shown) > width {
+    while shown.len() > 1 && min_width(&shown) > width {
         let priority = |at: usize| columns.get(at).map_or(0, |column| column.priority);
         // Of equal priorities the rightmost column is omitted; after scrolling always the last one.
         let key = |at: &usize| (if scroll > 0 { 0 } else { priority(shown[*at]) }, *at);
         let Some(at) = (1..shown.len()).max_by_key(key) else { break };
         shown.remove(at);
     }
-    let rest = width.saturating_sub(least(&shown) - MIN_NAME_COLUMNS).max(1);
+    let rest = width.saturating_sub(min_width(&shown) - MIN_NAME_COLUMNS).max(1);
     let place = |at: usize| (at, if at == 0 { rest } else { widths.get(at).copied().unwrap_or(0) });
     shown.into_iter().map(place).collect()
 }
@@ -115,21 +267,20 @@ pub(super) fn heading(name: &str, is_number: bool, sign: Option<&str>, width: us
 
 /// Draws the table of a view.
 pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, area: Rect) {
-    let (marks, area) = cut_left(area, 1);
-    let (head, lines) = cut_top(area, 1);
-    let (_, marks) = cut_top(marks, 1);
-    let (columns, order) = (view.columns(), view.order(app));
+    let areas = ListAreas::new(area);
+    let ListAreas { head, lines, .. } = areas;
+    let (columns, order) = (view.headings(), view.order(app));
     let mut table = app.table();
     let height = usize::from(lines.height);
     table.at = table.at.min(order.len().saturating_sub(1));
     table.top = scrolled(table.top, table.at, height, order.len());
     table.scroll = table.scroll.min(columns.len().saturating_sub(1));
-    let rows: Vec<(usize, Vec<TuiTableCell>)> =
+    let rows: Vec<(usize, Vec<(String, Style)>)> =
         order.iter().skip(table.top).take(height).map(|row| (*row, view.cells(app, *row))).collect();
     let mut widths: Vec<usize> =
         columns.iter().map(|column| column.width.max(width_of(column.name))).collect();
     for (_, cells) in &rows {
-        for ((width, column), (cell, _)) in widths.iter_mut().zip(columns).zip(cells) {
+        for ((width, column), (cell, _)) in widths.iter_mut().zip(&columns).zip(cells) {
             if column.is_number {
                 *width = (*width).max(width_of(cell));
             }
@@ -141,19 +292,20 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     if let Some((width, column)) = widths.get_mut(table.sort).zip(columns.get(table.sort)) {
         *width = (*width).max(width_of(column.name) + width_of(sign));
     }
-    let shown = layout(columns, &widths, usize::from(area.width), table.scroll);
+    let shown = layout(&columns, &widths, usize::from(lines.width), table.scroll);
     let last = shown.last().map_or(0, |(at, _)| at + 1);
     app.hidden_columns = columns.len() - if table.scroll > 0 { last } else { shown.len() };
-    let mut x = area.x;
+    let mut x = lines.x;
     let mut headings = Vec::new();
     for (number, width) in &shown {
         let Some(column) = columns.get(*number) else { continue };
         let is_sorted = table.sort == *number;
         let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
-        let place = Rect { x, width: (*width as u16).min((area.x + area.width).saturating_sub(x)), ..head };
-        draw_text(buffer, place, 0, &Line::styled(text, style));
-        headings.push((place, *number));
+        let heading_area =
+            Rect { x, width: (*width as u16).min((lines.x + lines.width).saturating_sub(x)), ..head };
+        draw_text(buffer, heading_area, 0, &Line::styled(text, style));
+        headings.push((heading_area, *number));
         x += *width as u16 + 1;
     }
     app.areas.headings = headings;
@@ -171,15 +323,11 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             text.extend([Span::raw(before), Span::styled(cell, *style), Span::raw(after + " ")]);
         }
         draw_text(buffer, lines, line, &Line::from(text));
-        if view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark)) {
-            draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-        }
-        if table.top + line == table.at {
-            set_line_style(buffer, lines, line, app.theme.cursor);
-        }
+        let is_marked = view.mark(app, *row).is_some_and(|mark| app.marks.contains(&mark));
+        areas.draw_signs(app, buffer, line, is_marked, table.top + line == table.at);
     }
-    if let Some(place) = app.table_mut() {
-        *place = table;
+    if let Some(state) = app.table_mut() {
+        *state = table;
     }
 }
 
@@ -187,8 +335,12 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
 mod tests {
     use super::*;
 
-    const COLUMNS: &[TableViewColumn] =
-        &[name("NAME"), number("A", 5, 1), number("B", 5, 3), text("C", 5, 2), number("D", 5, 1)];
+    const COLUMNS: &[TableColumnHeading] =
+        &[heading("NAME", 0), heading("A", 1), heading("B", 3), heading("C", 2), heading("D", 1)];
+
+    const fn heading(name: &'static str, priority: u8) -> TableColumnHeading {
+        TableColumnHeading { name, width: 5, is_number: true, priority }
+    }
 
     fn shown(width: usize, scroll: usize) -> Vec<(usize, usize)> {
         layout(COLUMNS, &[MIN_NAME_COLUMNS, 5, 5, 5, 5], width, scroll)

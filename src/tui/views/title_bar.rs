@@ -72,14 +72,14 @@ fn labels(app: &App, names: TitleBarViewNameFormatters) -> (Vec<String>, usize) 
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let parts = parts(app);
     let room = usize::from(area.width);
-    let needed = |least: TitleBarPartPriority| -> usize {
-        let kept: Vec<&TitleBarPart> = parts.iter().filter(|part| part.rank <= least).collect();
+    let needed = |min_priority: TitleBarPartPriority| -> usize {
+        let kept_parts: Vec<&TitleBarPart> = parts.iter().filter(|part| part.rank <= min_priority).collect();
         let width = |part: &TitleBarPart| match part.rank {
             TitleBarPartPriority::Name => width_of(&part.text).min(MAX_NAME_COLUMNS),
             _ => width_of(&part.text),
         };
-        kept.iter().map(|part| width(part)).sum::<usize>()
-            + kept.len().saturating_sub(1) * separator_width(app)
+        kept_parts.iter().map(|part| width(part)).sum::<usize>()
+            + kept_parts.len().saturating_sub(1) * separator_width(app)
     };
     let fits = |names: &&TitleBarViewNameFormatters, least| labels(app, **names).1 + needed(least) <= room;
     let (wide, all) = (VIEW_NAMES.get(..WITH_FULL_NAME).unwrap_or_default(), &VIEW_NAMES);
@@ -98,16 +98,16 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     for (view, text) in TuiView::ALL.into_iter().zip(labels) {
         let style = if view == app.view { app.theme.tab } else { app.theme.dim };
         let width = width_of(&text) as u16;
-        let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
-        draw_text(buffer, place, 0, &Line::styled(text, style));
-        tabs.push((place, view));
+        let tab_area = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
+        draw_text(buffer, tab_area, 0, &Line::styled(text, style));
+        tabs.push((tab_area, view));
         x += width + 1;
     }
     app.areas.tabs = tabs;
     let width = width_of(&state) as u16;
     if width > 0 && x + width <= area.x + area.width {
-        let place = Rect { x: area.x + area.width - width, width, ..area };
-        draw_text(buffer, place, 0, &Line::from(state));
+        let info_area = Rect { x: area.x + area.width - width, width, ..area };
+        draw_text(buffer, info_area, 0, &Line::from(state));
     }
 }
 
@@ -116,15 +116,15 @@ fn separator_width(app: &App) -> usize {
 }
 
 /// Returns the parts that fit, the most important ones first, in their order on the screen.
-fn fitted(app: &App, parts: &[TitleBarPart], room: usize) -> String {
+fn fitted(app: &App, parts: &[TitleBarPart], width: usize) -> String {
     let gap = separator_width(app);
     let mut by_rank: Vec<(usize, &TitleBarPart)> = parts.iter().enumerate().collect();
     by_rank.sort_by_key(|(_, part)| part.rank);
     let mut kept: Vec<(usize, TitleBarPartPriority, String)> = Vec::new();
-    let mut left = room;
+    let mut remaining = width;
     for (at, TitleBarPart { rank, text }) in by_rank {
-        let before = if kept.is_empty() { 0 } else { gap };
-        let space = left.saturating_sub(before);
+        let gap_before = if kept.is_empty() { 0 } else { gap };
+        let space = remaining.saturating_sub(gap_before);
         let text = match rank {
             // Without the number of waiting Calls, the age has no meaning.
             TitleBarPartPriority::Age
@@ -140,7 +140,7 @@ fn fitted(app: &App, parts: &[TitleBarPart], room: usize) -> String {
         };
         let width = width_of(&text);
         if width > 0 && width <= space {
-            left -= before + width;
+            remaining -= gap_before + width;
             kept.push((at, *rank, text));
         }
     }
@@ -154,11 +154,11 @@ fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
     if width_of(text) <= width {
         return text.to_owned();
     }
-    let room = width.saturating_sub(width_of(glyphs.cut));
+    let max_width = width.saturating_sub(width_of(glyphs.cut));
     let start = text
         .char_indices()
         .map(|(at, _)| at)
-        .find(|at| width_of(text.get(*at..).unwrap_or_default()) <= room);
+        .find(|at| width_of(text.get(*at..).unwrap_or_default()) <= max_width);
     match start.and_then(|start| text.get(start..)) {
         Some(end) => format!("{}{end}", glyphs.cut),
         None => String::new(),
@@ -176,8 +176,8 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
     } else if !progress.is_over {
         match progress.bytes.total_bytes.filter(|total| *total > 0) {
             Some(total) => {
-                let part = progress.bytes.read_bytes.min(total) as f64 / total as f64;
-                add(TitleBarPartPriority::Read, format!("{:.0}%", part * 100.0));
+                let fraction = progress.bytes.read_bytes.min(total) as f64 / total as f64;
+                add(TitleBarPartPriority::Read, format!("{:.0}%", fraction * 100.0));
             }
             // Frames received once are read only by the first pass.
             None => {
@@ -189,13 +189,13 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
         }
     }
     if let Some(state) = app.link_problem() {
-        let word = match state {
+        let state_name = match state {
             CaptureInterfaceLinkState::Up => "UP",
             CaptureInterfaceLinkState::NoCarrier => "NO LINK",
             CaptureInterfaceLinkState::Down => "DOWN",
             CaptureInterfaceLinkState::Gone => "GONE",
         };
-        add(TitleBarPartPriority::Link, word.to_owned());
+        add(TitleBarPartPriority::Link, state_name.to_owned());
     }
     if app.capture.is_live() && app.unfiltered.progress.is_over {
         add(TitleBarPartPriority::Stopped, "ended".to_owned());

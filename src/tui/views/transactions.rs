@@ -14,7 +14,7 @@ use crate::tui::model::TransactionRowWithText;
 use crate::tui::theme;
 
 use super::{
-    cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, set_line_style, table, tree,
+    ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, table, tree,
     waterfall,
 };
 
@@ -76,19 +76,17 @@ pub(super) fn draw_below(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    // The first column is for marks.
-    let (marks, area) = cut_left(area, 1);
-    let (head, lines) = cut_top(area, 1);
-    let (_, marks) = cut_top(marks, 1);
+    let areas = ListAreas::new(area);
+    let ListAreas { head, lines, .. } = areas;
     app.areas.list = lines;
     let count = app.list.len(app.rows());
     let height = usize::from(lines.height);
     app.list.top = scrolled(app.list.top, app.list.at, height, count);
-    let mut layout = app.layout(usize::from(area.width));
+    let mut layout = app.layout(usize::from(lines.width));
     widen(app, &mut layout, height);
     // Columns scrolled past do not count as hidden.
-    let gone = app.list.scroll.saturating_sub(1);
-    app.hidden_columns = COLUMN_COUNT.saturating_sub(layout.columns.len() + gone);
+    let hidden_columns = app.list.scroll.saturating_sub(1);
+    app.hidden_columns = COLUMN_COUNT.saturating_sub(layout.columns.len() + hidden_columns);
     heading(app, buffer, head, &layout);
     let mut clock = ViewTimeFormatter::new(app.options.time);
     if let Some((start, _)) = app.unfiltered.tables.times {
@@ -105,20 +103,18 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     if app.options.time == crate::output::units::TimeFormat::Delta
-        && let Some(before) = app.list.top.checked_sub(1)
-        && let Some(entry) = app.list.entry(app.rows(), before)
+        && let Some(last_above) = app.list.top.checked_sub(1)
+        && let Some(entry) = app.list.entry(app.rows(), last_above)
     {
         clock.write(entry.row.time, &mut String::new());
     }
     for line in 0..height.min(count - app.list.top) {
         let at = app.list.top + line;
-        match app.list.entry(app.rows(), at) {
+        let entry = app.list.entry(app.rows(), at);
+        match &entry {
             Some(entry) => {
-                let text = row(app, &layout, &entry, &mut clock);
+                let text = row(app, &layout, entry, &mut clock);
                 draw_text(buffer, lines, line, &text);
-                if app.is_marked(&entry) {
-                    draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
-                }
             }
             None => {
                 let number = app.list.row_number(at).unwrap_or(0) as u64 + 1;
@@ -127,10 +123,8 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
                 draw_text(buffer, lines, line, &Line::styled(text, app.theme.dim));
             }
         }
-        if at == app.list.at {
-            let style = if app.focus == FocusPane::List { app.theme.cursor } else { app.theme.other_cursor };
-            set_line_style(buffer, lines, line, style);
-        }
+        let is_marked = entry.is_some_and(|entry| app.is_marked(&entry));
+        areas.draw_signs(app, buffer, line, is_marked, at == app.list.at);
     }
 }
 
@@ -143,7 +137,7 @@ fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
         frame = frame.max(entry.row.first.0);
     }
     let digits = |number: u64| number.checked_ilog10().map_or(1, |log| log as usize + 1);
-    let mut taken = 0;
+    let mut used_width = 0;
     for (column, width) in &mut layout.columns {
         let needed = match column {
             TransactionListColumn::Connection => digits(connection),
@@ -153,32 +147,32 @@ fn widen(app: &App, layout: &mut TransactionListLayout, height: usize) {
         let is_sorted = app.list.sort.is_some_and(|sort| sort.by == *column);
         let name = width_of(column.name()) + width_of(app.tui_glyphs.sorted.0);
         let needed = if is_sorted { needed.max(name) } else { needed };
-        taken += needed.saturating_sub(*width);
+        used_width += needed.saturating_sub(*width);
         *width = needed.max(*width);
     }
     for (column, width) in &mut layout.columns {
         if *column == TransactionListColumn::Operation {
-            *width = width.saturating_sub(taken).max(8);
+            *width = width.saturating_sub(used_width).max(8);
         }
     }
 }
 
 fn heading(app: &mut App, buffer: &mut Buffer, area: Rect, layout: &TransactionListLayout) {
     let mut x = area.x;
-    let mut places = Vec::new();
+    let mut column_areas = Vec::new();
     for (column, width) in &layout.columns {
         let sort = app.list.sort.filter(|sort| sort.by == *column);
         let (up, down) = app.tui_glyphs.sorted;
         let sign = sort.map(|sort| if sort.is_descending { down } else { up });
         let text = table::heading(column.name(), column.is_number(), sign, *width, app);
         let width = *width as u16;
-        let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
+        let column_area = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
         let style = if sort.is_some() { app.theme.key } else { app.theme.heading };
-        draw_text(buffer, place, 0, &Line::styled(text, style));
-        places.push((place, *column));
+        draw_text(buffer, column_area, 0, &Line::styled(text, style));
+        column_areas.push((column_area, *column));
         x += width + layout.gap.len() as u16;
     }
-    app.areas.columns = places;
+    app.areas.columns = column_areas;
 }
 
 /// Returns a line of the list.
@@ -202,9 +196,9 @@ fn row(
         }
         let (first, split, rest) = pieces;
         let split = (0..=split.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        let (one, other) = text.split_at(split);
-        line.push(Span::styled(one.to_owned(), first));
-        line.push(Span::styled(other.to_owned(), rest));
+        let (left_text, right_text) = text.split_at(split);
+        line.push(Span::styled(left_text.to_owned(), first));
+        line.push(Span::styled(right_text.to_owned(), rest));
         if !column.is_number() {
             line.push(Span::raw(fill));
         }
@@ -222,20 +216,20 @@ fn cell(
 ) -> (String, (Style, usize, Style)) {
     let styles = &app.theme.styles;
     let glyphs = app.tui_glyphs.glyphs;
-    let whole = |text: String, style| (text, (theme::from_anstyle(style), usize::MAX, Style::new()));
+    let unsplit = |text: String, style| (text, (theme::from_anstyle(style), usize::MAX, Style::new()));
     let row = entry.row;
     match column {
         TransactionListColumn::Time => {
             let mut text = String::new();
             clock.write(row.time, &mut text);
-            whole(text, styles.time)
+            unsplit(text, styles.time)
         }
-        TransactionListColumn::Frame => whole(row.first.to_string(), styles.dim),
-        TransactionListColumn::Connection => whole(row.connection.to_string(), styles.dim),
-        TransactionListColumn::Client => whole(entry.client().to_string(), styles.dim),
-        TransactionListColumn::Xid => whole(row.xid.to_string(), styles.xid),
+        TransactionListColumn::Frame => unsplit(row.first.to_string(), styles.dim),
+        TransactionListColumn::Connection => unsplit(row.connection.to_string(), styles.dim),
+        TransactionListColumn::Client => unsplit(entry.client().to_string(), styles.dim),
+        TransactionListColumn::Xid => unsplit(row.xid.to_string(), styles.xid),
         TransactionListColumn::Version if row.is_reverse => {
-            whole(format!("{}{}", glyphs.reply_arrow, entry.version()), styles.callback)
+            unsplit(format!("{}{}", glyphs.reply_arrow, entry.version()), styles.callback)
         }
         TransactionListColumn::Version => (entry.version().to_owned(), Default::default()),
         TransactionListColumn::Operation => {
@@ -247,7 +241,7 @@ fn cell(
         TransactionListColumn::Chunks => {
             let long = entry.chunks();
             let text = if width_of(long) > width { entry.short_chunks() } else { long };
-            whole(text.to_owned(), styles.chunk)
+            unsplit(text.to_owned(), styles.chunk)
         }
         TransactionListColumn::Bytes => (HumanSize(row.bytes).to_string(), Default::default()),
         TransactionListColumn::Latency => {
@@ -265,7 +259,7 @@ fn cell(
 }
 
 /// Draws the title of tree, bytes or waterfall, with the position of the chosen Transaction.
-pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part: FocusPane) {
+pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, pane: FocusPane) {
     let right = match app.entry() {
         Some(_) => {
             let count = app.list.len(app.rows()) as u64;
@@ -273,5 +267,5 @@ pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, part
         }
         None => String::new(),
     };
-    rule(app, buffer, area, name, &right, app.focus == part);
+    rule(app, buffer, area, name, &right, app.focus == pane);
 }

@@ -61,17 +61,17 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 /// Returns the line without its first columns.
-fn scrolled_right(spans: Vec<Span<'static>>, mut past: usize) -> Line<'static> {
-    let mut left = Vec::new();
+fn scrolled_right(spans: Vec<Span<'static>>, mut skipped_columns: usize) -> Line<'static> {
+    let mut visible = Vec::new();
     for span in spans {
         let count = span.content.chars().count();
-        if past >= count {
-            past -= count;
+        if skipped_columns >= count {
+            skipped_columns -= count;
             continue;
         }
-        let text: String = span.content.chars().skip(past).collect();
-        past = 0;
-        left.push(Span::styled(text, span.style));
+        let text: String = span.content.chars().skip(skipped_columns).collect();
+        skipped_columns = 0;
+        visible.push(Span::styled(text, span.style));
     }
-    Line::from(left)
+    Line::from(visible)
 }

@@ -36,8 +36,8 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let waterfall = detail.waterfall.clone();
     let Some((start, end)) = waterfall.times() else { return };
     let width = usize::from(lines.width);
-    let shown = WaterfallColumns::for_width(width);
-    let axis = shown.axis;
+    let columns = WaterfallColumns::for_width(width);
+    let axis = columns.axis;
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= MIN_LEGEND_LINES));
     let recovered = waterfall.bars.iter().filter(|bar| bar.kind == WaterfallBarKind::Recovery);
@@ -46,13 +46,13 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let total = end.nanoseconds_since(start).unwrap_or(0);
     let glyphs = app.tui_glyphs.glyphs;
     let mut legend = format!("{:<18} {:>8} ", "", "BYTES");
-    if shown.has_frames {
+    if columns.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
     }
     let label = HumanDuration(total, glyphs).to_string();
     legend += &format!("{:<1$}", "0", axis.saturating_sub(width_of(&label)));
     legend += &format!("{label}  {:>8} {:>8}", "AT", "TOOK");
-    if shown.has_acks {
+    if columns.has_acks {
         legend += &format!(" {:>8}", "ACK IN");
     }
     draw_text(buffer, scale, 0, &Line::styled(legend, app.theme.heading));
@@ -61,7 +61,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let count = waterfall.bars.len();
     app.tree.bar_top = scrolled(app.tree.bar_top, app.tree.bar, height, count);
     for (line, bar) in waterfall.bars.iter().skip(app.tree.bar_top).take(height).enumerate() {
-        let text = bar_line(app, bar, (start, total), shown);
+        let text = bar_line(app, bar, (start, total), columns);
         draw_text(buffer, lines, line, &text);
         if app.tree.bar_top + line == app.tree.bar && app.focus == FocusPane::Tree {
             set_line_style(buffer, lines, line, app.theme.cursor);
@@ -113,12 +113,12 @@ fn bar_line(
     let is_nak = matches!(bar.kind, WaterfallBarKind::Nak(_));
     let mut end = if is_nak { first + 1 } else { last + 1 };
     // The reason of a NAK is after its sign, or before it if there is no space.
-    let why = nak_reason(bar.kind, glyphs).unwrap_or_default();
-    let wide = width_of(&why) + 1;
+    let nak_text = nak_reason(bar.kind, glyphs).unwrap_or_default();
+    let wide = width_of(&nak_text) + 1;
     let (before, behind) = match () {
-        () if why.is_empty() => (String::new(), String::new()),
-        () if end + wide <= axis => (String::new(), format!(" {why}")),
-        () if wide <= first => (format!("{why} "), String::new()),
+        () if nak_text.is_empty() => (String::new(), String::new()),
+        () if end + wide <= axis => (String::new(), format!(" {nak_text}")),
+        () if wide <= first => (format!("{nak_text} "), String::new()),
         () => (String::new(), String::new()),
     };
     line.push(Span::raw(" ".repeat(first - width_of(&before))));
@@ -143,9 +143,10 @@ fn bar_line(
     let text = format!("  {:>8} {took:>8}", HumanDuration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
     if has_acks {
-        let after = bar.ack.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
-        let after = after.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
-        line.push(Span::styled(format!(" {after:>8}"), app.theme.notice));
+        let ack_delay_ns =
+            bar.ack.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
+        let ack_delay = ack_delay_ns.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
+        line.push(Span::styled(format!(" {ack_delay:>8}"), app.theme.notice));
     }
     Line::from(line)
 }
@@ -194,12 +195,12 @@ fn legend(app: &App, mut room: usize, recovery_ns: u64) -> Line<'static> {
         (signs.nak, theme.error, "NAK"),
     ];
     let mut spans = Vec::new();
-    for (sign, style, what) in entries.into_iter().filter(|(_, _, what)| !what.is_empty()) {
-        let width = width_of(sign) + width_of(what) + 3;
+    for (sign, style, meaning) in entries.into_iter().filter(|(_, _, what)| !what.is_empty()) {
+        let width = width_of(sign) + width_of(meaning) + 3;
         if width <= room {
             room -= width;
             spans.push(Span::styled(format!(" {sign} "), style));
-            spans.push(Span::styled(format!("{what} "), theme.dim));
+            spans.push(Span::styled(format!("{meaning} "), theme.dim));
         }
     }
     Line::from(spans)
