@@ -404,7 +404,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.transaction(to, transaction, reading, &facts, names, findings)
+                    json.transaction(to, transaction, reading, &facts, names, (findings, None))
                 }
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
@@ -440,7 +440,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     list.pending(to, &transaction, reading, &facts, names, pending)
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.pending(to, &transaction, reading, &facts, names, pending)
+                    json.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
                 }
                 _ => Ok(()),
             }

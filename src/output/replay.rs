@@ -3,13 +3,14 @@
 mod html;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
-use super::json::SCHEMA;
+use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit;
 use super::style::{StyledText, TerminalProfile};
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
@@ -22,7 +23,7 @@ use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
-    EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount,
+    CopyStepId, EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount,
     StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
@@ -139,40 +140,40 @@ fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
         .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
-fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchedStepJson<'_>> {
-    mismatches
-        .iter()
-        .map(|mismatch| ReplayMismatchedStepJson {
-            step: mismatch.step.step,
-            client: mismatch.copy,
-            call_frame: mismatch.step.frames[0],
-            reply_frame: mismatch.step.frames[1],
-            operation: &mismatch.operation,
-            similar_steps: mismatch.similar_steps,
-            first_similar: mismatch
-                .first_similar
-                .iter()
-                .map(|similar| SimilarMismatchStepJson {
-                    step: similar.step.step,
-                    client: similar.copy,
-                    call_frame: similar.step.frames[0],
-                    reply_frame: similar.step.frames[1],
-                })
-                .collect(),
-            differences: mismatch
-                .differences
-                .iter()
-                .map(|difference| ReplyFieldDifferenceJson {
-                    kind: difference.kind.word(),
-                    path: &difference.path,
-                    field: difference.field,
-                    times: difference.count,
-                    recorded: difference.a.value.as_deref(),
-                    live: difference.b.value.as_deref(),
-                })
-                .collect(),
+fn difference_object(difference: &Difference) -> impl Serialize {
+    json_object! {
+        kind: difference.kind.word(),
+        path: &difference.path,
+        field: difference.field,
+        times: difference.count,
+        recorded: difference.a.value.as_deref(),
+        live: difference.b.value.as_deref(),
+    }
+}
+
+fn mismatch_objects(mismatches: &[StepMismatch]) -> impl Serialize {
+    let similar_object = |similar: &CopyStepId| {
+        json_object! {
+            step: similar.step.step,
+            client: similar.copy,
+            call_frame: similar.step.frames[0],
+            reply_frame: similar.step.frames[1],
+        }
+    };
+    JsonArray(move || {
+        mismatches.iter().map(move |mismatch| {
+            json_object! {
+                step: mismatch.step.step,
+                client: mismatch.copy,
+                call_frame: mismatch.step.frames[0],
+                reply_frame: mismatch.step.frames[1],
+                operation: &*mismatch.operation,
+                differences: JsonArray(move || mismatch.differences.iter().map(difference_object)),
+                similar_steps: mismatch.similar_steps,
+                first_similar: JsonArray(move || mismatch.first_similar.iter().map(similar_object)),
+            }
         })
-        .collect()
+    })
 }
 
 impl PrintableReplayReport<'_> {
@@ -398,33 +399,13 @@ impl PrintableReplayReport<'_> {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
+        let lateness = &report.timing.issue_delay;
+        let discarded = report.protocol.discarded.iter();
+        let discard_reasons: BTreeMap<_, _> =
+            discarded.map(|(why, count)| (why.to_string(), count)).collect();
         let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
             states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
         };
-        let reasons: Vec<_> = report
-            .steps
-            .reasons
-            .iter()
-            .map(|((state, reason), because)| JsonStepStateReason {
-                state: state.name(),
-                reason,
-                steps: because.steps,
-                operations: &because.operations,
-                frames: because.first.iter().map(|step| step.frames).collect(),
-            })
-            .collect();
-        let walk = report.tree_check.as_ref().map(|walked| FinalTreeCheckJson {
-            names: walked.names,
-            objects: walked.objects,
-            tolerated: walked.tolerated,
-            bytes: walked.bytes,
-            written_bytes: walked.written_bytes,
-            left_out: walked.left_out,
-            left_out_paths: &walked.left_out_paths,
-            differing: walked.differing,
-            failed: walked.failed.as_deref(),
-            mismatches: json_mismatches(&walked.mismatches),
-        });
         let operations: serde_json::Map<_, _> = report
             .steps
             .operations
@@ -446,7 +427,7 @@ impl PrintableReplayReport<'_> {
                 (name.clone(), value.into())
             })
             .collect();
-        let json = JsonReplayReport {
+        let json = json_object! {
             schema: SCHEMA,
             kind: "replay",
             trace: self.trace,
@@ -468,12 +449,7 @@ impl PrintableReplayReport<'_> {
             contexts_renewed: report.recovery.contexts_renewed,
             contexts_destroyed: report.recovery.contexts_destroyed,
             discarded: report.protocol.discarded_messages(),
-            discard_reasons: report
-                .protocol
-                .discarded
-                .iter()
-                .map(|(why, count)| (why.to_string(), (*count).into()))
-                .collect(),
+            discard_reasons: discard_reasons,
             violations: &report.protocol.violations,
             callbacks: &report.callbacks.by_operation,
             unanswered: report.callbacks.unanswered,
@@ -481,11 +457,13 @@ impl PrintableReplayReport<'_> {
             returned: report.returned_delegations,
             elapsed_ns: u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX),
             recorded_ns: report.timing.recorded_ns,
-            lateness: (report.timing.issue_delay.count() > 0).then(|| JsonLateness {
-                calls: report.timing.issue_delay.count(),
-                p50_ns: report.timing.issue_delay.quantile_ns(0.5),
-                p99_ns: report.timing.issue_delay.quantile_ns(0.99),
-                max_ns: report.timing.issue_delay.max_ns(),
+            lateness: (lateness.count() > 0).then(|| {
+                json_object! {
+                    calls: lateness.count(),
+                    p50_ns: lateness.quantile_ns(0.5),
+                    p99_ns: lateness.quantile_ns(0.99),
+                    max_ns: lateness.max_ns(),
+                }
             }),
             synthesized: report.synthesized.clients + report.synthesized.opens,
             synthesized_opens: report.synthesized.opens,
@@ -497,22 +475,43 @@ impl PrintableReplayReport<'_> {
             time_limit_ns: report.end.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             unreachable: report.end.unreachable.as_deref(),
             silent_program: report.end.silent_program.as_deref(),
-            squashed_root: report
-                .squashed
-                .as_ref()
-                .map(|FileUserAndGroup { user, group }| JsonSquashedRoot { user, group }),
+            squashed_root: report.squashed.as_ref().map(|FileUserAndGroup { user, group }| {
+                json_object! { user: user, group: group }
+            }),
             refused: &report.refused,
             dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
             own_faults: &report.protocol.own,
-            reasons,
-            mismatches: json_mismatches(&report.steps.mismatches),
+            reasons: JsonArray(|| {
+                report.steps.reasons.iter().map(|((state, reason), because)| {
+                    json_object! {
+                        state: state.name(),
+                        reason: reason,
+                        steps: because.steps,
+                        operations: &because.operations,
+                        frames: JsonArray(|| because.first.iter().map(|step| step.frames)),
+                    }
+                })
+            }),
+            mismatches: mismatch_objects(&report.steps.mismatches),
             unlisted_mismatches: report.steps.unlisted_mismatches,
-            walk,
-            operations,
+            walk: report.tree_check.as_ref().map(|walked| {
+                json_object! {
+                    names: walked.names,
+                    objects: walked.objects,
+                    tolerated: walked.tolerated,
+                    bytes: walked.bytes,
+                    written_bytes: walked.written_bytes,
+                    left_out: walked.left_out,
+                    differing: walked.differing,
+                    failed: walked.failed.as_deref(),
+                    mismatches: mismatch_objects(&walked.mismatches),
+                    left_out_paths: &walked.left_out_paths,
+                }
+            }),
+            operations: operations,
         };
-        escape::json_to(&mut *to, &json)?;
-        writeln!(to)
+        write_json_line(to, &json)
     }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
@@ -631,125 +630,4 @@ impl ReplayReportOrRefusal<'_> {
             },
         }
     }
-}
-
-#[derive(Serialize)]
-struct JsonSquashedRoot<'a> {
-    user: &'a str,
-    group: &'a str,
-}
-
-#[derive(Serialize)]
-struct JsonLateness {
-    calls: u64,
-    p50_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-}
-
-#[derive(Serialize)]
-struct JsonReplayReport<'a> {
-    schema: u32,
-    kind: &'static str,
-    trace: &'a str,
-    server: String,
-    directory: &'a str,
-    pace: String,
-    steps: u64,
-    states: serde_json::Map<String, serde_json::Value>,
-    calls: u64,
-    connections: u64,
-    delayed: u64,
-    disconnects: u64,
-    reconnects: u64,
-    resent: u64,
-    rebound: u64,
-    recovered: u64,
-    reclaimed: u64,
-    not_reclaimed: u64,
-    contexts_renewed: u64,
-    contexts_destroyed: u64,
-    discarded: u64,
-    discard_reasons: serde_json::Map<String, serde_json::Value>,
-    violations: &'a std::collections::BTreeMap<String, u64>,
-    callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
-    unanswered: u64,
-    no_callbacks: Option<&'a str>,
-    returned: u64,
-    elapsed_ns: u64,
-    recorded_ns: u64,
-    lateness: Option<JsonLateness>,
-    synthesized: u64,
-    synthesized_opens: u64,
-    compared_fields: u64,
-    compared_bytes: u64,
-    seeded_objects: u64,
-    seeded_bytes: u64,
-    interrupted: bool,
-    time_limit_ns: Option<u64>,
-    unreachable: Option<&'a str>,
-    silent_program: Option<&'a str>,
-    squashed_root: Option<JsonSquashedRoot<'a>>,
-    refused: &'a [String],
-    dropped_values: u64,
-    recorded_steps: Option<u64>,
-    own_faults: &'a [String],
-    reasons: Vec<JsonStepStateReason<'a>>,
-    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
-    unlisted_mismatches: u64,
-    walk: Option<FinalTreeCheckJson<'a>>,
-    operations: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Serialize)]
-struct FinalTreeCheckJson<'a> {
-    names: u64,
-    objects: u64,
-    tolerated: u64,
-    bytes: u64,
-    written_bytes: u64,
-    left_out: u64,
-    differing: u64,
-    failed: Option<&'a str>,
-    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
-    left_out_paths: &'a [String],
-}
-
-#[derive(Serialize)]
-struct JsonStepStateReason<'a> {
-    state: &'static str,
-    reason: &'a str,
-    steps: u64,
-    operations: &'a std::collections::BTreeMap<String, u64>,
-    frames: Vec<[u64; 2]>,
-}
-
-#[derive(Serialize)]
-struct ReplayMismatchedStepJson<'a> {
-    step: u64,
-    client: u32,
-    call_frame: u64,
-    reply_frame: u64,
-    operation: &'a str,
-    differences: Vec<ReplyFieldDifferenceJson<'a>>,
-    similar_steps: u64,
-    first_similar: Vec<SimilarMismatchStepJson>,
-}
-
-#[derive(Serialize)]
-struct SimilarMismatchStepJson {
-    step: u64,
-    client: u32,
-    call_frame: u64,
-    reply_frame: u64,
-}
-
-#[derive(Serialize)]
-struct ReplyFieldDifferenceJson<'a> {
-    kind: &'static str,
-    path: &'a str,
-    field: &'static str,
-    times: u64,
-    recorded: Option<&'a str>,
-    live: Option<&'a str>,
 }

@@ -141,11 +141,13 @@ impl CompoundFilehandles {
 pub(super) fn for_each_row<E>(
     transaction: u64,
     facts: &RpcSummary,
-    said: &DecodedValuesJson<'_, '_>,
+    values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, names, give) };
+    let Some(entries) = values.operation_values() else {
+        return procedure(transaction, facts, values, names, give);
+    };
     let mut handles = CompoundFilehandles::default();
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
@@ -184,12 +186,12 @@ pub(super) fn for_each_row<E>(
 fn procedure<E>(
     transaction: u64,
     facts: &RpcSummary,
-    said: &DecodedValuesJson<'_, '_>,
+    values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(op) = json::procedure(facts) else { return Ok(()) };
-    let (arguments, results) = said.bodies();
+    let [arguments, results] = values.body_values();
     let inside = |keys: &[&str]| {
         NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
     };
@@ -199,8 +201,8 @@ fn procedure<E>(
     give(&OperationRow {
         transaction,
         position: 0,
-        op: op.into(),
-        status: json::status(facts).map(Cow::from),
+        op,
+        status: json::status(facts),
         filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
         result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
         name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),
