@@ -107,8 +107,8 @@ enum SelectedViewLineWriter {
     List(TransactionListWriter),
     Trees(Box<FieldTreeTextWriter>, RecentFrameBuffer),
     Json(TransactionJsonLineWriter),
-    Frames(FrameListWriter),
-    FrameTrees(FrameListWriter, Box<FieldTreeTextWriter>),
+    /// List, and the tree of each frame, if selected.
+    Frames(FrameListWriter, Option<Box<FieldTreeTextWriter>>),
     Fields(TsharkFieldsWriter),
     /// Lines at the end of the input only.
     Operations,
@@ -137,10 +137,9 @@ impl SelectedViewLineWriter {
             (_, OutputLineUnit::Transactions, _, true) => {
                 Self::Trees(Box::new(FieldTreeTextWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
-            (_, OutputLineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
-            (_, OutputLineUnit::Frames, _, true) => Self::FrameTrees(
+            (_, OutputLineUnit::Frames, _, has_trees) => Self::Frames(
                 FrameListWriter::new(screen, time),
-                Box::new(FieldTreeTextWriter::new(screen)),
+                has_trees.then(|| Box::new(FieldTreeTextWriter::new(screen))),
             ),
         }
     }
@@ -254,9 +253,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         match &mut self.lines_view {
             SelectedViewLineWriter::List(list) => list.start(frame.time),
             SelectedViewLineWriter::Trees(_, kept) => kept.push(frame),
-            SelectedViewLineWriter::Frames(list) | SelectedViewLineWriter::FrameTrees(list, _) => {
-                list.start(frame.time)
-            }
+            SelectedViewLineWriter::Frames(list, _) => list.start(frame.time),
             _ => {}
         }
         if self.settings.view != OutputLineUnit::Frames {
@@ -293,13 +290,12 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         self.statistics.frame(frame);
         self.lines += 1;
         match &mut self.lines_view {
-            SelectedViewLineWriter::Frames(list) => {
-                list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?
-            }
-            SelectedViewLineWriter::FrameTrees(list, tree) => {
+            SelectedViewLineWriter::Frames(list, tree) => {
                 list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
-                tree.frame(&mut self.to, frame, flow, names)?;
-                self.to.write_all(b"\n")?;
+                if let Some(tree) = tree {
+                    tree.frame(&mut self.to, frame, flow, names)?;
+                    self.to.write_all(b"\n")?;
+                }
             }
             SelectedViewLineWriter::Fields(fields) => {
                 if let Some(selection) = &self.selection {
@@ -389,8 +385,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     None => Ok(()),
                 },
                 SelectedViewLineWriter::None
-                | SelectedViewLineWriter::Frames(_)
-                | SelectedViewLineWriter::FrameTrees(..)
+                | SelectedViewLineWriter::Frames(..)
                 | SelectedViewLineWriter::Fields(_)
                 | SelectedViewLineWriter::Operations => Ok(()),
                 SelectedViewLineWriter::Connections(_, open) => {
@@ -398,7 +393,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     Ok(())
                 }
                 SelectedViewLineWriter::List(list) => {
-                    list.transaction(to, transaction, reading, &facts, names, findings)
+                    list.transaction(to, transaction, reading, &facts, names, (findings, None))
                 }
                 SelectedViewLineWriter::Trees(tree, kept) => {
                     tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
@@ -437,7 +432,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             let pending = PendingCallProgress { age_ns, phase: call.phase(), slot };
             match lines_view {
                 SelectedViewLineWriter::List(list) => {
-                    list.pending(to, &transaction, reading, &facts, names, pending)
+                    list.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
                 }
                 SelectedViewLineWriter::Json(json) => {
                     json.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
