@@ -70,6 +70,21 @@ const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_V
 /// Width of the summary in columns if the output has no width limit.
 const DEFAULT_SUMMARY_WIDTH: usize = 100;
 
+/// Report of a command, in one of two formats.
+pub trait Report {
+    /// Writes the report as text.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    fn text(&self, to: &mut impl Write) -> io::Result<()>;
+
+    /// Writes the report as a line of JSON.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    fn json(&self, to: &mut impl Write) -> io::Result<()>;
+}
+
 /// State of a pending Call that its Transaction does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCallProgress {

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::Report;
 use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
@@ -28,7 +29,6 @@ pub struct PlanReportView<'a> {
     pub screen: TerminalProfile,
 }
 
-/// Width of the labels in columns.
 const LABEL_WIDTH: usize = 14;
 
 /// Maximum number of operations shown per reason.
@@ -82,12 +82,8 @@ fn states(steps: &PlanStepCounts) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-impl PlanReportView<'_> {
-    /// Writes the plan as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+impl Report for PlanReportView<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayPlanSummary { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
         let end = &summary.end;
@@ -161,6 +157,50 @@ impl PlanReportView<'_> {
         self.tree(to)
     }
 
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let ReplayPlanSummary { summary, steps, operations, reasons, undefined, tree, .. } = self.plan;
+        let hosts = |is_server| {
+            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
+            own.map(|host| json_object! { number: host.number, address: &host.address })
+        };
+        let object = json_object! {
+            schema: SCHEMA,
+            kind: "plan",
+            trace: self.name,
+            captures: &summary.captures,
+            data: retention_name(summary.keeping),
+            first_ns: summary.end.first,
+            last_ns: summary.end.last,
+            payload_bytes: summary.end.payload,
+            unknown_bytes: summary.end.unknown,
+            variables: summary.end.variables,
+            clients: JsonArray(|| hosts(false)),
+            servers: JsonArray(|| hosts(true)),
+            connections: JsonArray(|| summary.connections.iter().map(connection_object)),
+            steps: states_object(steps),
+            operations: JsonArray(|| {
+                operations.iter().map(|(operation, steps)| {
+                    json_object! { operation: operation, #[serde(flatten)] steps: states_object(steps) }
+                })
+            }),
+            reasons: JsonArray(|| reasons.iter().map(|(reason, because)| reason_object(*reason, because))),
+            undefined: JsonArray(|| {
+                let holds = undefined.iter();
+                holds.map(|(holds, count)| json_object! { holds: holds.display_name(), count: count })
+            }),
+            tree: tree_object(tree),
+            bounds: json_object! {
+                late: summary.end.late,
+                forgotten: summary.end.forgotten,
+                left_out: summary.end.left_out,
+                needs: self.plan.dropped_variables,
+            },
+        };
+        write_json_line(to, &object)
+    }
+}
+
+impl PlanReportView<'_> {
     fn write_reason(
         &self,
         to: &mut impl Write,
@@ -240,55 +280,8 @@ impl PlanReportView<'_> {
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
         writeln!(to, "  {name:LABEL_WIDTH$}  {}", self.escaped(text.as_bytes()))
     }
-
-    /// Writes the plan as one JSON object.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        let ReplayPlanSummary { summary, steps, operations, reasons, undefined, tree, .. } = self.plan;
-        let hosts = |is_server| {
-            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
-            own.map(|host| json_object! { number: host.number, address: &host.address })
-        };
-        let object = json_object! {
-            schema: SCHEMA,
-            kind: "plan",
-            trace: self.name,
-            captures: &summary.captures,
-            data: retention_name(summary.keeping),
-            first_ns: summary.end.first,
-            last_ns: summary.end.last,
-            payload_bytes: summary.end.payload,
-            unknown_bytes: summary.end.unknown,
-            variables: summary.end.variables,
-            clients: JsonArray(|| hosts(false)),
-            servers: JsonArray(|| hosts(true)),
-            connections: JsonArray(|| summary.connections.iter().map(connection_object)),
-            steps: states_object(steps),
-            operations: JsonArray(|| {
-                operations.iter().map(|(operation, steps)| {
-                    json_object! { operation: operation, #[serde(flatten)] steps: states_object(steps) }
-                })
-            }),
-            reasons: JsonArray(|| reasons.iter().map(|(reason, because)| reason_object(*reason, because))),
-            undefined: JsonArray(|| {
-                let holds = undefined.iter();
-                holds.map(|(holds, count)| json_object! { holds: holds.display_name(), count: count })
-            }),
-            tree: tree_object(tree),
-            bounds: json_object! {
-                late: summary.end.late,
-                forgotten: summary.end.forgotten,
-                left_out: summary.end.left_out,
-                needs: self.plan.dropped_variables,
-            },
-        };
-        write_json_line(to, &object)
-    }
 }
 
-/// Returns the number of steps by state.
 fn states_object(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> impl Serialize {
     json_object! {
         total: run + synthesized + skipped + unreplayable,

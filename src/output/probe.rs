@@ -8,6 +8,7 @@ use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
+use super::Report;
 use super::connections::private_data_object;
 use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile};
@@ -27,7 +28,6 @@ pub struct ProbeReportView<'a> {
     pub screen: TerminalProfile,
 }
 
-/// Width of the labels in columns.
 const LABEL_WIDTH: usize = 14;
 
 /// Formats a number with commas.
@@ -39,12 +39,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl ProbeReportView<'_> {
-    /// Writes the result as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+impl Report for ProbeReportView<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ServerProbeReport { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
         writeln!(to, "{}", StyledText(styles.header, self.escaped(&self.url.to_string())))?;
@@ -101,6 +97,36 @@ impl ProbeReportView<'_> {
         }
     }
 
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let ServerProbeReport { address, terms, credits, null, versions, v3, v4, exports, .. } = self.probe;
+        let object = json_object! {
+            schema: SCHEMA,
+            kind: "probe",
+            server: self.url.to_string(),
+            address: address.to_string(),
+            local: terms.local.map(|local| local.to_string()),
+            transport: terms.kind.to_string(),
+            rdma: terms.rdma.as_ref().map(|rdma| rdma_object(rdma, self.probe)),
+            credits: credits.map(|credits| {
+                json_object! { requested: credits.requested, granted: credits.granted }
+            }),
+            connections_given_up: self.probe.abandoned_connections,
+            null_ns: json_object! {
+                calls: null.calls,
+                fastest: nanoseconds(null.fastest),
+                median: nanoseconds(null.median),
+            },
+            versions: versions,
+            absent: &self.probe.missing_version_message,
+            v3: v3.as_ref().map(v3_object),
+            v4: JsonArray(|| v4.iter().map(|(minor, found)| v4_object(*minor, found))),
+            exports: exports.as_ref().map(exports_object),
+        };
+        write_json_line(to, &object)
+    }
+}
+
+impl ProbeReportView<'_> {
     /// Escapes text of a server, so that it cannot affect a terminal.
     fn escaped(&self, text: &str) -> String {
         let mut shown = String::new();
@@ -205,38 +231,6 @@ impl ProbeReportView<'_> {
             self.line(to, &self.escaped(path), &groups)?;
         }
         Ok(())
-    }
-
-    /// Writes the result as one line of JSON.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        let ServerProbeReport { address, terms, credits, null, versions, v3, v4, exports, .. } = self.probe;
-        let object = json_object! {
-            schema: SCHEMA,
-            kind: "probe",
-            server: self.url.to_string(),
-            address: address.to_string(),
-            local: terms.local.map(|local| local.to_string()),
-            transport: terms.kind.to_string(),
-            rdma: terms.rdma.as_ref().map(|rdma| rdma_object(rdma, self.probe)),
-            credits: credits.map(|credits| {
-                json_object! { requested: credits.requested, granted: credits.granted }
-            }),
-            connections_given_up: self.probe.abandoned_connections,
-            null_ns: json_object! {
-                calls: null.calls,
-                fastest: nanoseconds(null.fastest),
-                median: nanoseconds(null.median),
-            },
-            versions: versions,
-            absent: &self.probe.missing_version_message,
-            v3: v3.as_ref().map(v3_object),
-            v4: JsonArray(|| v4.iter().map(|(minor, found)| v4_object(*minor, found))),
-            exports: exports.as_ref().map(exports_object),
-        };
-        write_json_line(to, &object)
     }
 }
 

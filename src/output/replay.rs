@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
+use super::Report;
 use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit;
 use super::style::{StyledText, TerminalProfile};
@@ -176,12 +177,8 @@ fn mismatch_objects(mismatches: &[StepMismatch]) -> impl Serialize {
     })
 }
 
-impl PrintableReplayReport<'_> {
-    /// Writes the report as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+impl Report for PrintableReplayReport<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayReport { steps, timing, calls, .. } = self.report;
         let styles = self.screen.styles;
         let nanoseconds = u64::try_from(timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -345,59 +342,7 @@ impl PrintableReplayReport<'_> {
         Ok(())
     }
 
-    /// Writes the differences that the final check found.
-    fn files(&self, to: &mut impl Write) -> io::Result<()> {
-        let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
-            return Ok(());
-        };
-        writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
-        for (path, difference) in tree_differences(walked) {
-            writeln!(to, "  {path}: {difference}")?;
-        }
-        let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
-        if more > 0 {
-            writeln!(to, "  and {more} more; -c shows more of them")?;
-        }
-        Ok(())
-    }
-
-    /// Returns the reasons why the run ended before its last step.
-    fn early_end(&self) -> Vec<String> {
-        let EarlyRunEnd { is_interrupted, limit, unreachable, silent_program } = &self.report.end;
-        let mut reasons = Vec::new();
-        if let Some(limit) = limit {
-            reasons.push(format!("The run was stopped at its limit of {} s.", limit.as_secs_f64()));
-        } else if *is_interrupted {
-            reasons.push("The run was interrupted.".to_owned());
-        }
-        reasons.extend(unreachable.as_ref().map(|why| format!("The run was aborted: {why}.")));
-        reasons.extend(silent_program.as_ref().map(|why| format!("Calls were not replayed: {why}.")));
-        reasons
-    }
-
-    fn events(&self) -> [(&'static str, u64); 13] {
-        [
-            ("retried", self.report.delayed),
-            ("disconnects", self.report.recovery.disconnects),
-            ("reconnects", self.report.recovery.reconnects),
-            ("resent", self.report.recovery.resent),
-            ("rebound", self.report.recovery.rebound),
-            ("recovered", self.report.recovery.recovered),
-            ("reclaimed", self.report.recovery.reclaimed),
-            ("not reclaimed", self.report.recovery.not_reclaimed),
-            ("contexts renewed", self.report.recovery.contexts_renewed),
-            ("returned", self.report.returned_delegations),
-            ("callbacks", self.report.callbacks.by_operation.values().sum()),
-            ("unanswered", self.report.callbacks.unanswered),
-            ("dropped values", self.report.dropped_values),
-        ]
-    }
-
-    /// Writes the report as JSON.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let report = self.report;
         let lateness = &report.timing.issue_delay;
         let discarded = report.protocol.discarded.iter();
@@ -513,6 +458,55 @@ impl PrintableReplayReport<'_> {
         };
         write_json_line(to, &json)
     }
+}
+
+impl PrintableReplayReport<'_> {
+    fn files(&self, to: &mut impl Write) -> io::Result<()> {
+        let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
+            return Ok(());
+        };
+        writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
+        for (path, difference) in tree_differences(walked) {
+            writeln!(to, "  {path}: {difference}")?;
+        }
+        let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
+        if more > 0 {
+            writeln!(to, "  and {more} more; -c shows more of them")?;
+        }
+        Ok(())
+    }
+
+    /// Returns the reasons why the run ended before its last step.
+    fn early_end(&self) -> Vec<String> {
+        let EarlyRunEnd { is_interrupted, limit, unreachable, silent_program } = &self.report.end;
+        let mut reasons = Vec::new();
+        if let Some(limit) = limit {
+            reasons.push(format!("The run was stopped at its limit of {} s.", limit.as_secs_f64()));
+        } else if *is_interrupted {
+            reasons.push("The run was interrupted.".to_owned());
+        }
+        reasons.extend(unreachable.as_ref().map(|why| format!("The run was aborted: {why}.")));
+        reasons.extend(silent_program.as_ref().map(|why| format!("Calls were not replayed: {why}.")));
+        reasons
+    }
+
+    fn events(&self) -> [(&'static str, u64); 13] {
+        [
+            ("retried", self.report.delayed),
+            ("disconnects", self.report.recovery.disconnects),
+            ("reconnects", self.report.recovery.reconnects),
+            ("resent", self.report.recovery.resent),
+            ("rebound", self.report.recovery.rebound),
+            ("recovered", self.report.recovery.recovered),
+            ("reclaimed", self.report.recovery.reclaimed),
+            ("not reclaimed", self.report.recovery.not_reclaimed),
+            ("contexts renewed", self.report.recovery.contexts_renewed),
+            ("returned", self.report.returned_delegations),
+            ("callbacks", self.report.callbacks.by_operation.values().sum()),
+            ("unanswered", self.report.callbacks.unanswered),
+            ("dropped values", self.report.dropped_values),
+        ]
+    }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
         let walk = self.report.tree_check.as_ref().map(|walked| {
@@ -520,7 +514,7 @@ impl PrintableReplayReport<'_> {
                 .take(junit::MAX_SHOWN_DIFFERENCES)
                 .map(|(path, what)| format!("{path}: {what}"))
                 .collect();
-            let failure = (walked.differing > 0)
+            let differing = (walked.differing > 0)
                 .then(|| (format!("{} in the files", PluralCount(walked.differing, "difference")), lines));
             let unfinished = || {
                 let why = walked.failed.clone()?;
@@ -529,7 +523,7 @@ impl PrintableReplayReport<'_> {
             junit::JunitTestCase {
                 name: "files",
                 error: None,
-                failure: failure.or_else(unfinished),
+                failure: differing.or_else(unfinished),
                 skipped: None,
                 live_ns: 0,
             }
