@@ -10,7 +10,7 @@ use nfsrdma_conformance::{
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::json::{JsonArray, SCHEMA, address, json_object, write_json_line};
-use super::junit::{CAPTURE_CASE, JunitFailureTypes, JunitTestCase, JunitTestSuite, write_suites};
+use super::junit::{CAPTURE_CASE, JunitFailure, JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalProfile};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
@@ -383,7 +383,7 @@ pub fn junit(
     if !errors.is_empty() {
         suites.push(JunitTestSuite {
             name: CAPTURE_CASE,
-            properties: Vec::new(),
+            properties: Some(Vec::new()),
             elapsed: Duration::ZERO,
             cases: errors.iter().map(|error| unreadable(error)).collect(),
         });
@@ -394,8 +394,10 @@ pub fn junit(
         let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
         let lines =
             denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, true, screen));
-        let failure = (count > 0).then(|| {
-            (format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement), lines.collect())
+        let failure = (count > 0).then(|| JunitFailure {
+            kind: "finding".into(),
+            message: format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement),
+            lines: lines.collect(),
         });
         let skipped = (tally.judged == 0).then(|| match tally.not_judged {
             0 if is_icrc_rule(rule) && report.has_unchecked_icrcs => "needs --check-icrc".to_owned(),
@@ -407,13 +409,13 @@ pub fn junit(
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {
                 name: group,
-                properties: Vec::new(),
+                properties: Some(Vec::new()),
                 elapsed: Duration::ZERO,
                 cases: vec![case],
             }),
         }
     }
-    write_suites(to, &suites, started, &JunitFailureTypes { failure: "finding", error: "unreadable" })
+    write_suites(to, &suites, started, "unreadable")
 }
 
 #[cfg(test)]

@@ -509,16 +509,18 @@ impl PrintableReplayReport<'_> {
     }
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
+        let failure = |message, lines| junit::JunitFailure { kind: "mismatched".into(), message, lines };
         let walk = self.report.tree_check.as_ref().map(|walked| {
             let lines = tree_differences(walked)
                 .take(junit::MAX_SHOWN_DIFFERENCES)
                 .map(|(path, what)| format!("{path}: {what}"))
                 .collect();
-            let differing = (walked.differing > 0)
-                .then(|| (format!("{} in the files", PluralCount(walked.differing, "difference")), lines));
+            let differing = (walked.differing > 0).then(|| {
+                failure(format!("{} in the files", PluralCount(walked.differing, "difference")), lines)
+            });
             let unfinished = || {
                 let why = walked.failed.clone()?;
-                Some(("the final check was not completed".to_owned(), vec![why]))
+                Some(failure("the final check was not completed".to_owned(), vec![why]))
             };
             junit::JunitTestCase {
                 name: "files",
@@ -538,7 +540,8 @@ impl PrintableReplayReport<'_> {
                     lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
             }
-            let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
+            let failure =
+                (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
             junit::JunitTestCase { name, error: None, failure, skipped, live_ns: of.latencies[1].sum() }
@@ -555,7 +558,7 @@ impl PrintableReplayReport<'_> {
             let end = &self.report.end;
             let why = [&end.unreachable, &end.silent_program].into_iter().flatten();
             let lines = self.report.protocol.own.iter().chain(violations).chain(why).cloned();
-            (verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
+            failure(verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
         });
         let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
         operations.chain(walk).chain([run]).collect()
@@ -598,21 +601,20 @@ impl ReplayReportOrRefusal<'_> {
     /// Returns an error if writing fails.
     pub fn junit(outcomes: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = outcomes.iter().map(Self::suite).collect();
-        let types = junit::JunitFailureTypes { failure: "mismatched", error: "not-replayed" };
-        junit::write_suites(to, &suites, started, &types)
+        junit::write_suites(to, &suites, started, "not-replayed")
     }
 
     fn suite(&self) -> junit::JunitTestSuite<'_> {
         match self {
             Self::Report(view) => junit::JunitTestSuite {
                 name: view.trace,
-                properties: vec![("directory", view.directory)],
+                properties: Some(vec![("directory", view.directory)]),
                 elapsed: view.report.timing.elapsed,
                 cases: view.cases(),
             },
             Self::Refused { trace, error } => junit::JunitTestSuite {
                 name: trace,
-                properties: Vec::new(),
+                properties: Some(Vec::new()),
                 elapsed: Duration::ZERO,
                 cases: vec![junit::JunitTestCase {
                     name: junit::CAPTURE_CASE,
