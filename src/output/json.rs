@@ -27,8 +27,7 @@ pub(super) use line::{connection_members, finding_object};
 #[cfg(feature = "parquet")]
 pub(crate) use line::{inline_length, procedure, rpc_status, status};
 use nfsrdma_analysis::names::FileNames;
-pub(super) use object::DisplayAsJsonString;
-pub(super) use object::{JsonArray, JsonMap, json_object, write_json_line};
+pub(crate) use object::{DisplayAsJsonString, JsonArray, JsonMap, json_object, write_json_line};
 
 /// Version of the schema of the lines.
 pub const SCHEMA: u32 = 1;

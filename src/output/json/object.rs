@@ -22,10 +22,10 @@ macro_rules! json_object {
         object::JsonObject { $($key: $value),+ }
     }};
 }
-pub(in crate::output) use json_object;
+pub(crate) use json_object;
 
 /// Array of the items that a function iterates over.
-pub(in crate::output) struct JsonArray<F>(pub(in crate::output) F);
+pub(crate) struct JsonArray<F>(pub(crate) F);
 
 impl<I: IntoIterator<Item: Serialize>, F: Fn() -> I> Serialize for JsonArray<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -34,7 +34,7 @@ impl<I: IntoIterator<Item: Serialize>, F: Fn() -> I> Serialize for JsonArray<F> 
 }
 
 /// Object of the members that a function iterates over.
-pub(in crate::output) struct JsonMap<F>(pub(in crate::output) F);
+pub(crate) struct JsonMap<F>(pub(crate) F);
 
 impl<K: Serialize, V: Serialize, I: IntoIterator<Item = (K, V)>, F: Fn() -> I> Serialize for JsonMap<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -52,7 +52,7 @@ impl<T: fmt::Display> Serialize for DisplayAsJsonString<T> {
 }
 
 /// Writes an object as a line, in one write, so that no partial lines appear.
-pub(in crate::output) fn write_json_line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_json_line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     let mut line = escape::json(object)?;
     line.push(b'\n');
     to.write_all(&line)
