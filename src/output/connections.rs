@@ -346,7 +346,6 @@ pub(super) fn json_object_of(tally: &ConnectionTally) -> impl Serialize {
     }
 }
 
-/// Returns the limits of a channel of a session.
 fn channel_object(limits: SessionChannelLimits) -> impl Serialize {
     json_object! {
         header_padding: limits.header_padding_bytes,
@@ -406,7 +405,6 @@ fn credits_object(row: &ConnectionStats) -> impl Serialize {
     }
 }
 
-/// Returns the setup parameters of a connection.
 fn set_up_object(terms: NegotiatedParameters) -> impl Serialize {
     let sides = [terms.client, terms.server];
     let reads = |reads: RdmaReadResources| json_object! { inbound: reads.inbound, outbound: reads.outbound };
@@ -432,7 +430,6 @@ pub(super) fn private_data_object(data: PrivateData) -> impl Serialize {
     }
 }
 
-/// Returns the JSON line of a connection.
 fn json_line(row: &ConnectionStats, findings: &[Finding], has_iso: bool) -> impl Serialize {
     let tally = &row.tally;
     let (time, end_time) = tally.times.unzip();

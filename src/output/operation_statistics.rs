@@ -110,7 +110,6 @@ pub(super) fn write(
     Ok(shown as u64)
 }
 
-/// Returns the JSON object of an operation.
 pub(super) fn json_object_of(key: &OperationKey, tally: &OperationTally) -> impl Serialize {
     json_object! {
         program_name: key.program,

@@ -134,7 +134,6 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     shown
 }
 
-/// Separator of columns.
 const GAP: &str = "  ";
 /// Minimum width of the first column.
 const MIN_FIRST_COLUMN_WIDTH: usize = 8;

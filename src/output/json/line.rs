@@ -29,7 +29,6 @@ use crate::output::PendingCallProgress;
 use crate::output::units::{HexBytes, IsoTimestamp};
 use nfsrdma_analysis::names::{FileNames, OperationPaths};
 
-/// Returns the object of a conformance finding.
 pub(in crate::output) fn finding_object(finding: &Finding) -> impl Serialize {
     json_object! {
         rule: finding.rule.id,
@@ -160,18 +159,15 @@ pub(crate) fn name_or_number(operation: ProcedureOrMainOperation) -> Cow<'static
     }
 }
 
-/// Returns the procedure.
 pub(crate) fn procedure(facts: &RpcSummary) -> Option<Cow<'static, str>> {
     let number = facts.procedure?;
     Some(facts.procedure_name.map_or_else(|| number.to_string().into(), Cow::from))
 }
 
-/// Returns the status of the procedure.
 pub(crate) fn status(facts: &RpcSummary) -> Option<Cow<'static, str>> {
     facts.status.map(|status| status.name.map_or_else(|| status.number.to_string().into(), Cow::from))
 }
 
-/// Returns the status of RPC.
 pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     match status {
         RpcStatus::Rpc(status) => status.name(),
