@@ -15,9 +15,10 @@ use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::replay::live_server_check::{CheckAgainstServerOptions, check as replayed};
+use super::replay::live_server_check::check_against_server;
 use super::replay::report_files::ReplayOutputArgs;
-use super::replay::server::{parse_percent, parse_seconds};
+use super::replay::run::ReplayRunOptionArgs;
+use super::replay::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
@@ -39,7 +40,6 @@ use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::memory_budget::{BaselineCheckMemoryShares, CommandMemoryBudget};
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 
-/// Default number of differences shown per capture.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
 /// Default minimum percentage of steps replayed with `--server`.
 const DEFAULT_MIN_COVERAGE: f64 = 90.0;
@@ -146,7 +146,6 @@ pub(super) struct BaselineCheckArgs {
     color: ColorChoice,
 }
 
-/// Returns the path of the baseline of a capture.
 fn baseline_path(capture: &Path) -> PathBuf {
     let mut name = capture.as_os_str().to_owned();
     name.push(".baseline");
@@ -166,32 +165,34 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
     let inputs =
         ProtectedInputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
-        let memory = args.memory.plan_compilation(&args.files)?;
-        let reported = CheckAgainstServerOptions {
-            junit: args.junit.as_ref(),
-            format: args.format,
-            color: args.color,
-            count: args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
-            quiet: args.quiet,
-            dialect: args.dialect.selected(),
-            memory: &memory,
-            part: &args.part,
-            reports: &args.reports,
-            rules: args.rules.as_deref(),
+        let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, &args.files);
+        let server = ReplayServerArgs {
+            allow_source_server: args.allow_source_server,
+            timeout: args.timeout.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+            max_time: args.max_time,
+            ..ReplayServerArgs::with_defaults(server.clone())
+        };
+        let how = ReplayRunOptionArgs {
+            part: args.part.clone(),
+            reports: args.reports.clone(),
+            strict: args.strict,
+            rules: args.rules.clone(),
             no_final_check: args.no_final_check,
             remove: args.remove,
-            strict: args.strict,
-            allow_source_server: args.allow_source_server,
-            timeout: args.timeout,
-            max_time: args.max_time,
             min_coverage: args.min_coverage.unwrap_or(DEFAULT_MIN_COVERAGE),
+            count: args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
+            junit: args.junit.clone(),
+            quiet: args.quiet,
+            format: args.format,
+            color: args.color,
+            ..ReplayRunOptionArgs::serial()
         };
-        return replayed(&args.files, &inputs, server, &reported);
+        return check_against_server(&args.files, &inputs, &server, &how, (&memory, args.dialect.selected()));
     }
     if args.part.has_selection() || args.reports.has_reports() {
         bail!("--filter, --sec, --html and --record need --server");
     }
-    let memory = args.memory.plan_comparison(&args.files, 1)?;
+    let memory = CommandMemoryBudget::for_comparison(args.memory.limit_bytes()?, &args.files, 1);
     let command = BaselineCommandContext {
         memory: &memory,
         shares: memory.check_memory(),
@@ -305,7 +306,6 @@ impl BaselineCommandContext<'_> {
         ComparisonInput::open_with_findings(file, self.memory, self.dialect)
     }
 
-    /// Records the baseline of a capture.
     fn record(
         &self,
         file: &Path,
@@ -325,7 +325,6 @@ impl BaselineCommandContext<'_> {
         })
     }
 
-    /// Writes the baseline of a capture.
     fn bless(
         &self,
         file: &Path,

@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
+use super::list_and_summary_command::ReadStopCondition;
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
@@ -142,7 +143,6 @@ impl CaptureCommandArgs {
     }
 }
 
-/// Captures until a limit, a signal or an error ends it.
 pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
     let Some(interface) = &args.live.interface else {
         bail!("no interface given; name one with -i; -D lists them");

@@ -14,15 +14,14 @@ use super::progress::ProgressLine;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
-use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportWriter, json_line};
+use crate::output::{Report, ReportFormat};
 use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
-/// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
   nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data, without chunks
   nfsrdma-inspect compare capture.pcap live.trace      a capture and its recorded replay
@@ -33,7 +32,6 @@ const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       e
   nfsrdma-inspect compare -T json A B | jq 'select(.kind == \"difference\")'
 ";
 
-/// Default number of differences shown as text.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 20;
 
 const KINDS_TITLE: &str = "Difference kinds";
@@ -106,7 +104,6 @@ fn needed_memory(comparison: &CaptureComparator, memory: &CommandMemoryBudget) -
     (comparison.forgotten_identities() > 0).then(|| BytesArg(needed_bytes).to_string())
 }
 
-/// Shows the differences of two captures.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
         bail!("standard input cannot be both A and B; name a file for one of them");
@@ -120,7 +117,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
-    let memory = args.memory.plan_comparison([&args.a, &args.b], 2)?;
+    let memory = CommandMemoryBudget::for_comparison(args.memory.limit_bytes()?, [&args.a, &args.b], 2);
     let [a, b] = [&args.a, &args.b].map(|file| ComparisonInput::open(file, &memory, args.dialect.selected()));
     let mut readers = [a?, b?];
     let mut recorder = ComparableTransactionRecorder::default();

@@ -30,7 +30,6 @@ use nfsrdma_replay::trace::{self, TraceError};
 /// the limit is lower than the default.
 const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
-/// Source of records.
 enum ComparisonCaptureOrTraceReader {
     /// Capture file and its flow.
     Capture(Box<(CaptureFrameSource, Flow)>),
@@ -46,7 +45,6 @@ struct ComparisonTraceReader {
     total: u64,
 }
 
-/// Reader of a capture or a trace.
 pub(super) struct ComparisonInput {
     source: ComparisonCaptureOrTraceReader,
     is_over: bool,

@@ -28,7 +28,6 @@ pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";
 const CAPTURES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst";
 /// Usual suffixes of captures, and that of traces.
 const CAPTURES_AND_TRACES: &str = ".pcap .pcapng .cap .pcap.gz .pcapng.gz .pcap.zst .pcapng.zst .trace";
-/// Suffix of traces.
 const TRACES: &str = ".trace";
 
 /// Candidates for a word.
@@ -174,7 +173,6 @@ impl ShellCompletionCandidates {
         self
     }
 
-    /// Prefixes each candidate with `text`.
     fn prefixed(mut self, text: &str) -> Self {
         self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, text));
         self
@@ -213,7 +211,6 @@ fn options(command: &Command, current: &str) -> ShellCompletionCandidates {
     answer.with_prefix(current)
 }
 
-/// Returns the first line of a help text.
 fn first_help_line(help: Option<&clap::builder::StyledStr>) -> String {
     help.map(ToString::to_string).unwrap_or_default().lines().next().unwrap_or_default().to_owned()
 }
@@ -296,7 +293,6 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
     answer.with_prefix(current)
 }
 
-/// Returns the conformance rules.
 fn lint_rules() -> ShellCompletionCandidates {
     ShellCompletionCandidates::from_values(
         RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())),

@@ -56,7 +56,6 @@ struct ExportInputCapture<'a> {
     files: Vec<&'a Path>,
 }
 
-/// Exports each capture.
 pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
     interrupt::watch()?;
     // A directory that is missing above is more likely a typing error or an absent mount.
@@ -67,7 +66,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
             missing.display()
         );
     }
-    let memory = args.memory.plan(&args.files, 1)?;
+    let memory = CommandMemoryBudget::for_command(args.memory.limit_bytes()?, &args.files, 1);
     let inputs = ProtectedInputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {

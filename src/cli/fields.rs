@@ -4,11 +4,10 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, write_error};
-use crate::escape;
+use crate::output::json::{JsonArray, json_object, write_json_line};
 use crate::output::style::{StyledText, TerminalProfile, fit};
 use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
@@ -41,25 +40,6 @@ pub(super) struct FilterFieldListingArgs {
     color: ColorChoice,
 }
 
-/// JSON line of a field.
-#[derive(Serialize)]
-struct FilterFieldListingJson<'a> {
-    name: &'a str,
-    #[serde(rename = "type")]
-    kind: &'a str,
-    description: &'a str,
-    sources: &'a [String],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<FieldListingNamedValueJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct FieldListingNamedValueJson<'a> {
-    name: &'a str,
-    number: u64,
-}
-
-/// Lists the fields.
 pub(super) fn run(args: &FilterFieldListingArgs) -> Result<ExitStatus> {
     let catalog = FilterFieldCatalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
@@ -111,17 +91,16 @@ fn text(
 
 fn json(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry]) -> io::Result<()> {
     for entry in entries {
-        let values =
-            entry.names.iter().map(|(number, name)| FieldListingNamedValueJson { name, number: *number });
-        let line = FilterFieldListingJson {
+        let values = || entry.names.iter().map(|(number, name)| json_object! { name: name, number: number });
+        let object = json_object! {
             name: entry.name,
-            kind: entry.kind.name(),
+            r#type: entry.kind.name(),
             description: &entry.text,
             sources: &entry.sources,
-            values: values.collect(),
+            #[serde(flatten)]
+            values: (!entry.names.is_empty()).then(|| json_object! { values: JsonArray(values) }),
         };
-        escape::json_to(&mut *out, &line)?;
-        out.write_all(b"\n")?;
+        write_json_line(out, &object)?;
     }
     Ok(())
 }

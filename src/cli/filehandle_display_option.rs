@@ -25,7 +25,6 @@ pub(super) struct FilehandleDisplayArgs {
 }
 
 impl FilehandleDisplayArgs {
-    /// Returns the selected display.
     pub(super) fn selected(self) -> FilehandleDisplay {
         match self.filehandles {
             FilehandleDisplayChoice::Names => FilehandleDisplay::Names,

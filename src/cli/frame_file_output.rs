@@ -20,7 +20,6 @@ use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_stand
 /// Nanoseconds between two times that a growing file is written.
 const GROWTH_INTERVAL_NS: u64 = 500_000_000;
 
-/// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
     view: OutputLineUnit,

@@ -8,7 +8,6 @@ use nfsrdma_capture_file::live::devices::{self, CaptureDevice, InterfaceTrafficV
 
 use super::{ExitStatus, write_error};
 
-/// Lists the interfaces.
 pub(super) fn run() -> Result<ExitStatus> {
     let devices = devices::list_interfaces()?;
     let mut text = String::new();

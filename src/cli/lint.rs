@@ -34,7 +34,6 @@ const DEFAULT_SHOWN_FINDINGS: usize = 5;
 /// Maximum width of an explanation in columns.
 const EXPLANATION_WIDTH: usize = 100;
 
-/// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  findings by rule
   nfsrdma-inspect lint --deny error capture.pcap     exit code 1 if a requirement is broken
   nfsrdma-inspect lint --deny 'rpcrdma/*' --allow rpcrdma/port --junit report.xml *.pcap
@@ -151,7 +150,6 @@ impl LintArgs {
     }
 }
 
-/// Shows the findings.
 pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     if args.list || args.explain.is_some() {
         return show_rules(args);
@@ -160,7 +158,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         bail!("no capture file given; name one, or '-' for standard input; --list shows the rules");
     }
     let config = args.config()?;
-    let memory = args.memory.plan(&args.files, 1)?;
+    let memory = CommandMemoryBudget::for_command(args.memory.limit_bytes()?, &args.files, 1);
     let inputs = ProtectedInputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
     let junit = output_file_creation::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let started = SystemTime::now();
@@ -385,10 +383,7 @@ fn read(
             output.to.flush().map_err(write_error)?;
         }
         if progress.is_due(is_idle) {
-            match source.counters() {
-                Some(counters) => progress.draw_live(&counters, Some(output.report.transactions)),
-                None => progress.draw(source.progress(), output.report.transactions),
-            }
+            progress.draw_source(source, output.report.transactions);
         }
     }
     output.add(checker.finish())?;

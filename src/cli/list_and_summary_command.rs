@@ -20,7 +20,7 @@ use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
 #[cfg(feature = "live")]
-use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
+use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::CaptureDialectArgs;
@@ -338,7 +338,6 @@ impl DefaultCommandArgs {
         }
     }
 
-    /// Returns the maximum number of lines.
     fn max_lines(&self) -> u64 {
         self.count.map_or(u64::MAX, |count| count.get() as u64)
     }
@@ -404,7 +403,6 @@ impl DefaultCommandArgs {
     }
 }
 
-/// Shows the input.
 pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
@@ -467,7 +465,8 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
             "nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'"
         );
     }
-    let memory = &args.bounds.memory.plan(files.iter().copied(), 1)?;
+    let memory =
+        &CommandMemoryBudget::for_command(args.bounds.memory.limit_bytes()?, files.iter().copied(), 1);
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
         if files.len() > 1
             || args.is_live()
@@ -506,14 +505,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         if !files.is_empty() {
             bail!("-i cannot be combined with capture files; omit one of them");
         }
-        if args
-            .live
-            .autostop
-            .iter()
-            .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
-        {
-            bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
-        }
+        args.live.reject_file_conditions()?;
         let opened = args.live.open(interface)?;
         let written = args.live.drop_privileges(false, write)?;
         let (mut source, mut session) = args.live.start(opened, false)?;
@@ -554,34 +546,20 @@ fn report_errors(errors: &[SourceError]) -> ExitStatus {
 /// Condition besides the frames that ends reading.
 pub(super) trait ReadStopCondition {
     /// Counts a frame; returns `true` if it is the last requested one.
-    fn frame(&mut self, time: Timestamp) -> bool;
-    /// Returns the current time on the clock of the frames, while no frame arrives.
-    fn idle(&mut self) -> Timestamp;
-}
-
-/// Files are read as fast as possible, to their end.
-pub(super) struct NoEarlyReadStop;
-
-impl ReadStopCondition for NoEarlyReadStop {
     fn frame(&mut self, _: Timestamp) -> bool {
         false
     }
 
+    /// Returns the current time on the clock of the frames, while no frame arrives.
     fn idle(&mut self) -> Timestamp {
         Timestamp::default()
     }
 }
 
-#[cfg(feature = "live")]
-impl ReadStopCondition for LiveCaptureSession {
-    fn frame(&mut self, time: Timestamp) -> bool {
-        LiveCaptureSession::frame(self, time)
-    }
+/// Files are read as fast as possible, to their end.
+pub(super) struct NoEarlyReadStop;
 
-    fn idle(&mut self) -> Timestamp {
-        LiveCaptureSession::idle(self)
-    }
-}
+impl ReadStopCondition for NoEarlyReadStop {}
 
 /// Reads to the end and shows everything; returns the errors of the files.
 fn show(
@@ -665,10 +643,7 @@ fn show(
             if flush_often {
                 output.flush().map_err(write_error)?;
             }
-            match source.counters() {
-                Some(counters) => progress.draw_live(&counters, Some(output.transactions())),
-                None => progress.draw(source.progress(), output.transactions()),
-            }
+            progress.draw_source(source, output.transactions());
         }
     }
     if output.dropped_frames() > 0 {

@@ -15,6 +15,7 @@ use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, Captur
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::bytes::BytesArg;
+use super::list_and_summary_command::ReadStopCondition;
 use super::{SOURCE_WAIT, progress, report_error};
 use crate::interrupt::ShutdownSignalRegistration;
 
@@ -135,7 +136,17 @@ impl LiveCaptureOptionArgs {
         }
     }
 
-    /// Opens the capture on an interface.
+    /// Refuses the conditions of files for a command that writes none.
+    pub(super) fn reject_file_conditions(&self) -> Result<()> {
+        let is_of_files = |stop: &AutostopCondition| {
+            matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_))
+        };
+        if self.autostop.iter().any(is_of_files) {
+            bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
+        }
+        Ok(())
+    }
+
     pub(super) fn open(&self, interface: &str) -> Result<OpenedLiveCapture> {
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
         let queue = self.max_queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
@@ -234,10 +245,9 @@ pub(super) struct LiveCaptureSession {
     idle_since: Option<Instant>,
 }
 
-impl LiveCaptureSession {
-    /// Counts a frame; returns `true` if it is the last requested one.
+impl ReadStopCondition for LiveCaptureSession {
     #[inline]
-    pub(super) fn frame(&mut self, time: Timestamp) -> bool {
+    fn frame(&mut self, time: Timestamp) -> bool {
         self.last_frame_time = time;
         self.idle_since = None;
         self.packets_seen += 1;
@@ -247,8 +257,7 @@ impl LiveCaptureSession {
         self.packets_seen >= self.packets
     }
 
-    /// Returns the current time on the clock of the frames, while no frame arrives.
-    pub(super) fn idle(&mut self) -> Timestamp {
+    fn idle(&mut self) -> Timestamp {
         self.stop_if_due();
         if let Some(state) = self.link.poll()
             && !self.is_quiet
@@ -261,7 +270,9 @@ impl LiveCaptureSession {
         let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
         Timestamp(self.last_frame_time.0.saturating_add(passed))
     }
+}
 
+impl LiveCaptureSession {
     /// Ends the capture on request or at its time limit.
     fn stop_if_due(&mut self) {
         let is_over =
@@ -277,7 +288,6 @@ impl LiveCaptureSession {
         self.link.state()
     }
 
-    /// Returns the counters so far.
     pub(super) fn counters(&self) -> CapturePacketCounters {
         self.live.counters()
     }

@@ -37,7 +37,7 @@ mod version;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ use probe::ProbeArgs;
 use replay::ReplayArgs;
 
 use crate::escape;
+use crate::output::{Report, ReportFormat};
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
 
@@ -316,6 +317,16 @@ fn write_error(error: io::Error) -> anyhow::Error {
     let reason = nfsrdma_capture_file::os_error_text(&error);
     let what = format!("standard output: cannot write: {reason}; {advice}");
     anyhow::Error::new(error).context(what)
+}
+
+/// Writes a report to standard output.
+fn print_report(format: ReportFormat, report: &impl Report) -> anyhow::Result<()> {
+    let mut to = BufWriter::new(io::stdout().lock());
+    let written = match format {
+        ReportFormat::Text => report.text(&mut to),
+        ReportFormat::Json => report.json(&mut to),
+    };
+    written.and_then(|()| to.flush()).map_err(write_error)
 }
 
 /// Writes help, in ASCII if the locale is not UTF-8.

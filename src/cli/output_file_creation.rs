@@ -14,7 +14,6 @@ pub(super) fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Resu
     Ok(OutputFile::create_seekable(path, inputs)?)
 }
 
-/// Creates a file.
 pub(super) fn create(path: &Path, inputs: &ProtectedInputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create(path, inputs)?)

@@ -1,20 +1,18 @@
 //! `probe`: shows the capabilities of a server.
 
-use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
+use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, open};
 
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, report_error, write_error};
+use super::{ExitStatus, print_report, report_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
 use nfsrdma_replay::probe::{ProbeError, probe};
 
-/// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export       all NFS versions, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP
   nfsrdma-inspect probe --server 'rdma://nas/?vers=4.2'  only NFSv4.2
@@ -31,8 +29,11 @@ const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export      
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server replied\n  \
     2  usage error\n  4  server unreachable, unreadable replies, or requested version not supported\n  6  protocol error by this program\n"))]
 pub(super) struct ProbeArgs {
-    #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT"
+    )]
     server: ServerUrl,
 
     #[arg(hide = true, value_name = "URL", value_hint = ValueHint::Other, value_parser = reject_argument)]
@@ -67,10 +68,6 @@ pub(super) struct ProbeArgs {
     color: ColorChoice,
 }
 
-fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
-    text.parse()
-}
-
 /// Refuses a server given as an argument instead of with its option.
 fn reject_argument(text: &str) -> Result<String, String> {
     Err(format!("the server is an option: --server {text}"))
@@ -83,7 +80,6 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Probes the server and shows the result.
 pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     let wish = ConnectOptions {
         send_size: args.inline,
@@ -108,12 +104,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
         probe: &found,
         screen: terminal_capabilities::screen(args.color),
     };
-    let mut to = BufWriter::new(io::stdout().lock());
-    let written = match args.format {
-        ReportFormat::Text => view.text(&mut to),
-        ReportFormat::Json => view.json(&mut to),
-    };
-    written.and_then(|()| to.flush()).map_err(write_error)?;
+    print_report(args.format, &view)?;
     if found.unreadable > 0 {
         report_error(format_args!(
             "{}: {} unreadable Replies; check that an NFS server listens there, and the network path",

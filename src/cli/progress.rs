@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::{CapturePacketCounters, ReadProgress};
+use nfsrdma_capture_file::{CaptureFrameSource, CapturePacketCounters, ReadProgress};
 
 use crate::output::units::{ByteRate, EventRateText, HoursMinutesSecondsText, HumanCount, HumanSize};
 use nfsrdma_replay::run::ReplayReport;
@@ -65,6 +65,14 @@ impl ProgressLine {
 
     pub(super) fn draw(&self, progress: ReadProgress, transactions: u64) {
         self.show(|elapsed| describe(progress, elapsed, transactions));
+    }
+
+    /// Draws the progress of a source: of a live capture, its counters.
+    pub(super) fn draw_source(&self, source: &CaptureFrameSource, transactions: u64) {
+        match source.counters() {
+            Some(counters) => self.draw_live(&counters, Some(transactions)),
+            None => self.draw(source.progress(), transactions),
+        }
     }
 
     /// Draws the progress of a live capture.

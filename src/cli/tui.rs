@@ -16,7 +16,9 @@ use nfsrdma_dissectors::flow::FlowLimits;
 use super::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;
 #[cfg(feature = "live")]
-use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
+use super::list_and_summary_command::ReadStopCondition;
+#[cfg(feature = "live")]
+use super::live_capture_options::{LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
@@ -99,11 +101,11 @@ pub(super) struct TuiArgs {
 #[cfg(feature = "live")]
 impl LiveReadStopCondition for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
-        LiveCaptureSession::frame(self, time)
+        ReadStopCondition::frame(self, time)
     }
 
     fn idle(&mut self) -> Timestamp {
-        LiveCaptureSession::idle(self)
+        ReadStopCondition::idle(self)
     }
 
     fn link(&self) -> CaptureInterfaceLinkState {
@@ -111,7 +113,6 @@ impl LiveReadStopCondition for LiveCaptureSession {
     }
 }
 
-/// Opens the capture.
 fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture> {
     let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
@@ -122,14 +123,7 @@ fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture
         if !args.files.is_empty() {
             bail!("-i cannot be combined with capture files; omit one of them");
         }
-        if args
-            .live
-            .autostop
-            .iter()
-            .any(|stop| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_)))
-        {
-            bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
-        }
+        args.live.reject_file_conditions()?;
         let opened = args.live.open(interface)?;
         args.live.drop_privileges(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
@@ -189,13 +183,12 @@ fn require_frames(mut source: CaptureFrameSource, files: &[PathBuf]) -> Result<(
     }
 }
 
-/// Runs the terminal interface until the user quits.
 pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is not a terminal; omit tui for text output");
     }
     reject_terminal_input(&args.files, io::stdin().is_terminal())?;
-    let memory = args.memory.plan_interface(&args.files)?;
+    let memory = CommandMemoryBudget::for_interface(args.memory.limit_bytes()?, &args.files);
     let capture = capture(args, &memory)?;
     let screen = terminal_capabilities::screen(terminal_capabilities::ColorChoice::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };

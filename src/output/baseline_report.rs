@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::comparison::{difference_text, frame_of};
-use super::json::SCHEMA;
+use super::json::{SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile, columns, fit};
 use super::units::PluralCount;
 use crate::escape;
@@ -209,45 +207,26 @@ impl CaptureBaselineCheckResult {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let summary = self.outcome.summary();
-        let mut object = BaselineCheckJson {
+        let (outcome, found, error) = match &self.outcome {
+            BaselineCheckOutcome::Same(_) => ("same", None, None),
+            BaselineCheckOutcome::Blessed(_) => ("blessed", None, None),
+            BaselineCheckOutcome::Different(found) => ("different", Some(found), None),
+            BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
+                ("unreadable", None, Some(what))
+            }
+        };
+        let counts = found.iter().flat_map(|found| &found.counts);
+        let object = json_object! {
             schema: SCHEMA,
             kind: "check",
             file: &self.file,
-            outcome: "same",
+            outcome: outcome,
             transactions: summary.map(|summary| summary.transactions),
-            differences: 0,
+            differences: found.map_or(0, |found| found.total()),
             filtered: summary.map_or(0, |summary| summary.filtered),
-            counts: BTreeMap::new(),
-            error: None,
+            counts: counts.map(|(kind, count)| (kind.word(), *count)).collect::<BTreeMap<_, _>>(),
+            error: error,
         };
-        match &self.outcome {
-            BaselineCheckOutcome::Same(_) => {}
-            BaselineCheckOutcome::Blessed(_) => object.outcome = "blessed",
-            BaselineCheckOutcome::Different(found) => {
-                object.outcome = "different";
-                object.differences = found.total();
-                object.counts = found.counts.iter().map(|(kind, count)| (kind.word(), *count)).collect();
-            }
-            BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
-                object.outcome = "unreadable";
-                object.error = Some(what);
-            }
-        }
-        let mut line = escape::json(&object)?;
-        line.push(b'\n');
-        to.write_all(&line)
+        write_json_line(to, &object)
     }
-}
-
-#[derive(Serialize)]
-struct BaselineCheckJson<'a> {
-    schema: u32,
-    kind: &'static str,
-    file: &'a str,
-    outcome: &'static str,
-    transactions: Option<u64>,
-    differences: u64,
-    filtered: u64,
-    counts: BTreeMap<&'static str, u64>,
-    error: Option<&'a str>,
 }

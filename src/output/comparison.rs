@@ -5,6 +5,7 @@ mod text;
 
 use std::io::{self, Write};
 
+use super::Report;
 use super::style::TerminalProfile;
 use nfsrdma_analysis::comparison::CaptureComparator;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
@@ -26,21 +27,12 @@ pub struct ComparisonReportWriter<'a> {
     pub screen: TerminalProfile,
 }
 
-impl ComparisonReportWriter<'_> {
-    /// Writes both captures, the first difference with its frames, counts, and a line for each of the first
-    /// differences.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+impl Report for ComparisonReportWriter<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         text::write(self, to)
     }
 
-    /// Writes the JSON line of kind `comparison`, which follows the lines of the differences.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
         json::write(self, to)
     }
 }

@@ -5,21 +5,23 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, Endpoint, TransactionConnection};
+use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
 use nfsrdma_dissectors::flow::{
     NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits,
 };
-use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirectionSupport};
+use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{DisplayAsJsonString, FindingJson, SCHEMA, address};
+use super::json::{
+    DisplayAsJsonString, JsonArray, SCHEMA, connection_members, finding_object, json_object, write_json_line,
+};
 use super::operation_statistics::recovery_text;
 use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalProfile};
-use super::table::{TableColumn, TableLineWriter, csv, number, text, text_from};
+use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, text_from};
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
@@ -167,21 +169,20 @@ fn message_credits(row: &ConnectionStats) -> Option<[Version2SendCredits; 2]> {
 }
 
 /// Returns the time steps in which Calls requested or used credits, or Replies granted any.
-fn credit_steps(series: &CreditSeries) -> Vec<CreditSampleJson> {
-    let CreditSeries(series) = series;
-    let Some(start) = series.start() else { return Vec::new() };
-    let steps = (0..).zip(series.steps());
-    let shown = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
-    shown
-        .map(|(at, step)| CreditSampleJson {
-            time: DisplayAsJsonString(Timestamp(
-                start.0.saturating_add_unsigned(series.width().saturating_mul(at)),
-            )),
+fn credit_steps(CreditSeries(series): &CreditSeries) -> impl Iterator<Item = impl Serialize> {
+    let width_ns = series.width();
+    let steps =
+        series.start().into_iter().flat_map(|start| (0..).zip(series.steps()).map(move |step| (start, step)));
+    let used = steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
+    used.map(move |(start, (at, step))| {
+        let time = Timestamp(start.0.saturating_add_unsigned(width_ns.saturating_mul(at)));
+        json_object! {
+            time: DisplayAsJsonString(time),
             asked: step.requested,
             granted: step.granted,
             in_flight: step.in_flight,
-        })
-        .collect()
+        }
+    })
 }
 
 /// Returns the properties of a peer: label, value and unit.
@@ -195,11 +196,11 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
         has_host_auth,
     } = properties;
     [
-        ("sends", to_text(send_size_bytes), " bytes"),
-        ("receives", to_text(receive_size_bytes), " bytes"),
-        ("segments of", to_text(segment_size_bytes), " bytes"),
-        ("segments", to_text(segment_count), ""),
-        ("reverse direction", to_text(reverse_direction), ""),
+        ("sends", send_size_bytes.map(|bytes| bytes.to_string()), " bytes"),
+        ("receives", receive_size_bytes.map(|bytes| bytes.to_string()), " bytes"),
+        ("segments of", segment_size_bytes.map(|bytes| bytes.to_string()), " bytes"),
+        ("segments", segment_count.map(|count| count.to_string()), ""),
+        ("reverse direction", reverse_direction.map(|support| support.to_string()), ""),
         ("host authentication", has_host_auth.then(|| "sent".to_owned()), ""),
     ]
 }
@@ -322,403 +323,175 @@ impl ConnectionLineWriter {
                 }
                 Ok(())
             }
-            OutputLineFormat::Json => {
-                let mut line = escape::json(&ConnectionJsonLine::from_stats(row, findings, self.has_iso))?;
-                line.push(b'\n');
-                to.write_all(&line)
-            }
+            OutputLineFormat::Json => write_json_line(to, &json_line(row, findings, self.has_iso)),
             OutputLineFormat::Csv | OutputLineFormat::Fields => {
                 if !std::mem::replace(&mut self.has_header, true) {
-                    csv(to, CSV.iter().map(|(name, _)| name))?;
+                    csv(to, CSV_KEYS)?;
                 }
-                let line = ConnectionJsonLine::from_stats(row, findings, false);
-                csv(to, CSV.iter().map(|(_, value)| value(&line).unwrap_or_default()))
+                csv(to, csv_cells(CSV_KEYS, &json_line(row, findings, false))?)
             }
         }
     }
 }
 
-/// JSON object of a connection in the summary.
-#[derive(Serialize)]
-pub(super) struct ConnectionJson {
-    connection: u64,
-    transport: DisplayAsJsonString<ConnectionTransport>,
-    client: Option<DisplayAsJsonString<Address>>,
-    client_port: Option<u32>,
-    server: Option<DisplayAsJsonString<Address>>,
-    server_port: Option<u32>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    vlan_ids: Vec<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vni: Option<u32>,
-    transactions: u64,
-    incomplete: u64,
-    bytes: u64,
-    recovery_ns: u64,
-}
-
-impl From<&ConnectionTally> for ConnectionJson {
-    fn from(tally: &ConnectionTally) -> Self {
-        let name = tally.name;
-        Self {
-            connection: name.number,
-            transport: DisplayAsJsonString(name.transport),
-            client: address(name.client.address),
-            client_port: name.client.port,
-            server: address(name.server.address),
-            server_port: name.server.port,
-            vlan_ids: name.tenant.vlan_ids().collect(),
-            vni: name.tenant.network_identifier(),
-            transactions: tally.transactions,
-            incomplete: tally.incomplete,
-            bytes: tally.bytes,
-            recovery_ns: tally.recovery_ns,
-        }
+/// Returns the JSON object of a connection in the summary.
+pub(super) fn json_object_of(tally: &ConnectionTally) -> impl Serialize {
+    json_object! {
+        #[serde(flatten)]
+        name: connection_members(&tally.name),
+        transactions: tally.transactions,
+        incomplete: tally.incomplete,
+        bytes: tally.bytes,
+        recovery_ns: tally.recovery_ns,
     }
 }
 
-/// JSON line of a connection.
-#[derive(Serialize)]
-struct ConnectionJsonLine<'f> {
-    schema: u32,
-    kind: &'static str,
-    #[serde(flatten)]
-    connection: ConnectionJson,
-    time: Option<DisplayAsJsonString<Timestamp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
-    end_time: Option<DisplayAsJsonString<Timestamp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
-    closed: bool,
-    dialect: Option<&'static str>,
-    credits: Option<ConnectionCreditsJson>,
-    sessions: Vec<SessionJson>,
-    set_up: Option<ConnectionSetupJson>,
-    properties: Option<TransportPropertiesJson>,
-    findings: Vec<FindingJson<'f>>,
-}
-
-/// Session of NFSv4.1 or later, and the connections on which it was seen.
-#[derive(Serialize)]
-struct SessionJson {
-    session: String,
-    connections: Vec<u64>,
-    bound_to: Vec<&'static str>,
-    fore_channel: Option<SessionChannelJson>,
-    backchannel: Option<SessionChannelJson>,
-    backchannel_state: Option<&'static str>,
-}
-
-/// Limits of a channel of a session.
-#[derive(Serialize)]
-struct SessionChannelJson {
-    header_padding: u32,
-    max_request_size: u32,
-    max_response_size: u32,
-    max_cached_response_size: u32,
-    max_operations: u32,
-    max_requests: u32,
-    rdma_reads: Option<u32>,
-}
-
-impl From<SessionChannelLimits> for SessionChannelJson {
-    fn from(limits: SessionChannelLimits) -> Self {
-        Self {
-            header_padding: limits.header_padding_bytes,
-            max_request_size: limits.max_request_bytes,
-            max_response_size: limits.max_response_bytes,
-            max_cached_response_size: limits.max_cached_response_bytes,
-            max_operations: limits.max_operations,
-            max_requests: limits.max_requests,
-            rdma_reads: limits.rdma_reads,
-        }
+fn channel_object(limits: SessionChannelLimits) -> impl Serialize {
+    json_object! {
+        header_padding: limits.header_padding_bytes,
+        max_request_size: limits.max_request_bytes,
+        max_response_size: limits.max_response_bytes,
+        max_cached_response_size: limits.max_cached_response_bytes,
+        max_operations: limits.max_operations,
+        max_requests: limits.max_requests,
+        rdma_reads: limits.rdma_reads,
     }
 }
 
-impl From<&ConnectionSessionSummary> for SessionJson {
-    fn from(session: &ConnectionSessionSummary) -> Self {
-        let [fore_channel, backchannel] = match session.channels {
-            Some(channels) => channels.map(|limits| Some(limits.into())),
-            None => [None, None],
-        };
-        Self {
-            session: HexBytes(&session.id).to_string(),
-            connections: session.connections.clone(),
-            bound_to: binding_names(session.binding, ["fore_channel", "backchannel"]),
-            fore_channel,
-            backchannel,
-            backchannel_state: session.backchannel.map(|state| state.name()),
-        }
+/// Returns a session of NFSv4.1 or later, and the connections on which it was seen.
+fn session_object(session: &ConnectionSessionSummary) -> impl Serialize {
+    json_object! {
+        session: DisplayAsJsonString(HexBytes(&session.id)),
+        connections: &session.connections,
+        bound_to: binding_names(session.binding, ["fore_channel", "backchannel"]),
+        fore_channel: session.channels.map(|[fore, _]| channel_object(fore)),
+        backchannel: session.channels.map(|[_, back]| channel_object(back)),
+        backchannel_state: session.backchannel.map(|state| state.name()),
     }
 }
 
-/// Transport properties of version 2 sent by each peer.
-#[derive(Serialize)]
-struct TransportPropertiesJson {
-    client: Option<PeerTransportPropertiesJson>,
-    server: Option<PeerTransportPropertiesJson>,
+/// Returns the values of both peers, `client` and `server`.
+fn by_peer<T: Serialize>([client, server]: [T; 2]) -> impl Serialize {
+    json_object! { client: client, server: server }
 }
 
-#[derive(Serialize)]
-struct PeerTransportPropertiesJson {
-    send_size: Option<u32>,
-    receive_size: Option<u32>,
-    segment_size: Option<u32>,
-    segment_count: Option<u32>,
-    reverse_direction: Option<DisplayAsJsonString<ReverseDirectionSupport>>,
-    host_auth: bool,
-}
-
-impl From<PeerProperties> for PeerTransportPropertiesJson {
-    fn from(properties: PeerProperties) -> Self {
-        Self {
-            send_size: properties.send_size_bytes,
-            receive_size: properties.receive_size_bytes,
-            segment_size: properties.segment_size_bytes,
-            segment_count: properties.segment_count,
-            reverse_direction: properties.reverse_direction.map(DisplayAsJsonString),
-            host_auth: properties.has_host_auth,
-        }
+/// Returns the transport properties of version 2 sent by a peer.
+fn properties_object(properties: PeerProperties) -> impl Serialize {
+    json_object! {
+        send_size: properties.send_size_bytes,
+        receive_size: properties.receive_size_bytes,
+        segment_size: properties.segment_size_bytes,
+        segment_count: properties.segment_count,
+        reverse_direction: properties.reverse_direction.map(DisplayAsJsonString),
+        host_auth: properties.has_host_auth,
     }
 }
 
-#[derive(Serialize)]
-struct ConnectionCreditsJson {
-    asked: u32,
-    granted: u32,
-    in_use: Option<u32>,
-    at_limit_ns: Option<u64>,
-    reverse_asked: u32,
-    reverse_granted: u32,
-    steps: Vec<CreditSampleJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<Version2CreditsByPeerJson>,
-}
-
-/// Credits within a time step.
-#[derive(Serialize)]
-struct CreditSampleJson {
-    time: DisplayAsJsonString<Timestamp>,
-    asked: u32,
-    granted: u32,
-    in_flight: u32,
-}
-
-/// Message credits of version 2.
-#[derive(Serialize)]
-struct Version2CreditsByPeerJson {
-    client: Version2SendCreditsJson,
-    server: Version2SendCreditsJson,
-}
-
-#[derive(Serialize)]
-struct Version2SendCreditsJson {
-    sent: u32,
-    limit: Option<u32>,
-    least_left: Option<i32>,
-}
-
-impl From<Version2SendCredits> for Version2SendCreditsJson {
-    fn from(credits: Version2SendCredits) -> Self {
-        let Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } =
-            credits;
-        Self { sent, limit, least_left }
+fn credits_object(row: &ConnectionStats) -> impl Serialize {
+    let tally = &row.tally;
+    let of_side = |side: Version2SendCredits| {
+        json_object! { sent: side.sent_messages, limit: side.send_limit, least_left: side.min_remaining }
+    };
+    json_object! {
+        asked: tally.requested_credits,
+        granted: tally.granted_credits,
+        in_use: row.in_use(),
+        at_limit_ns: row.at_limit_ns(),
+        reverse_asked: tally.reverse_requested_credits,
+        reverse_granted: tally.reverse_granted_credits,
+        steps: JsonArray(|| row.credits.iter().flat_map(credit_steps)),
+        #[serde(flatten)]
+        messages: message_credits(row).map(|sides| json_object! { messages: by_peer(sides.map(of_side)) }),
     }
 }
 
-/// Setup parameters of a connection.
-#[derive(Serialize)]
-struct ConnectionSetupJson {
-    port: Option<u16>,
-    client: Option<PrivateDataJson>,
-    server: Option<PrivateDataJson>,
-    private_data: PrivateDataPresenceJson,
-    inline_thresholds: Option<InlineThresholdsJson>,
-    reads: RdmaReadLimitsJson,
-}
-
-/// Maximum inline bytes in each direction.
-#[derive(Serialize)]
-struct InlineThresholdsJson {
-    to_server: u32,
-    to_client: u32,
-}
-
-/// Maximum number of concurrent RDMA Reads of both peers.
-#[derive(Serialize)]
-struct RdmaReadLimitsJson {
-    client: Option<RdmaReadResourcesJson>,
-    server: Option<RdmaReadResourcesJson>,
-}
-
-#[derive(Serialize)]
-struct RdmaReadResourcesJson {
-    inbound: u16,
-    outbound: u16,
-}
-
-impl From<RdmaReadResources> for RdmaReadResourcesJson {
-    fn from(reads: RdmaReadResources) -> Self {
-        let RdmaReadResources { inbound, outbound } = reads;
-        Self { inbound, outbound }
+fn set_up_object(terms: NegotiatedParameters) -> impl Serialize {
+    let sides = [terms.client, terms.server];
+    let reads = |reads: RdmaReadResources| json_object! { inbound: reads.inbound, outbound: reads.outbound };
+    let [client, server] = sides.map(|side| side.present().map(private_data_object));
+    json_object! {
+        port: port(&terms.service),
+        client: client,
+        server: server,
+        private_data: by_peer(sides.map(SidePrivateData::key)),
+        inline_thresholds: terms.inline_thresholds().map(|(to_server, to_client)| {
+            json_object! { to_server: to_server, to_client: to_client }
+        }),
+        reads: by_peer([terms.client_reads, terms.server_reads].map(|side| side.map(reads))),
     }
 }
 
-/// Presence of private data of each peer.
-#[derive(Serialize)]
-struct PrivateDataPresenceJson {
-    client: &'static str,
-    server: &'static str,
-}
-
-#[derive(Serialize)]
-struct PrivateDataJson {
-    send_size: u32,
-    receive_size: u32,
-    remote_invalidation: bool,
-}
-
-impl From<PrivateData> for PrivateDataJson {
-    fn from(data: PrivateData) -> Self {
-        Self {
-            send_size: data.send_threshold_bytes(),
-            receive_size: data.receive_threshold_bytes(),
-            remote_invalidation: data.remote_invalidation,
-        }
+/// Returns the JSON object of RFC 8797 private data.
+pub(super) fn private_data_object(data: PrivateData) -> impl Serialize {
+    json_object! {
+        send_size: data.send_threshold_bytes(),
+        receive_size: data.receive_threshold_bytes(),
+        remote_invalidation: data.remote_invalidation,
     }
 }
 
-impl From<NegotiatedParameters> for ConnectionSetupJson {
-    fn from(terms: NegotiatedParameters) -> Self {
-        Self {
-            port: port(&terms.service),
-            client: terms.client.present().map(PrivateDataJson::from),
-            server: terms.server.present().map(PrivateDataJson::from),
-            private_data: PrivateDataPresenceJson { client: terms.client.key(), server: terms.server.key() },
-            inline_thresholds: terms
-                .inline_thresholds()
-                .map(|(to_server, to_client)| InlineThresholdsJson { to_server, to_client }),
-            reads: RdmaReadLimitsJson {
-                client: terms.client_reads.map(RdmaReadResourcesJson::from),
-                server: terms.server_reads.map(RdmaReadResourcesJson::from),
-            },
-        }
+fn json_line(row: &ConnectionStats, findings: &[Finding], has_iso: bool) -> impl Serialize {
+    let tally = &row.tally;
+    let (time, end_time) = tally.times.unzip();
+    let iso = |time: Option<Timestamp>| time.filter(|_| has_iso).map(IsoTimestamp).map(DisplayAsJsonString);
+    json_object! {
+        schema: SCHEMA,
+        kind: "connection",
+        #[serde(flatten)]
+        connection: json_object_of(tally),
+        time: time.map(DisplayAsJsonString),
+        #[serde(flatten)]
+        time_iso: iso(time).map(|time| json_object! { time_iso: time }),
+        end_time: end_time.map(DisplayAsJsonString),
+        #[serde(flatten)]
+        end_time_iso: iso(end_time).map(|time| json_object! { end_time_iso: time }),
+        closed: row.state.is_some_and(|state| state.is_ending),
+        dialect: tally.dialect.map(Dialect::key),
+        credits: tally.name.transport.is_rdma().then(|| credits_object(row)),
+        sessions: JsonArray(|| row.sessions.iter().map(session_object)),
+        set_up: row.state.and_then(|state| state.parameters).map(set_up_object),
+        properties: row
+            .state
+            .map(|state| state.properties.map(|side| side.map(properties_object)))
+            .filter(|sides| sides.iter().any(Option::is_some))
+            .map(by_peer),
+        findings: JsonArray(|| findings.iter().map(finding_object)),
     }
 }
 
-impl<'f> ConnectionJsonLine<'f> {
-    fn from_stats(row: &ConnectionStats, findings: &'f [Finding], has_iso: bool) -> Self {
-        let tally = &row.tally;
-        let iso = tally.times.filter(|_| has_iso);
-        Self {
-            schema: SCHEMA,
-            kind: "connection",
-            connection: tally.into(),
-            time: tally.times.map(|(first, _)| DisplayAsJsonString(first)),
-            time_iso: iso.map(|(first, _)| DisplayAsJsonString(IsoTimestamp(first))),
-            end_time: tally.times.map(|(_, last)| DisplayAsJsonString(last)),
-            end_time_iso: iso.map(|(_, last)| DisplayAsJsonString(IsoTimestamp(last))),
-            closed: row.state.is_some_and(|state| state.is_ending),
-            dialect: tally.dialect.map(Dialect::key),
-            credits: tally.name.transport.is_rdma().then(|| ConnectionCreditsJson {
-                asked: tally.requested_credits,
-                granted: tally.granted_credits,
-                in_use: row.in_use(),
-                at_limit_ns: row.at_limit_ns(),
-                reverse_asked: tally.reverse_requested_credits,
-                reverse_granted: tally.reverse_granted_credits,
-                steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
-                messages: message_credits(row).map(|[client, server]| Version2CreditsByPeerJson {
-                    client: client.into(),
-                    server: server.into(),
-                }),
-            }),
-            sessions: row.sessions.iter().map(SessionJson::from).collect(),
-            set_up: row.state.and_then(|state| state.parameters).map(ConnectionSetupJson::from),
-            properties: row
-                .state
-                .map(|state| state.properties.map(|side| side.map(PeerTransportPropertiesJson::from)))
-                .filter(|sides| sides.iter().any(Option::is_some))
-                .map(|[client, server]| TransportPropertiesJson { client, server }),
-            findings: findings.iter().map(FindingJson::from).collect(),
-        }
-    }
-}
-
-fn to_text<T: ToString>(value: &Option<T>) -> Option<String> {
-    value.as_ref().map(T::to_string)
-}
-
-fn side(
-    line: &ConnectionJsonLine<'_>,
-    side: fn(&ConnectionSetupJson) -> Option<&PrivateDataJson>,
-    of: fn(&PrivateDataJson) -> String,
-) -> Option<String> {
-    line.set_up.as_ref().and_then(side).map(of)
-}
-
-fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l InlineThresholdsJson> {
-    line.set_up.as_ref()?.inline_thresholds.as_ref()
-}
-
-/// CSV column: its name, and the function that returns its cell, if any.
-type ConnectionCsvColumn = (&'static str, fn(&ConnectionJsonLine<'_>) -> Option<String>);
-
-/// CSV columns, named like the keys of JSON.
-const CSV: &[ConnectionCsvColumn] = &[
-    ("connection", |line| Some(line.connection.connection.to_string())),
-    ("transport", |line| Some(line.connection.transport.0.to_string())),
-    ("client", |line| to_text(&line.connection.client)),
-    ("client_port", |line| to_text(&line.connection.client_port)),
-    ("server", |line| to_text(&line.connection.server)),
-    ("server_port", |line| to_text(&line.connection.server_port)),
-    ("vlan_ids", |line| {
-        let ids: Vec<_> = line.connection.vlan_ids.iter().map(u16::to_string).collect();
-        (!ids.is_empty()).then(|| ids.join(","))
-    }),
-    ("vni", |line| to_text(&line.connection.vni)),
-    ("transactions", |line| Some(line.connection.transactions.to_string())),
-    ("incomplete", |line| Some(line.connection.incomplete.to_string())),
-    ("bytes", |line| Some(line.connection.bytes.to_string())),
-    ("recovery_ns", |line| Some(line.connection.recovery_ns.to_string())),
-    ("time", |line| to_text(&line.time)),
-    ("end_time", |line| to_text(&line.end_time)),
-    ("closed", |line| Some(line.closed.to_string())),
-    ("dialect", |line| to_text(&line.dialect)),
-    ("credits.asked", |line| line.credits.as_ref().map(|credits| credits.asked.to_string())),
-    ("credits.granted", |line| line.credits.as_ref().map(|credits| credits.granted.to_string())),
-    ("credits.in_use", |line| line.credits.as_ref().and_then(|credits| to_text(&credits.in_use))),
-    ("credits.at_limit_ns", |line| line.credits.as_ref().and_then(|credits| to_text(&credits.at_limit_ns))),
-    ("credits.reverse_asked", |line| line.credits.as_ref().map(|credits| credits.reverse_asked.to_string())),
-    ("credits.reverse_granted", |line| {
-        line.credits.as_ref().map(|credits| credits.reverse_granted.to_string())
-    }),
-    ("set_up.port", |line| line.set_up.as_ref().and_then(|terms| to_text(&terms.port))),
-    ("set_up.private_data.client", |line| {
-        line.set_up.as_ref().map(|terms| terms.private_data.client.to_owned())
-    }),
-    ("set_up.private_data.server", |line| {
-        line.set_up.as_ref().map(|terms| terms.private_data.server.to_owned())
-    }),
-    ("set_up.inline_thresholds.to_server", |line| {
-        thresholds(line).map(|thresholds| thresholds.to_server.to_string())
-    }),
-    ("set_up.inline_thresholds.to_client", |line| {
-        thresholds(line).map(|thresholds| thresholds.to_client.to_string())
-    }),
-    ("set_up.client.send_size", |line| side(line, |it| it.client.as_ref(), |it| it.send_size.to_string())),
-    ("set_up.client.receive_size", |line| {
-        side(line, |it| it.client.as_ref(), |it| it.receive_size.to_string())
-    }),
-    ("set_up.client.remote_invalidation", |line| {
-        side(line, |it| it.client.as_ref(), |it| it.remote_invalidation.to_string())
-    }),
-    ("set_up.server.send_size", |line| side(line, |it| it.server.as_ref(), |it| it.send_size.to_string())),
-    ("set_up.server.receive_size", |line| {
-        side(line, |it| it.server.as_ref(), |it| it.receive_size.to_string())
-    }),
-    ("set_up.server.remote_invalidation", |line| {
-        side(line, |it| it.server.as_ref(), |it| it.remote_invalidation.to_string())
-    }),
+/// Columns of CSV: keys of the JSON line, and of the objects in it.
+const CSV_KEYS: &[&str] = &[
+    "connection",
+    "transport",
+    "client",
+    "client_port",
+    "server",
+    "server_port",
+    "vlan_ids",
+    "vni",
+    "transactions",
+    "incomplete",
+    "bytes",
+    "recovery_ns",
+    "time",
+    "end_time",
+    "closed",
+    "dialect",
+    "credits.asked",
+    "credits.granted",
+    "credits.in_use",
+    "credits.at_limit_ns",
+    "credits.reverse_asked",
+    "credits.reverse_granted",
+    "set_up.port",
+    "set_up.private_data.client",
+    "set_up.private_data.server",
+    "set_up.inline_thresholds.to_server",
+    "set_up.inline_thresholds.to_client",
+    "set_up.client.send_size",
+    "set_up.client.receive_size",
+    "set_up.client.remote_invalidation",
+    "set_up.server.send_size",
+    "set_up.server.receive_size",
+    "set_up.server.remote_invalidation",
 ];

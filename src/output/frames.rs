@@ -142,27 +142,23 @@ impl FrameListWriter {
                 let destination = if address < "DESTINATION".len() { "DEST" } else { "DESTINATION" };
                 let _ = write!(text, "{:>address$} {to} {destination:<address$} ", "SOURCE");
             }
-            let _ = write!(text, "{:<protocol$} {:>length$} INFO", "PROTO", "BYTES");
-            self.line.end_piece(styles.header);
+            self.line.push(styles.header, format_args!("{:<protocol$} {:>length$} INFO", "PROTO", "BYTES"));
             self.line.write_line(out, &self.screen, self.scroll_columns)?;
         }
         self.line.clear();
-        let _ = write!(self.line.text, "{:>number$} ", frame.number.0);
-        self.line.end_piece(styles.dim);
+        self.line.push(styles.dim, format_args!("{:>number$} ", frame.number.0));
         let mut cell = String::new();
         self.clock.write(frame.time, &mut cell);
-        let _ = write!(self.line.text, "{cell:>time$} ");
-        self.line.end_piece(styles.time);
+        self.line.push(styles.time, format_args!("{cell:>time$} "));
         if address > 0 {
-            let text = &mut self.line.text;
-            let _ = write!(text, "{source:>address$} {} {destination:<address$} ", glyphs.to);
-            self.line.end_piece(Style::new());
+            self.line.push(
+                Style::new(),
+                format_args!("{source:>address$} {} {destination:<address$} ", glyphs.to),
+            );
         }
         let name = protocol_name(datagram, meaning, flow);
-        let _ = write!(self.line.text, "{name:<protocol$} ");
-        self.line.end_piece(styles.label);
-        let _ = write!(self.line.text, "{:>length$} ", frame.length);
-        self.line.end_piece(Style::new());
+        self.line.push(styles.label, format_args!("{name:<protocol$} "));
+        self.line.push(Style::new(), format_args!("{:>length$} ", frame.length));
         let info_at = self.line.text.len();
         match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
@@ -183,8 +179,7 @@ impl FrameListWriter {
                 UndecodableFrameReason::EtherType(_) | UndecodableFrameReason::IpProtocol(_),
             ) => {}
             NetworkLayerPayload::Other(reason) => {
-                let _ = write!(self.line.text, "{reason}");
-                self.line.end_piece(styles.mark);
+                self.line.push(styles.mark, format_args!("{reason}"));
             }
         }
         self.last = LastFormattedFrameSortKeys {
@@ -253,8 +248,7 @@ impl FrameListWriter {
         match meaning {
             FrameContentKind::Message { key, which } => self.message(key, which, flow, names),
             FrameContentKind::Retransmission { key, which } => {
-                self.line.text.push_str("again ");
-                self.line.end_piece(styles.mark);
+                self.line.push(styles.mark, "again ");
                 self.message(key, which, flow, names);
             }
             FrameContentKind::Done { key } => self.write_rdma_done(key, flow),
@@ -265,8 +259,7 @@ impl FrameListWriter {
             }
             FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
             FrameContentKind::SkippedBytes { bytes } => {
-                let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
-                self.line.end_piece(styles.mark);
+                self.line.push(styles.mark, format_args!("{bytes} bytes of a record whose mark is missing "));
             }
             FrameContentKind::Undecoded(reason) => {
                 self.line.text.push_str(undecoded_reason_text(reason));
@@ -281,8 +274,7 @@ impl FrameListWriter {
                 let _ = write!(self.line.text, "{verb} ");
                 self.chunk(key, kind, chunk, flow);
                 if count > 1 {
-                    let _ = write!(self.line.text, "in {count} FPDUs ");
-                    self.line.end_piece(Style::new());
+                    self.line.push(Style::new(), format_args!("in {count} FPDUs "));
                 }
             }
             FrameContentKind::ReadRequest { key, chunk } => {
@@ -294,8 +286,7 @@ impl FrameListWriter {
                 self.line.end_piece(Style::new());
             }
             FrameContentKind::Terminate(terminate) => {
-                let _ = write!(self.line.text, "Terminate: {terminate} ");
-                self.line.end_piece(styles.error);
+                self.line.push(styles.error, format_args!("Terminate: {terminate} "));
             }
             FrameContentKind::Control | FrameContentKind::Unrelated => {}
         }
@@ -311,16 +302,6 @@ impl FrameListWriter {
     ) {
         let styles = self.screen.styles;
         match meaning {
-            FrameContentKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameContentKind::Retransmission { key, which } => {
-                self.line.text.push_str("again ");
-                self.line.end_piece(styles.mark);
-                self.message(key, which, flow, names);
-            }
-            FrameContentKind::Done { key } => self.write_rdma_done(key, flow),
-            FrameContentKind::TransportMessage(message_type) => self.transport_message(message_type),
-            FrameContentKind::EmptyOperation => self.empty(),
-            FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
             FrameContentKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "read from",
@@ -339,73 +320,57 @@ impl FrameListWriter {
                 write_management(packet, &mut self.line.text);
                 self.line.end_piece(Style::new());
             }
-            FrameContentKind::Undecoded(reason) => {
-                self.line.text.push_str(undecoded_reason_text(reason));
-                self.line.text.push(' ');
-                self.line.end_piece(styles.mark);
-            }
-            FrameContentKind::Unrelated
-            | FrameContentKind::SkippedBytes { .. }
-            | FrameContentKind::Terminate(_) => {}
+            meaning => self.write_meaning(meaning, 1, packet.payload, flow, names),
         }
         if !matches!(meaning, FrameContentKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
-            let _ = write!(self.line.text, "({} QP={qp} PSN={psn})", packet.bth.opcode);
-            self.line.end_piece(styles.dim);
+            self.line.push(styles.dim, format_args!("({} QP={qp} PSN={psn})", packet.bth.opcode));
         }
         if packet.bth.fecn || packet.bth.becn {
             let name = if packet.bth.becn { "BECN" } else { "FECN" };
-            let _ = write!(self.line.text, " {name}");
-            self.line.end_piece(styles.mark);
+            self.line.push(styles.mark, format_args!(" {name}"));
         }
     }
 
     /// Appends an RDMA_DONE and the Transaction that it completes.
     fn write_rdma_done(&mut self, key: TransactionSlabKey, flow: &Flow) {
-        self.line.text.push_str("RDMA_DONE ");
-        self.line.end_piece(self.screen.styles.operation);
+        self.line.push(self.screen.styles.operation, "RDMA_DONE ");
         if let Some(transaction) = flow.transaction(key) {
-            let _ = write!(self.line.text, "of {} ", transaction.xid);
-            self.line.end_piece(self.screen.styles.xid);
+            self.line.push(self.screen.styles.xid, format_args!("of {} ", transaction.xid));
         }
     }
 
     /// Appends an RPC-over-RDMA message that belongs to no Transaction.
     fn transport_message(&mut self, message_type: RpcRdmaMessageType) {
-        let _ = write!(self.line.text, "{message_type} ");
-        self.line.end_piece(self.screen.styles.operation);
+        self.line.push(self.screen.styles.operation, format_args!("{message_type} "));
     }
 
     /// Appends an RDMA operation without data.
     fn empty(&mut self) {
-        self.line.text.push_str("no data: keep-alive or return of credits ");
-        self.line.end_piece(self.screen.styles.dim);
+        self.line.push(self.screen.styles.dim, "no data: keep-alive or return of credits ");
     }
 
     fn control(&mut self, packet: &InfinibandPacket<'_>) {
         let TerminalProfile { styles, glyphs, .. } = self.screen;
-        let text = &mut self.line.text;
         match packet.aeth.map(|aeth| (aeth.syndrome, aeth.msn)) {
             Some((Syndrome::Ack { .. }, msn)) => {
-                let _ = write!(text, "Ack, MSN {} ", msn.0);
-                self.line.end_piece(styles.ok);
+                self.line.push(styles.ok, format_args!("Ack, MSN {} ", msn.0));
             }
             Some((syndrome @ Syndrome::RnrNak { .. }, _)) => {
                 let wait = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
-                let _ = write!(text, "NAK: receiver not ready, wait {} ", HumanDuration(wait, glyphs));
-                self.line.end_piece(styles.error);
+                self.line.push(
+                    styles.error,
+                    format_args!("NAK: receiver not ready, wait {} ", HumanDuration(wait, glyphs)),
+                );
             }
             Some((Syndrome::Nak(code), _)) => {
-                let _ = write!(text, "NAK: {code} ");
-                self.line.end_piece(styles.error);
+                self.line.push(styles.error, format_args!("NAK: {code} "));
             }
             Some((Syndrome::Reserved(byte), _)) => {
-                let _ = write!(text, "reserved syndrome {byte:#04x} ");
-                self.line.end_piece(styles.mark);
+                self.line.push(styles.mark, format_args!("reserved syndrome {byte:#04x} "));
             }
             None if packet.properties.operation == PacketOperation::Cnp => {
-                text.push_str("congestion ");
-                self.line.end_piece(styles.mark);
+                self.line.push(styles.mark, "congestion ");
             }
             None => {}
         }
@@ -445,8 +410,7 @@ impl FrameListWriter {
                 }
                 RpcMessageKind::Reply => {
                     if let Some(ProcedureOrMainOperation::Named(name)) = facts.operation {
-                        self.line.text.push_str(name);
-                        self.line.end_piece(styles.operation);
+                        self.line.push(styles.operation, name);
                         self.line.text.push(' ');
                     }
                     let is_ok = transaction_list::status(&facts, &mut self.line.text);
@@ -454,8 +418,7 @@ impl FrameListWriter {
                 }
             }
         });
-        let _ = write!(self.line.text, " xid {}", transaction.xid);
-        self.line.end_piece(styles.xid);
+        self.line.push(styles.xid, format_args!(" xid {}", transaction.xid));
         let call = transaction.call.as_ref().and_then(|call| call.frames.first());
         match (which, call) {
             (RpcMessageKind::Reply, Some(call)) => {
@@ -477,10 +440,8 @@ impl FrameListWriter {
         };
         self.line.end_piece(styles.chunk);
         if let Some(transaction) = flow.transaction(key) {
-            self.line.text.push_str(" of");
-            self.line.end_piece(Style::new());
-            let _ = write!(self.line.text, " {}", transaction.xid);
-            self.line.end_piece(styles.xid);
+            self.line.push(Style::new(), " of");
+            self.line.push(styles.xid, format_args!(" {}", transaction.xid));
         }
         self.line.text.push(' ');
         self.line.end_piece(Style::new());

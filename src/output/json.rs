@@ -6,6 +6,7 @@
 mod arguments_and_results;
 mod field_buffer;
 mod line;
+mod object;
 
 #[cfg(test)]
 mod tests;
@@ -20,12 +21,13 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, Transac
 use super::PendingCallProgress;
 use crate::escape;
 use field_buffer::MessageFieldBuffer;
-pub(super) use line::FindingJson;
-use line::TransactionJsonLine;
+use line::line_object;
+pub(crate) use line::{DecodedValuesJson, address, name_or_number};
+pub(super) use line::{connection_members, finding_object};
 #[cfg(feature = "parquet")]
-pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
-pub(crate) use line::{DisplayAsJsonString, NameOrNumberJson, address};
+pub(crate) use line::{inline_length, procedure, rpc_status, status};
 use nfsrdma_analysis::names::FileNames;
+pub(crate) use object::{DisplayAsJsonString, JsonArray, JsonMap, json_object, write_json_line};
 
 /// Version of the schema of the lines.
 pub const SCHEMA: u32 = 1;
@@ -44,7 +46,8 @@ impl TransactionJsonLineWriter {
         Self { has_iso, ..Self::default() }
     }
 
-    /// Writes the line of a Transaction in one write, so that no partial lines appear.
+    /// Writes the line of a Transaction with its findings, or of a pending Call, in one write, so that no partial lines
+    /// appear.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -55,54 +58,20 @@ impl TransactionJsonLineWriter {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        findings: &[Finding],
+        state: (&[Finding], Option<PendingCallProgress>),
     ) -> io::Result<()> {
-        self.line(to, transaction, reading, facts, names, (findings, None))
-    }
-
-    /// Writes the line of a pending Call.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn pending(
-        &mut self,
-        to: &mut impl Write,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        names: &FileNames,
-        pending: PendingCallProgress,
-    ) -> io::Result<()> {
-        self.line(to, transaction, reading, facts, names, (&[], Some(pending)))
-    }
-
-    fn line(
-        &mut self,
-        to: &mut impl Write,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        names: &FileNames,
-        (findings, pending): (&[Finding], Option<PendingCallProgress>),
-    ) -> io::Result<()> {
-        let mut tape = std::mem::take(&mut self.tape).cleared();
-        let (results, call_parts) = record_messages(&mut tape, reading, facts);
-        self.line.clear();
-        let mut line =
-            TransactionJsonLine::new(transaction, facts, names, &tape, (results, call_parts), self.has_iso)
-                .with_findings(findings);
-        if let Some(pending) = pending {
-            line = line.into_pending(pending);
-        }
-        let written = escape::json_to(&mut self.line, &line);
-        self.tape = tape.cleared();
-        written?;
-        self.line.push(b'\n');
-        to.write_all(&self.line)
+        let (mut line, has_iso) = (std::mem::take(&mut self.line), self.has_iso);
+        line.clear();
+        self.with_decoded_values(reading, facts, |values| {
+            escape::json_to(&mut line, &line_object(transaction, facts, names, values, has_iso, state))
+        })?;
+        line.push(b'\n');
+        to.write_all(&line)?;
+        self.line = line;
+        Ok(())
     }
 
     /// Passes the decoded messages of a Transaction to `take`, in the form of a line.
-    #[cfg(feature = "parquet")]
     pub(crate) fn with_decoded_values<R>(
         &mut self,
         reading: &TransactionMessages<'_>,
@@ -110,25 +79,15 @@ impl TransactionJsonLineWriter {
         take: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
         let mut tape = std::mem::take(&mut self.tape).cleared();
-        let (results, call_parts) = record_messages(&mut tape, reading, facts);
+        let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
+        tape.begin_message(if is_compound { None } else { facts.procedure_name.or(Some("")) });
+        // Fields decoded before an error are used; `missing` has what was not captured.
+        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut tape);
+        let (results, call_parts) = (tape.end_message(), tape.parts.len());
+        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut tape);
+        tape.end_message();
         let taken = take(&DecodedValuesJson { tape: &tape, results, call_parts });
         self.tape = tape.cleared();
         taken
     }
-}
-
-/// Records both messages on a tape; returns the indexes of the first item and of the first part of the Reply.
-fn record_messages<'a>(
-    tape: &mut MessageFieldBuffer<'a>,
-    reading: &TransactionMessages<'a>,
-    facts: &RpcSummary,
-) -> (usize, usize) {
-    let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
-    tape.begin_message(if is_compound { None } else { facts.procedure_name.or(Some("")) });
-    // Fields decoded before an error are used; `missing` has what was not captured.
-    let _ = reading.observe_rpc(RpcMessageKind::Call, tape);
-    let (results, call_parts) = (tape.end_message(), tape.parts.len());
-    let _ = reading.observe_rpc(RpcMessageKind::Reply, tape);
-    tape.end_message();
-    (results, call_parts)
 }

@@ -4,7 +4,8 @@
 //! `properties`, its cases, `system-out` and `system-err` in this order, and every attribute that either of them
 //! requires. `tests/it/junit/` has both, and a test validates reports against them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -76,71 +77,46 @@ pub fn write(
     checks: &[CaptureBaselineCheckResult],
     started: SystemTime,
 ) -> io::Result<()> {
-    writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
-    writeln!(to, "<testsuites>")?;
-    for (id, check) in checks.iter().enumerate() {
-        write_check_suite(to, id, check, started)?;
-    }
-    writeln!(to, "</testsuites>")
+    let suites: Vec<_> = checks.iter().map(check_suite).collect();
+    write_suites(to, &suites, started, "unreadable")
 }
 
-fn write_check_suite(
-    to: &mut impl Write,
-    id: usize,
-    check: &CaptureBaselineCheckResult,
-    started: SystemTime,
-) -> io::Result<()> {
+fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
     let error = match &check.outcome {
         BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
             Some(what.as_str())
         }
         _ => None,
     };
-    let no_operations = BTreeMap::new();
     let found = match &check.outcome {
-        BaselineCheckOutcome::Different(found) => found.tally.operations(),
-        _ => &no_operations,
+        BaselineCheckOutcome::Different(found) => Some(found.tally.operations()),
+        _ => None,
     };
     // Includes operations of the baseline alone, and the group of those beyond the limit.
-    let mut names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    let mut names: BTreeSet<&str> = found.iter().flat_map(|found| found.keys()).map(String::as_str).collect();
     names.extend(check.outcome.summary().iter().flat_map(|summary| &summary.operations).map(String::as_str));
     names.remove(CAPTURE_CASE);
-    let cases: Vec<&str> = [CAPTURE_CASE].into_iter().chain(names).collect();
-    let failures = found.len();
-    let timestamp = timestamp(started);
-    let class = class(&check.file);
-    writeln!(
-        to,
-        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{}" skipped="0" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlAttributeText(&check.file),
-        XmlAttributeText(class),
-        cases.len(),
-        usize::from(error.is_some()),
-        JunitSeconds(check.time),
-    )?;
-    writeln!(to, "    <properties/>")?;
-    for (at, case) in cases.iter().enumerate() {
+    let case = |name| JunitTestCase {
+        name,
+        error: error.filter(|_| name == CAPTURE_CASE),
+        failure: found.and_then(|found| check_failure(found.get(name)?)),
+        skipped: None,
         // A capture is read once for all of its operations.
-        let time = JunitSeconds(if at == 0 { check.time } else { Duration::ZERO });
-        write!(
-            to,
-            r#"    <testcase classname="{}" name="{}" time="{time}""#,
-            XmlAttributeText(class),
-            XmlAttributeText(case)
-        )?;
-        if let (Some(what), CAPTURE_CASE) = (error, *case) {
-            write_error(to, "unreadable", what)?;
-        } else if let Some(of_operation) = found.get(*case) {
-            writeln!(to, ">")?;
-            write_failure(to, of_operation)?;
-            writeln!(to, "    </testcase>")?;
-        } else {
-            writeln!(to, "/>")?;
-        }
+        live_ns: if name == CAPTURE_CASE { check.time.as_nanos() } else { 0 },
+    };
+    let cases = [CAPTURE_CASE].into_iter().chain(names).map(case).collect();
+    JunitTestSuite { name: &check.file, properties: None, elapsed: check.time, cases }
+}
+
+fn check_failure(found: &OperationDifferenceTally) -> Option<JunitFailure> {
+    let shown = found.first.differences();
+    let mut lines: Vec<_> = shown.iter().map(|difference| difference_line(difference, "→")).collect();
+    let (kind, message) = (shown.first()?.kind.to_string().into(), lines.first()?.clone());
+    let left = found.count - shown.len() as u64;
+    if left > 0 {
+        lines.push(format!("and {left} more"));
     }
-    writeln!(to, "    <system-out/>")?;
-    writeln!(to, "    <system-err/>")?;
-    writeln!(to, "  </testsuite>")
+    Some(JunitFailure { kind, message, lines })
 }
 
 /// Formats a time without fraction and zone, as the schemas require.
@@ -151,39 +127,42 @@ fn timestamp(started: SystemTime) -> String {
     timestamp.get(..19).unwrap_or_default().replace(' ', "T")
 }
 
-/// Result of the steps of one operation of a replay, or of a conformance rule.
+/// Result for one operation of a check or of a replay, or for a conformance rule.
 pub(super) struct JunitTestCase<'a> {
     /// Name of the operation or rule.
     pub(super) name: &'a str,
     /// Reason why the replay did not begin.
     pub(super) error: Option<&'a str>,
-    /// Summary of the failure in one line, and the following lines.
-    pub(super) failure: Option<(String, Vec<String>)>,
+    pub(super) failure: Option<JunitFailure>,
     /// Reason why none of the steps was compared with the recording, or why the rule was never judged.
     pub(super) skipped: Option<String>,
     /// Total time of the server for all steps in nanoseconds.
     pub(super) live_ns: u128,
 }
 
-/// Replay of a trace, or a group of conformance rules.
+/// Failure of a test case.
+pub(super) struct JunitFailure {
+    /// Type of the failure.
+    pub(super) kind: Cow<'static, str>,
+    /// Summary in one line.
+    pub(super) message: String,
+    /// Lines of the text.
+    pub(super) lines: Vec<String>,
+}
+
+/// Check of a capture, replay of a trace, or a group of conformance rules.
 pub(super) struct JunitTestSuite<'a> {
-    /// Path of the trace, or group of rules.
+    /// Path of the capture or trace, or group of rules.
     pub(super) name: &'a str,
-    /// Properties: names and values.
-    pub(super) properties: Vec<(&'static str, &'a str)>,
-    /// Duration of the replay.
+    /// Properties, if the report has any: names and values.
+    pub(super) properties: Option<Vec<(&'static str, &'a str)>>,
+    /// Duration of the check or replay.
     pub(super) elapsed: Duration,
     /// Results by operation.
     pub(super) cases: Vec<JunitTestCase<'a>>,
 }
 
-/// Types of the failures and errors of a report.
-pub(super) struct JunitFailureTypes {
-    pub(super) failure: &'static str,
-    pub(super) error: &'static str,
-}
-
-/// Writes a report of these suites.
+/// Writes a report of these suites; `error_type` is the type of their errors.
 ///
 /// # Errors
 /// Returns an error if writing fails.
@@ -191,12 +170,12 @@ pub(super) fn write_suites(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],
     started: SystemTime,
-    types: &JunitFailureTypes,
+    error_type: &str,
 ) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, suite) in suites.iter().enumerate() {
-        write_suite(to, id, suite, started, types)?;
+        write_suite(to, id, suite, started, error_type)?;
     }
     writeln!(to, "</testsuites>")
 }
@@ -206,7 +185,7 @@ fn write_suite(
     id: usize,
     suite: &JunitTestSuite<'_>,
     started: SystemTime,
-    types: &JunitFailureTypes,
+    error_type: &str,
 ) -> io::Result<()> {
     let JunitTestSuite { name, properties, elapsed, cases } = suite;
     let (class, timestamp) = (class(name), timestamp(started));
@@ -221,23 +200,33 @@ fn write_suite(
         cases.len(),
         JunitSeconds(*elapsed),
     )?;
-    write!(to, "    <properties>")?;
-    for (name, value) in properties {
-        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlAttributeText(value))?;
+    match properties {
+        None => writeln!(to, "    <properties/>")?,
+        Some(properties) => {
+            write!(to, "    <properties>")?;
+            for (name, value) in properties {
+                write!(to, r#"<property name="{name}" value="{}"/>"#, XmlAttributeText(value))?;
+            }
+            writeln!(to, "</properties>")?;
+        }
     }
-    writeln!(to, "</properties>")?;
     for case in cases {
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
         let name = XmlAttributeText(case.name);
         write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttributeText(class))?;
         match (case.error, &case.failure, &case.skipped) {
-            (Some(error), ..) => write_error(to, types.error, error)?,
-            (None, Some((message, lines)), _) => {
-                writeln!(to, ">")?;
-                let message = XmlAttributeText(message);
-                write!(to, r#"      <failure message="{message}" type="{}">"#, types.failure)?;
-                write!(to, "{}", XmlText(&lines.join("\n")))?;
-                writeln!(to, "</failure>")?;
+            (Some(error), ..) => {
+                let (message, text) = (XmlAttributeText(error), XmlText(error));
+                writeln!(to, ">\n      <error message=\"{message}\" type=\"{error_type}\">{text}</error>")?;
+                writeln!(to, "    </testcase>")?;
+            }
+            (None, Some(JunitFailure { kind, message, lines }), _) => {
+                let (message, text) = (XmlAttributeText(message), lines.join("\n"));
+                writeln!(
+                    to,
+                    ">\n      <failure message=\"{message}\" type=\"{kind}\">{}</failure>",
+                    XmlText(&text)
+                )?;
                 writeln!(to, "    </testcase>")?;
             }
             (None, None, Some(reason)) => {
@@ -249,30 +238,6 @@ fn write_suite(
     writeln!(to, "    <system-out/>")?;
     writeln!(to, "    <system-err/>")?;
     writeln!(to, "  </testsuite>")
-}
-
-/// Writes the rest of a test case that could not be carried out.
-fn write_error(to: &mut impl Write, kind: &str, error: &str) -> io::Result<()> {
-    writeln!(to, ">")?;
-    let (message, text) = (XmlAttributeText(error), XmlText(error));
-    writeln!(to, r#"      <error message="{message}" type="{kind}">{text}</error>"#)?;
-    writeln!(to, "    </testcase>")
-}
-
-fn write_failure(to: &mut impl Write, found: &OperationDifferenceTally) -> io::Result<()> {
-    let shown = found.first.differences();
-    let Some(first) = shown.first() else { return Ok(()) };
-    let message = difference_line(first, "→");
-    write!(to, r#"      <failure message="{}" type="{}">"#, XmlAttributeText(&message), first.kind)?;
-    for (at, difference) in shown.iter().enumerate() {
-        let end = if at == 0 { "" } else { "\n" };
-        write!(to, "{end}{}", XmlText(&difference_line(difference, "→")))?;
-    }
-    let left = found.count - shown.len() as u64;
-    if left > 0 {
-        write!(to, "\nand {left} more")?;
-    }
-    writeln!(to, "</failure>")
 }
 
 #[cfg(test)]

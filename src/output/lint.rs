@@ -5,84 +5,15 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{Finding, FindingAggregation, RULES, Rule, RuleEvidence, RuleTally, SeverityLevel};
-use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use serde::Serialize;
 
-use super::json::SCHEMA;
-use super::junit::{CAPTURE_CASE, JunitFailureTypes, JunitTestCase, JunitTestSuite, write_suites};
+use super::json::{JsonArray, SCHEMA, address, json_object, write_json_line};
+use super::junit::{CAPTURE_CASE, JunitFailure, JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalProfile};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};
-
-/// JSON line of a finding.
-#[derive(Serialize)]
-struct LintFindingJsonLine<'f> {
-    schema: u32,
-    kind: &'static str,
-    rule: &'static str,
-    severity: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    known: Option<&'f str>,
-    section: &'static str,
-    text: &'f str,
-    side: String,
-    address: Option<String>,
-    connection: u64,
-    transaction: Option<u64>,
-    xid: Option<String>,
-    count: u64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    first: bool,
-    frames: Vec<u64>,
-    time: String,
-}
-
-/// JSON line of the summary.
-#[derive(Serialize)]
-struct LintSummaryJson {
-    schema: u32,
-    kind: &'static str,
-    frames: u64,
-    transactions: u64,
-    denied: u64,
-    severities: SeverityCounts,
-    rules: Vec<RuleJudgementsJson>,
-}
-
-/// Findings by severity in the summary.
-#[derive(Serialize)]
-struct SeverityCounts {
-    error: u64,
-    warning: u64,
-    known: u64,
-    info: u64,
-}
-
-/// Judgements of a rule in the summary.
-#[derive(Serialize)]
-struct RuleJudgementsJson {
-    rule: &'static str,
-    severity: &'static str,
-    findings: u64,
-    judged: u64,
-    not_judged: u64,
-}
-
-/// JSON line of a rule.
-#[derive(Serialize)]
-struct ConformanceRuleJson {
-    schema: u32,
-    kind: &'static str,
-    rule: &'static str,
-    severity: &'static str,
-    section: &'static str,
-    requirement: &'static str,
-    explanation: &'static str,
-    needs: Vec<&'static str>,
-}
 
 /// Number of findings of a severity: `2 errors`, `4,309 info`.
 pub(super) struct SeverityCount(pub(super) SeverityLevel, pub(super) u64);
@@ -99,36 +30,33 @@ impl fmt::Display for SeverityCount {
     }
 }
 
-fn address_text(address: Address) -> Option<String> {
-    super::json::address(address).map(|text| text.0.to_string())
-}
-
 /// Writes the JSON line of kind `finding`. `is_first` marks the first violation for a finding about a connection, whose
 /// line with all violations follows at the end.
 ///
 /// # Errors
 /// Returns an error if writing fails.
 pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::Result<()> {
-    let line = LintFindingJsonLine {
+    let object = json_object! {
         schema: SCHEMA,
         kind: "finding",
         rule: finding.rule.id,
         severity: finding.severity.name(),
-        known: finding.known.as_deref(),
+        #[serde(flatten)]
+        known: finding.known.as_deref().map(|known| json_object! { known: known }),
         section: finding.rule.section,
         text: &finding.text,
         side: finding.side.to_string(),
-        address: address_text(finding.endpoint().address),
+        address: address(finding.endpoint().address),
         connection: finding.connection.number,
         transaction: finding.transaction,
         xid: finding.xid.map(|xid| xid.to_string()),
         count: finding.count,
-        first: is_first,
-        frames: finding.frames.iter().map(|frame| frame.0).collect(),
+        #[serde(flatten)]
+        first: is_first.then(|| json_object! { first: true }),
+        frames: JsonArray(|| finding.frames.iter().map(|frame| frame.0)),
         time: finding.time.to_string(),
     };
-    escape::json_to(&mut *to, &line)?;
-    to.write_all(b"\n")
+    write_json_line(to, &object)
 }
 
 /// Writes the JSON line of kind `lint-summary`.
@@ -136,29 +64,30 @@ pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::
 /// # Errors
 /// Returns an error if writing fails.
 pub fn json_summary(to: &mut impl Write, report: &ConformanceFindingsReport) -> io::Result<()> {
-    let rules = report.tallies.iter().map(|(rule, tally)| RuleJudgementsJson {
-        rule: rule.id,
-        severity: rule.severity.name(),
-        findings: tally.findings,
-        judged: tally.judged,
-        not_judged: tally.not_judged,
-    });
-    let line = LintSummaryJson {
+    let rule_object = |(rule, tally): &(&Rule, RuleTally)| {
+        json_object! {
+            rule: rule.id,
+            severity: rule.severity.name(),
+            findings: tally.findings,
+            judged: tally.judged,
+            not_judged: tally.not_judged,
+        }
+    };
+    let object = json_object! {
         schema: SCHEMA,
         kind: "lint-summary",
         frames: report.frames,
         transactions: report.transactions,
         denied: report.denied(),
-        severities: SeverityCounts {
+        severities: json_object! {
             error: report.count(SeverityLevel::Error),
             warning: report.count(SeverityLevel::Warning),
             known: report.count(SeverityLevel::Known),
             info: report.count(SeverityLevel::Info),
         },
-        rules: rules.collect(),
+        rules: JsonArray(|| report.tallies.iter().map(rule_object)),
     };
-    escape::json_to(&mut *to, &line)?;
-    to.write_all(b"\n")
+    write_json_line(to, &object)
 }
 
 /// Writes the JSON lines of kind `rule`, by group.
@@ -167,7 +96,7 @@ pub fn json_summary(to: &mut impl Write, report: &ConformanceFindingsReport) -> 
 /// Returns an error if writing fails.
 pub fn json_rules(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
     for rule in by_group(rules) {
-        let line = ConformanceRuleJson {
+        let object = json_object! {
             schema: SCHEMA,
             kind: "rule",
             rule: rule.id,
@@ -175,10 +104,9 @@ pub fn json_rules(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()
             section: rule.section,
             requirement: rule.requirement,
             explanation: rule.explanation,
-            needs: rule.needs.iter().map(|needed| needed.description()).collect(),
+            needs: JsonArray(|| rule.needs.iter().map(|needed| needed.description())),
         };
-        escape::json_to(&mut *to, &line)?;
-        to.write_all(b"\n")?;
+        write_json_line(to, &object)?;
     }
     Ok(())
 }
@@ -206,7 +134,7 @@ fn finding_text(finding: &Finding, has_count: bool, screen: &TerminalProfile) ->
         text,
         "  {} {}, connection {}: {}",
         finding.side,
-        address_text(finding.endpoint().address).unwrap_or_default(),
+        address(finding.endpoint().address).map(|address| address.0.to_string()).unwrap_or_default(),
         finding.connection.number,
         finding.text
     );
@@ -453,7 +381,7 @@ pub fn junit(
     if !errors.is_empty() {
         suites.push(JunitTestSuite {
             name: CAPTURE_CASE,
-            properties: Vec::new(),
+            properties: Some(Vec::new()),
             elapsed: Duration::ZERO,
             cases: errors.iter().map(|error| unreadable(error)).collect(),
         });
@@ -464,8 +392,10 @@ pub fn junit(
         let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
         let lines =
             denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, true, screen));
-        let failure = (count > 0).then(|| {
-            (format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement), lines.collect())
+        let failure = (count > 0).then(|| JunitFailure {
+            kind: "finding".into(),
+            message: format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement),
+            lines: lines.collect(),
         });
         let skipped = (tally.judged == 0).then(|| match tally.not_judged {
             0 if is_icrc_rule(rule) && report.has_unchecked_icrcs => "needs --check-icrc".to_owned(),
@@ -477,13 +407,13 @@ pub fn junit(
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {
                 name: group,
-                properties: Vec::new(),
+                properties: Some(Vec::new()),
                 elapsed: Duration::ZERO,
                 cases: vec![case],
             }),
         }
     }
-    write_suites(to, &suites, started, &JunitFailureTypes { failure: "finding", error: "unreadable" })
+    write_suites(to, &suites, started, "unreadable")
 }
 
 #[cfg(test)]

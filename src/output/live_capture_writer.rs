@@ -51,7 +51,6 @@ pub enum CaptureFileDestination {
 /// Maximum number of bytes of a block besides those of its packet: header, padding, and length at the end.
 const BLOCK_OVERHEAD_BYTES: u64 = 40;
 
-/// Open capture file.
 struct OpenCaptureOutputFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,

@@ -70,6 +70,21 @@ const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_V
 /// Width of the summary in columns if the output has no width limit.
 const DEFAULT_SUMMARY_WIDTH: usize = 100;
 
+/// Report of a command, in one of two formats.
+pub trait Report {
+    /// Writes the report as text.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    fn text(&self, to: &mut impl Write) -> io::Result<()>;
+
+    /// Writes the report as a line of JSON.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    fn json(&self, to: &mut impl Write) -> io::Result<()>;
+}
+
 /// State of a pending Call that its Transaction does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingCallProgress {
@@ -107,8 +122,8 @@ enum SelectedViewLineWriter {
     List(TransactionListWriter),
     Trees(Box<FieldTreeTextWriter>, RecentFrameBuffer),
     Json(TransactionJsonLineWriter),
-    Frames(FrameListWriter),
-    FrameTrees(FrameListWriter, Box<FieldTreeTextWriter>),
+    /// List, and the tree of each frame, if selected.
+    Frames(FrameListWriter, Option<Box<FieldTreeTextWriter>>),
     Fields(TsharkFieldsWriter),
     /// Lines at the end of the input only.
     Operations,
@@ -137,10 +152,9 @@ impl SelectedViewLineWriter {
             (_, OutputLineUnit::Transactions, _, true) => {
                 Self::Trees(Box::new(FieldTreeTextWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
-            (_, OutputLineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
-            (_, OutputLineUnit::Frames, _, true) => Self::FrameTrees(
+            (_, OutputLineUnit::Frames, _, has_trees) => Self::Frames(
                 FrameListWriter::new(screen, time),
-                Box::new(FieldTreeTextWriter::new(screen)),
+                has_trees.then(|| Box::new(FieldTreeTextWriter::new(screen))),
             ),
         }
     }
@@ -254,9 +268,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         match &mut self.lines_view {
             SelectedViewLineWriter::List(list) => list.start(frame.time),
             SelectedViewLineWriter::Trees(_, kept) => kept.push(frame),
-            SelectedViewLineWriter::Frames(list) | SelectedViewLineWriter::FrameTrees(list, _) => {
-                list.start(frame.time)
-            }
+            SelectedViewLineWriter::Frames(list, _) => list.start(frame.time),
             _ => {}
         }
         if self.settings.view != OutputLineUnit::Frames {
@@ -293,13 +305,12 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         self.statistics.frame(frame);
         self.lines += 1;
         match &mut self.lines_view {
-            SelectedViewLineWriter::Frames(list) => {
-                list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?
-            }
-            SelectedViewLineWriter::FrameTrees(list, tree) => {
+            SelectedViewLineWriter::Frames(list, tree) => {
                 list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
-                tree.frame(&mut self.to, frame, flow, names)?;
-                self.to.write_all(b"\n")?;
+                if let Some(tree) = tree {
+                    tree.frame(&mut self.to, frame, flow, names)?;
+                    self.to.write_all(b"\n")?;
+                }
             }
             SelectedViewLineWriter::Fields(fields) => {
                 if let Some(selection) = &self.selection {
@@ -389,8 +400,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     None => Ok(()),
                 },
                 SelectedViewLineWriter::None
-                | SelectedViewLineWriter::Frames(_)
-                | SelectedViewLineWriter::FrameTrees(..)
+                | SelectedViewLineWriter::Frames(..)
                 | SelectedViewLineWriter::Fields(_)
                 | SelectedViewLineWriter::Operations => Ok(()),
                 SelectedViewLineWriter::Connections(_, open) => {
@@ -398,13 +408,13 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     Ok(())
                 }
                 SelectedViewLineWriter::List(list) => {
-                    list.transaction(to, transaction, reading, &facts, names, findings)
+                    list.transaction(to, transaction, reading, &facts, names, (findings, None))
                 }
                 SelectedViewLineWriter::Trees(tree, kept) => {
                     tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.transaction(to, transaction, reading, &facts, names, findings)
+                    json.transaction(to, transaction, reading, &facts, names, (findings, None))
                 }
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
@@ -437,10 +447,10 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             let pending = PendingCallProgress { age_ns, phase: call.phase(), slot };
             match lines_view {
                 SelectedViewLineWriter::List(list) => {
-                    list.pending(to, &transaction, reading, &facts, names, pending)
+                    list.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.pending(to, &transaction, reading, &facts, names, pending)
+                    json.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
                 }
                 _ => Ok(()),
             }

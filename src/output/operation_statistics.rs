@@ -3,14 +3,12 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
 
-use super::json::{NameOrNumberJson, SCHEMA};
+use super::json::{SCHEMA, json_object, name_or_number, write_json_line};
 use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalProfile};
-use super::table::{TableColumn, TableLineWriter, csv, number, text, text_from};
+use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, text_from};
 use super::units::{EventRateText, HumanCount, HumanDuration, HumanSize};
-use crate::escape;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, Latencies, OperationKey, OperationTally};
 
@@ -91,114 +89,76 @@ pub(super) fn write(
         }
         OutputLineFormat::Json => {
             for (key, tally) in busiest.into_iter().take(most) {
-                let mut line = escape::json(&OperationStatisticsJsonLine {
-                    schema: SCHEMA,
-                    kind: "operation",
-                    operation: OperationStatsJson::from_tally(key, tally),
-                })?;
-                line.push(b'\n');
-                to.write_all(&line)?;
+                write_json_line(
+                    to,
+                    &json_object! {
+                        schema: SCHEMA,
+                        kind: "operation",
+                        #[serde(flatten)]
+                        operation: json_object_of(key, tally),
+                    },
+                )?;
             }
         }
         OutputLineFormat::Csv | OutputLineFormat::Fields => {
-            csv(to, CSV.iter().map(|(name, _)| name))?;
+            csv(to, CSV_KEYS)?;
             for (key, tally) in busiest.into_iter().take(most) {
-                let object = OperationStatsJson::from_tally(key, tally);
-                csv(to, CSV.iter().map(|(_, value)| value(&object).unwrap_or_default()))?;
+                csv(to, csv_cells(CSV_KEYS, &json_object_of(key, tally))?)?;
             }
         }
     }
     Ok(shown as u64)
 }
 
-#[derive(Serialize)]
-struct OperationStatisticsJsonLine<'a> {
-    schema: u32,
-    kind: &'static str,
-    #[serde(flatten)]
-    operation: OperationStatsJson<'a>,
-}
-
-/// JSON object of an operation.
-#[derive(Serialize)]
-pub(super) struct OperationStatsJson<'a> {
-    program_name: Option<&'static str>,
-    version: Option<u32>,
-    operation: Option<NameOrNumberJson>,
-    calls: u64,
-    replies: u64,
-    errors: u64,
-    latency_ns: Option<LatencyJson<'a>>,
-    recovery_ns: u64,
-    read_chunk_bytes: u64,
-    write_chunk_bytes: u64,
-    reply_chunk_bytes: u64,
-    call_bytes: u64,
-    reply_bytes: u64,
-}
-
-impl<'a> OperationStatsJson<'a> {
-    pub(super) fn from_tally(key: &OperationKey, tally: &'a OperationTally) -> Self {
-        Self {
-            program_name: key.program,
-            version: key.version,
-            operation: key.operation.map(NameOrNumberJson::from),
-            calls: tally.calls,
-            replies: tally.replies,
-            errors: tally.errors,
-            latency_ns: (tally.latencies.count() > 0).then_some(LatencyJson(&tally.latencies)),
-            recovery_ns: tally.recovery_ns,
-            read_chunk_bytes: tally.read_chunk_bytes,
-            write_chunk_bytes: tally.write_chunk_bytes,
-            reply_chunk_bytes: tally.reply_chunk_bytes,
-            call_bytes: tally.call_bytes,
-            reply_bytes: tally.reply_bytes,
-        }
-    }
-
-    fn latency(&self, of: impl Fn(&Latencies) -> u64) -> Option<String> {
-        self.latency_ns.as_ref().map(|latencies| of(latencies.0).to_string())
+pub(super) fn json_object_of(key: &OperationKey, tally: &OperationTally) -> impl Serialize {
+    json_object! {
+        program_name: key.program,
+        version: key.version,
+        operation: key.operation.map(name_or_number),
+        calls: tally.calls,
+        replies: tally.replies,
+        errors: tally.errors,
+        latency_ns: (tally.latencies.count() > 0).then(|| latency_object(&tally.latencies)),
+        recovery_ns: tally.recovery_ns,
+        read_chunk_bytes: tally.read_chunk_bytes,
+        write_chunk_bytes: tally.write_chunk_bytes,
+        reply_chunk_bytes: tally.reply_chunk_bytes,
+        call_bytes: tally.call_bytes,
+        reply_bytes: tally.reply_bytes,
     }
 }
 
-struct LatencyJson<'a>(&'a Latencies);
-
-impl Serialize for LatencyJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let latencies = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("min", &latencies.min())?;
-        for (key, part) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            map.serialize_entry(key, &latencies.quantile(part))?;
-        }
-        map.serialize_entry("max", &latencies.max())?;
-        map.serialize_entry("mean", &latencies.mean())?;
-        map.end()
+fn latency_object(latencies: &Latencies) -> impl Serialize {
+    json_object! {
+        min: latencies.min(),
+        p50: latencies.quantile(0.5),
+        p90: latencies.quantile(0.9),
+        p99: latencies.quantile(0.99),
+        p999: latencies.quantile(0.999),
+        max: latencies.max(),
+        mean: latencies.mean(),
     }
 }
 
-/// CSV column: its name, and the function that returns its cell, if any.
-type OperationCsvColumn = (&'static str, fn(&OperationStatsJson<'_>) -> Option<String>);
-
-/// CSV columns, named like the keys of JSON.
-const CSV: &[OperationCsvColumn] = &[
-    ("program_name", |row| row.program_name.map(str::to_owned)),
-    ("version", |row| row.version.map(|version| version.to_string())),
-    ("operation", |row| row.operation.as_ref().map(|name| name.to_string())),
-    ("calls", |row| Some(row.calls.to_string())),
-    ("replies", |row| Some(row.replies.to_string())),
-    ("errors", |row| Some(row.errors.to_string())),
-    ("latency_ns.min", |row| row.latency(Latencies::min)),
-    ("latency_ns.p50", |row| row.latency(|all| all.quantile(0.5))),
-    ("latency_ns.p90", |row| row.latency(|all| all.quantile(0.9))),
-    ("latency_ns.p99", |row| row.latency(|all| all.quantile(0.99))),
-    ("latency_ns.p999", |row| row.latency(|all| all.quantile(0.999))),
-    ("latency_ns.max", |row| row.latency(Latencies::max)),
-    ("latency_ns.mean", |row| row.latency(Latencies::mean)),
-    ("recovery_ns", |row| Some(row.recovery_ns.to_string())),
-    ("read_chunk_bytes", |row| Some(row.read_chunk_bytes.to_string())),
-    ("write_chunk_bytes", |row| Some(row.write_chunk_bytes.to_string())),
-    ("reply_chunk_bytes", |row| Some(row.reply_chunk_bytes.to_string())),
-    ("call_bytes", |row| Some(row.call_bytes.to_string())),
-    ("reply_bytes", |row| Some(row.reply_bytes.to_string())),
+/// Columns of CSV: keys of the JSON object, and of the object in it.
+const CSV_KEYS: &[&str] = &[
+    "program_name",
+    "version",
+    "operation",
+    "calls",
+    "replies",
+    "errors",
+    "latency_ns.min",
+    "latency_ns.p50",
+    "latency_ns.p90",
+    "latency_ns.p99",
+    "latency_ns.p999",
+    "latency_ns.max",
+    "latency_ns.mean",
+    "recovery_ns",
+    "read_chunk_bytes",
+    "write_chunk_bytes",
+    "reply_chunk_bytes",
+    "call_bytes",
+    "reply_bytes",
 ];

@@ -4,13 +4,17 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::json::SCHEMA;
+use super::Report;
+use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
-use crate::escape;
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
-use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlanSummary};
-use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceFileType, TraceTransport};
+use nfsrdma_replay::run_plan::{
+    FileTreePlan, PlanReasonCount, PlanStepCounts, PlannedObject, ReplayPlanSummary,
+};
+use nfsrdma_replay::trace::file_format::{
+    TraceConnection, TraceFileDataRetention, TraceFileType, TraceTransport,
+};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +29,6 @@ pub struct PlanReportView<'a> {
     pub screen: TerminalProfile,
 }
 
-/// Width of the labels in columns.
 const LABEL_WIDTH: usize = 14;
 
 /// Maximum number of operations shown per reason.
@@ -79,12 +82,8 @@ fn states(steps: &PlanStepCounts) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-impl PlanReportView<'_> {
-    /// Writes the plan as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+impl Report for PlanReportView<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayPlanSummary { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
         let end = &summary.end;
@@ -158,6 +157,50 @@ impl PlanReportView<'_> {
         self.tree(to)
     }
 
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let ReplayPlanSummary { summary, steps, operations, reasons, undefined, tree, .. } = self.plan;
+        let hosts = |is_server| {
+            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
+            own.map(|host| json_object! { number: host.number, address: &host.address })
+        };
+        let object = json_object! {
+            schema: SCHEMA,
+            kind: "plan",
+            trace: self.name,
+            captures: &summary.captures,
+            data: retention_name(summary.keeping),
+            first_ns: summary.end.first,
+            last_ns: summary.end.last,
+            payload_bytes: summary.end.payload,
+            unknown_bytes: summary.end.unknown,
+            variables: summary.end.variables,
+            clients: JsonArray(|| hosts(false)),
+            servers: JsonArray(|| hosts(true)),
+            connections: JsonArray(|| summary.connections.iter().map(connection_object)),
+            steps: states_object(steps),
+            operations: JsonArray(|| {
+                operations.iter().map(|(operation, steps)| {
+                    json_object! { operation: operation, #[serde(flatten)] steps: states_object(steps) }
+                })
+            }),
+            reasons: JsonArray(|| reasons.iter().map(|(reason, because)| reason_object(*reason, because))),
+            undefined: JsonArray(|| {
+                let holds = undefined.iter();
+                holds.map(|(holds, count)| json_object! { holds: holds.display_name(), count: count })
+            }),
+            tree: tree_object(tree),
+            bounds: json_object! {
+                late: summary.end.late,
+                forgotten: summary.end.forgotten,
+                left_out: summary.end.left_out,
+                needs: self.plan.dropped_variables,
+            },
+        };
+        write_json_line(to, &object)
+    }
+}
+
+impl PlanReportView<'_> {
     fn write_reason(
         &self,
         to: &mut impl Write,
@@ -237,250 +280,74 @@ impl PlanReportView<'_> {
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
         writeln!(to, "  {name:LABEL_WIDTH$}  {}", self.escaped(text.as_bytes()))
     }
+}
 
-    /// Writes the plan as one JSON object.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        escape::json_to(&mut *to, &PlanJson::new(self.name, self.plan))?;
-        writeln!(to)
+fn states_object(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> impl Serialize {
+    json_object! {
+        total: run + synthesized + skipped + unreplayable,
+        run: run,
+        synthesized: synthesized,
+        skipped: skipped,
+        unreplayable: unreplayable,
     }
 }
 
-/// Number of steps by state.
-#[derive(Serialize)]
-struct PlanStepCountsJson {
-    total: u64,
-    run: u64,
-    synthesized: u64,
-    skipped: u64,
-    unreplayable: u64,
-}
-
-impl From<&PlanStepCounts> for PlanStepCountsJson {
-    fn from(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> Self {
-        Self { total: run + synthesized + skipped + unreplayable, run, synthesized, skipped, unreplayable }
-    }
-}
-
-#[derive(Serialize)]
-struct PlanOperationCountsJson<'a> {
-    operation: &'a str,
-    #[serde(flatten)]
-    steps: PlanStepCountsJson,
-}
-
-#[derive(Serialize)]
-struct PlannedOperationStepsJson<'a> {
-    operation: &'a str,
-    steps: u64,
-}
-
-#[derive(Serialize)]
-struct PlanExampleStepJson {
-    step: u64,
-    frame: u64,
-    needs: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct PlanReasonJson<'a> {
-    reason: &'static str,
-    state: &'static str,
-    text: &'static str,
-    steps: u64,
-    operations: Vec<PlannedOperationStepsJson<'a>>,
-    first: Vec<PlanExampleStepJson>,
-}
-
-#[derive(Serialize)]
-struct CapturedHostJson<'a> {
-    number: u32,
-    address: &'a str,
-}
-
-#[derive(Serialize)]
-struct PlanConnectionJson {
-    connection: u64,
-    transport: &'static str,
-    client: u32,
-    server: u32,
-    steps: u64,
-    longest_call: u32,
-    longest_reply: u32,
-    credits_asked: u32,
-    credits_granted: u32,
-}
-
-#[derive(Serialize)]
-struct SeedTreeItemJson {
-    path: Option<String>,
-    #[serde(rename = "type")]
-    file_type: &'static str,
-    size: u64,
-    target: Option<String>,
-    links: u64,
-    uses: u64,
-}
-
-#[derive(Serialize)]
-struct FileTypeCountJson {
-    #[serde(rename = "type")]
-    file_type: &'static str,
-    count: u64,
-}
-
-#[derive(Serialize)]
-struct SeedTreeJson {
-    objects: Vec<FileTypeCountJson>,
-    nameless: u64,
-    created: u64,
-    roots: Vec<String>,
-    bytes: u64,
-    content_known: u64,
-    content_unknown: u64,
-    items: Vec<SeedTreeItemJson>,
-}
-
-#[derive(Serialize)]
-struct UndefinedVariablesJson {
-    holds: String,
-    count: u64,
-}
-
-#[derive(Serialize)]
-struct PlanMemoryLimitLossesJson {
-    late: u64,
-    forgotten: u64,
-    left_out: u64,
-    needs: u64,
-}
-
-#[derive(Serialize)]
-struct PlanJson<'a> {
-    schema: u32,
-    kind: &'static str,
-    trace: &'a str,
-    captures: &'a [String],
-    data: &'static str,
-    first_ns: u64,
-    last_ns: u64,
-    payload_bytes: u64,
-    unknown_bytes: u64,
-    variables: u64,
-    clients: Vec<CapturedHostJson<'a>>,
-    servers: Vec<CapturedHostJson<'a>>,
-    connections: Vec<PlanConnectionJson>,
-    steps: PlanStepCountsJson,
-    operations: Vec<PlanOperationCountsJson<'a>>,
-    reasons: Vec<PlanReasonJson<'a>>,
-    undefined: Vec<UndefinedVariablesJson>,
-    tree: SeedTreeJson,
-    bounds: PlanMemoryLimitLossesJson,
-}
-
-impl<'a> PlanJson<'a> {
-    fn new(trace: &'a str, plan: &'a ReplayPlanSummary) -> Self {
-        let summary = &plan.summary;
-        let hosts = |is_server| {
-            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
-            own.map(|host| CapturedHostJson { number: host.number, address: &host.address }).collect()
-        };
-        let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| lossy(bytes));
-        Self {
-            schema: SCHEMA,
-            kind: "plan",
-            trace,
-            captures: &summary.captures,
-            data: retention_name(summary.keeping),
-            first_ns: summary.end.first,
-            last_ns: summary.end.last,
-            payload_bytes: summary.end.payload,
-            unknown_bytes: summary.end.unknown,
-            variables: summary.end.variables,
-            clients: hosts(false),
-            servers: hosts(true),
-            connections: summary
-                .connections
-                .iter()
-                .map(|connection| PlanConnectionJson {
-                    connection: connection.number,
-                    transport: transport_name(connection.transport),
-                    client: connection.client,
-                    server: connection.server,
-                    steps: connection.steps,
-                    longest_call: connection.longest[0],
-                    longest_reply: connection.longest[1],
-                    credits_asked: connection.credits[0],
-                    credits_granted: connection.credits[1],
-                })
-                .collect(),
-            steps: (&plan.steps).into(),
-            operations: plan
-                .operations
-                .iter()
-                .map(|(operation, steps)| PlanOperationCountsJson { operation, steps: steps.into() })
-                .collect(),
-            reasons: plan.reasons.iter().map(|(reason, because)| reason_object(*reason, because)).collect(),
-            undefined: plan
-                .undefined
-                .iter()
-                .map(|(holds, count)| UndefinedVariablesJson { holds: holds.display_name(), count: *count })
-                .collect(),
-            tree: SeedTreeJson {
-                objects: plan
-                    .tree
-                    .objects
-                    .iter()
-                    .map(|(of, count)| FileTypeCountJson { file_type: type_name(*of, false), count: *count })
-                    .collect(),
-                nameless: plan.tree.nameless,
-                created: plan.tree.created,
-                roots: plan.tree.roots.iter().map(|root| lossy(root)).collect(),
-                bytes: plan.tree.bytes,
-                content_known: plan.tree.known_bytes,
-                content_unknown: plan.tree.unknown_bytes,
-                items: plan
-                    .tree
-                    .items
-                    .iter()
-                    .map(|item| SeedTreeItemJson {
-                        path: some(&item.path),
-                        file_type: type_name(item.file_type, false),
-                        size: item.size,
-                        target: some(&item.target),
-                        links: item.links,
-                        uses: item.uses,
-                    })
-                    .collect(),
-            },
-            bounds: PlanMemoryLimitLossesJson {
-                late: summary.end.late,
-                forgotten: summary.end.forgotten,
-                left_out: summary.end.left_out,
-                needs: plan.dropped_variables,
-            },
-        }
-    }
-}
-
-fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> PlanReasonJson<'_> {
-    PlanReasonJson {
+fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> impl Serialize {
+    json_object! {
         reason: reason.code(),
         state: reason.state().name(),
         text: reason.text(),
         steps: because.steps,
-        operations: because
-            .operations
-            .iter()
-            .map(|(operation, steps)| PlannedOperationStepsJson { operation, steps: *steps })
-            .collect(),
-        first: because
-            .examples
-            .iter()
-            .map(|first| PlanExampleStepJson { step: first.step, frame: first.frame, needs: first.needs })
-            .collect(),
+        operations: JsonArray(|| {
+            let operations = because.operations.iter();
+            operations.map(|(operation, steps)| json_object! { operation: operation, steps: steps })
+        }),
+        first: JsonArray(|| {
+            because.examples.iter().map(|first| {
+                json_object! { step: first.step, frame: first.frame, needs: first.needs }
+            })
+        }),
+    }
+}
+
+fn connection_object(connection: &TraceConnection) -> impl Serialize {
+    json_object! {
+        connection: connection.number,
+        transport: transport_name(connection.transport),
+        client: connection.client,
+        server: connection.server,
+        steps: connection.steps,
+        longest_call: connection.longest[0],
+        longest_reply: connection.longest[1],
+        credits_asked: connection.credits[0],
+        credits_granted: connection.credits[1],
+    }
+}
+
+/// Returns the objects that exist before the first step.
+fn tree_object(tree: &FileTreePlan) -> impl Serialize {
+    let text = |bytes: &'_ [u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
+    let item_object = move |item: &PlannedObject| {
+        json_object! {
+            path: text(&item.path),
+            r#type: type_name(item.file_type, false),
+            size: item.size,
+            target: text(&item.target),
+            links: item.links,
+            uses: item.uses,
+        }
+    };
+    json_object! {
+        objects: JsonArray(|| {
+            let objects = tree.objects.iter();
+            objects.map(|(of, count)| json_object! { r#type: type_name(*of, false), count: count })
+        }),
+        nameless: tree.nameless,
+        created: tree.created,
+        roots: JsonArray(|| tree.roots.iter().map(|root| String::from_utf8_lossy(root))),
+        bytes: tree.bytes,
+        content_known: tree.known_bytes,
+        content_unknown: tree.unknown_bytes,
+        items: JsonArray(move || tree.items.iter().map(item_object)),
     }
 }

@@ -1,16 +1,18 @@
 //! Capabilities of a server, as text and as JSON. The schema is `docs/probe.schema.json`.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
-use super::json::SCHEMA;
+use super::Report;
+use super::connections::private_data_object;
+use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile};
-use super::units::{HumanDuration, escape};
-use crate::escape;
+use super::units::{HumanCount, HumanDuration, escape};
 use nfsrdma_replay::probe::{
     Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ProbedNfs3FsinfoLimits, ServerProbeReport,
 };
@@ -26,28 +28,19 @@ pub struct ProbeReportView<'a> {
     pub screen: TerminalProfile,
 }
 
-/// Width of the labels in columns.
 const LABEL_WIDTH: usize = 14;
 
 /// Formats a number with commas.
 fn count(number: impl Into<u64>) -> String {
-    let digits = number.into().to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number.into()).to_string()
 }
 
-impl ProbeReportView<'_> {
-    /// Writes the result as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Report for ProbeReportView<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ServerProbeReport { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
         writeln!(to, "{}", StyledText(styles.header, self.escaped(&self.url.to_string())))?;
@@ -72,7 +65,7 @@ impl ProbeReportView<'_> {
             let granted = credits.granted.map_or("none".into(), count);
             self.line(to, "credits", &format!("{granted} granted, {} requested", count(credits.requested)))?;
         }
-        let time = |time: std::time::Duration| HumanDuration(time.as_nanos() as u64, self.screen.glyphs);
+        let time = |time| HumanDuration(nanoseconds(time), self.screen.glyphs);
         let (fastest, median) = (time(null.fastest), time(null.median));
         self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
@@ -104,6 +97,36 @@ impl ProbeReportView<'_> {
         }
     }
 
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let ServerProbeReport { address, terms, credits, null, versions, v3, v4, exports, .. } = self.probe;
+        let object = json_object! {
+            schema: SCHEMA,
+            kind: "probe",
+            server: self.url.to_string(),
+            address: address.to_string(),
+            local: terms.local.map(|local| local.to_string()),
+            transport: terms.kind.to_string(),
+            rdma: terms.rdma.as_ref().map(|rdma| rdma_object(rdma, self.probe)),
+            credits: credits.map(|credits| {
+                json_object! { requested: credits.requested, granted: credits.granted }
+            }),
+            connections_given_up: self.probe.abandoned_connections,
+            null_ns: json_object! {
+                calls: null.calls,
+                fastest: nanoseconds(null.fastest),
+                median: nanoseconds(null.median),
+            },
+            versions: versions,
+            absent: &self.probe.missing_version_message,
+            v3: v3.as_ref().map(v3_object),
+            v4: JsonArray(|| v4.iter().map(|(minor, found)| v4_object(*minor, found))),
+            exports: exports.as_ref().map(exports_object),
+        };
+        write_json_line(to, &object)
+    }
+}
+
+impl ProbeReportView<'_> {
     /// Escapes text of a server, so that it cannot affect a terminal.
     fn escaped(&self, text: &str) -> String {
         let mut shown = String::new();
@@ -209,15 +232,6 @@ impl ProbeReportView<'_> {
         }
         Ok(())
     }
-
-    /// Writes the result as one line of JSON.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        escape::json_to(&mut *to, &ProbeJson::new(self.url, self.probe))?;
-        writeln!(to)
-    }
 }
 
 fn private(data: Option<&PrivateData>) -> String {
@@ -231,186 +245,29 @@ fn private(data: Option<&PrivateData>) -> String {
     )
 }
 
-#[derive(Serialize)]
-struct ProbeJson {
-    schema: u32,
-    kind: &'static str,
-    server: String,
-    address: String,
-    local: Option<String>,
-    transport: String,
-    rdma: Option<ProbedRpcRdmaParametersJson>,
-    credits: Option<ProbeCreditsJson>,
-    connections_given_up: u32,
-    null_ns: NullLatencyJson,
-    versions: Vec<u32>,
-    absent: Option<String>,
-    v3: Option<Nfs3ProbeJson>,
-    v4: Vec<Nfs4ProbeJson>,
-    exports: Option<NfsExportListJson>,
-}
-
-#[derive(Serialize)]
-struct ProbedRpcRdmaParametersJson {
-    device: String,
-    sent: Option<ProbedPrivateDataJson>,
-    received: Option<ProbedPrivateDataJson>,
-    received_length: usize,
-    call_inline: u32,
-    reply_inline: u32,
-    remote_invalidation: bool,
-    remote_invalidation_asked: bool,
-    invalidations: u64,
-    replies: u64,
-}
-
-#[derive(Serialize)]
-struct ProbedPrivateDataJson {
-    send_size: u32,
-    receive_size: u32,
-    remote_invalidation: bool,
-}
-
-#[derive(Serialize)]
-struct ProbeCreditsJson {
-    requested: u32,
-    granted: Option<u32>,
-}
-
-#[derive(Serialize)]
-struct NullLatencyJson {
-    calls: usize,
-    fastest: u64,
-    median: u64,
-}
-
-#[derive(Serialize, Default)]
-struct Nfs3ProbeJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    limits: Option<Nfs3ServerLimits>,
-}
-
-#[derive(Serialize)]
-struct Nfs3ServerLimits {
-    rtmax: u32,
-    rtpref: u32,
-    rtmult: u32,
-    wtmax: u32,
-    wtpref: u32,
-    wtmult: u32,
-    dtpref: u32,
-    maxfilesize: u64,
-}
-
-#[derive(Serialize)]
-struct Nfs4ProbeJson {
-    minor_version: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    found: Option<Nfs4ServerCapabilities>,
-}
-
-#[derive(Serialize)]
-struct Nfs4ServerCapabilities {
-    maxread: Option<u64>,
-    maxwrite: Option<u64>,
-    maxfilesize: Option<u64>,
-    lease_time: Option<u32>,
-    server_owner: Option<String>,
-    server_scope: Option<String>,
-    implementation: Option<String>,
-    fore_channel: Option<ProbedChannelJson>,
-    back_channel: Option<ProbedChannelJson>,
-    root: Vec<ProbedRootDirectoryEntryJson>,
-}
-
-#[derive(Serialize)]
-struct ProbedChannelJson {
-    maxrequestsize: u32,
-    maxresponsesize: u32,
-    maxresponsesize_cached: u32,
-    maxoperations: u32,
-    maxrequests: u32,
-}
-
-#[derive(Serialize)]
-struct ProbedRootDirectoryEntryJson {
-    name: String,
-    is_directory: bool,
-}
-
-#[derive(Serialize)]
-struct NfsExportListJson {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    port: Option<u16>,
-    list: Vec<NfsExportJson>,
-}
-
-#[derive(Serialize)]
-struct NfsExportJson {
-    path: String,
-    groups: Vec<String>,
-}
-
-impl ProbeJson {
-    fn new(url: &ServerUrl, probe: &ServerProbeReport) -> Self {
-        let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Self {
-            schema: SCHEMA,
-            kind: "probe",
-            server: url.to_string(),
-            address: probe.address.to_string(),
-            local: probe.terms.local.map(|local| local.to_string()),
-            transport: probe.terms.kind.to_string(),
-            rdma: probe.terms.rdma.as_ref().map(|rdma| rdma_object(rdma, probe)),
-            credits: probe
-                .credits
-                .map(|credits| ProbeCreditsJson { requested: credits.requested, granted: credits.granted }),
-            connections_given_up: probe.abandoned_connections,
-            null_ns: NullLatencyJson {
-                calls: probe.null.calls,
-                fastest: nanoseconds(probe.null.fastest),
-                median: nanoseconds(probe.null.median),
-            },
-            versions: probe.versions.clone(),
-            absent: probe.missing_version_message.clone(),
-            v3: probe.v3.as_ref().map(v3_object),
-            v4: probe.v4.iter().map(|(minor, found)| v4_object(*minor, found)).collect(),
-            exports: probe.exports.as_ref().map(exports_object),
-        }
-    }
-}
-
-fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) -> ProbedRpcRdmaParametersJson {
+fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) -> impl Serialize {
     let (invalidations, replies) = probe.invalidations;
-    let private = |data: &PrivateData| ProbedPrivateDataJson {
-        send_size: data.send_threshold_bytes(),
-        receive_size: data.receive_threshold_bytes(),
-        remote_invalidation: data.remote_invalidation,
-    };
-    ProbedRpcRdmaParametersJson {
-        device: rdma.device.clone(),
-        sent: rdma.sent.as_ref().map(private),
-        received: rdma.received.as_ref().map(private),
+    json_object! {
+        device: &rdma.device,
+        sent: rdma.sent.map(private_data_object),
+        received: rdma.received.map(private_data_object),
         received_length: rdma.received_length,
         call_inline: rdma.call_inline,
         reply_inline: rdma.reply_inline,
         remote_invalidation: rdma.remote_invalidation,
         remote_invalidation_asked: probe.asked_for_invalidation,
-        invalidations,
-        replies,
+        invalidations: invalidations,
+        replies: replies,
     }
 }
 
-fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> Nfs3ProbeJson {
-    match found {
-        Ok(v3) => Nfs3ProbeJson {
-            limits: Some(Nfs3ServerLimits {
+fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> impl Serialize {
+    json_object! {
+        #[serde(flatten)]
+        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        #[serde(flatten)]
+        limits: found.as_ref().ok().map(|v3| {
+            json_object! {
                 rtmax: v3.rtmax,
                 rtpref: v3.rtpref,
                 rtmult: v3.rtmult,
@@ -419,59 +276,55 @@ fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> Nfs3ProbeJson {
                 wtmult: v3.wtmult,
                 dtpref: v3.dtpref,
                 maxfilesize: v3.maxfilesize,
-            }),
-            ..Nfs3ProbeJson::default()
-        },
-        Err(error) => Nfs3ProbeJson { error: Some(error.clone()), ..Nfs3ProbeJson::default() },
+            }
+        }),
     }
 }
 
-fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> Nfs4ProbeJson {
-    let v4 = match found {
-        Ok(v4) => v4,
-        Err(error) => return Nfs4ProbeJson { minor_version: minor, error: Some(error.clone()), found: None },
-    };
-    let channel = |channel: &ProbedChannelLimits| ProbedChannelJson {
-        maxrequestsize: channel.max_request,
-        maxresponsesize: channel.max_response,
-        maxresponsesize_cached: channel.max_response_cached,
-        maxoperations: channel.max_operations,
-        maxrequests: channel.max_requests,
+fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> impl Serialize {
+    json_object! {
+        minor_version: minor,
+        #[serde(flatten)]
+        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        #[serde(flatten)]
+        found: found.as_ref().ok().map(capabilities_object),
+    }
+}
+
+fn capabilities_object(v4: &Nfs4ProbeReport) -> impl Serialize {
+    let channel = |channel: &ProbedChannelLimits| {
+        json_object! {
+            maxrequestsize: channel.max_request,
+            maxresponsesize: channel.max_response,
+            maxresponsesize_cached: channel.max_response_cached,
+            maxoperations: channel.max_operations,
+            maxrequests: channel.max_requests,
+        }
     };
     let server = v4.server.as_ref();
-    let found = Nfs4ServerCapabilities {
+    json_object! {
         maxread: v4.maxread,
         maxwrite: v4.maxwrite,
         maxfilesize: v4.maxfilesize,
         lease_time: v4.lease_time,
-        server_owner: server.map(|server| server.owner.clone()),
-        server_scope: server.map(|server| server.scope.clone()),
-        implementation: server.and_then(|server| server.implementation.clone()),
+        server_owner: server.map(|server| &server.owner),
+        server_scope: server.map(|server| &server.scope),
+        implementation: server.map(|server| &server.implementation),
         fore_channel: v4.session.as_ref().map(|session| channel(&session.fore)),
         back_channel: v4.session.as_ref().map(|session| channel(&session.back)),
-        root: v4
-            .root
-            .iter()
-            .map(|(name, is_directory)| ProbedRootDirectoryEntryJson {
-                name: name.clone(),
-                is_directory: *is_directory,
-            })
-            .collect(),
-    };
-    Nfs4ProbeJson { minor_version: minor, error: None, found: Some(found) }
+        root: JsonArray(|| {
+            v4.root.iter().map(|(name, is_directory)| json_object! { name: name, is_directory: is_directory })
+        }),
+    }
 }
 
-fn exports_object(found: &Result<ProbedExports, String>) -> NfsExportListJson {
-    match found {
-        Ok(exports) => NfsExportListJson {
-            error: None,
-            port: Some(exports.port),
-            list: exports
-                .list
-                .iter()
-                .map(|(path, groups)| NfsExportJson { path: path.clone(), groups: groups.clone() })
-                .collect(),
-        },
-        Err(error) => NfsExportListJson { error: Some(error.clone()), port: None, list: Vec::new() },
+fn exports_object(found: &Result<ProbedExports, String>) -> impl Serialize {
+    let list = || found.iter().flat_map(|exports| &exports.list);
+    json_object! {
+        #[serde(flatten)]
+        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        #[serde(flatten)]
+        port: found.as_ref().ok().map(|exports| json_object! { port: exports.port }),
+        list: JsonArray(move || list().map(|(path, groups)| json_object! { path: path, groups: groups })),
     }
 }

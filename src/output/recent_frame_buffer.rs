@@ -7,7 +7,6 @@ use nfsrdma_dissectors::flow::MpaCounts;
 
 use super::tree::FrameStore;
 
-/// Copy of a frame.
 #[derive(Debug)]
 struct BufferedFrameCopy {
     number: FrameNumber,

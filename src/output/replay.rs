@@ -3,13 +3,15 @@
 mod html;
 mod verdict;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
-use super::json::SCHEMA;
+use super::Report;
+use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit;
 use super::style::{StyledText, TerminalProfile};
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
@@ -22,7 +24,7 @@ use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
-    EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount,
+    CopyStepId, EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount,
     StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
@@ -139,48 +141,44 @@ fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
         .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
-fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchedStepJson<'_>> {
-    mismatches
-        .iter()
-        .map(|mismatch| ReplayMismatchedStepJson {
-            step: mismatch.step.step,
-            client: mismatch.copy,
-            call_frame: mismatch.step.frames[0],
-            reply_frame: mismatch.step.frames[1],
-            operation: &mismatch.operation,
-            similar_steps: mismatch.similar_steps,
-            first_similar: mismatch
-                .first_similar
-                .iter()
-                .map(|similar| SimilarMismatchStepJson {
-                    step: similar.step.step,
-                    client: similar.copy,
-                    call_frame: similar.step.frames[0],
-                    reply_frame: similar.step.frames[1],
-                })
-                .collect(),
-            differences: mismatch
-                .differences
-                .iter()
-                .map(|difference| ReplyFieldDifferenceJson {
-                    kind: difference.kind.word(),
-                    path: &difference.path,
-                    field: difference.field,
-                    times: difference.count,
-                    recorded: difference.a.value.as_deref(),
-                    live: difference.b.value.as_deref(),
-                })
-                .collect(),
-        })
-        .collect()
+fn difference_object(difference: &Difference) -> impl Serialize {
+    json_object! {
+        kind: difference.kind.word(),
+        path: &difference.path,
+        field: difference.field,
+        times: difference.count,
+        recorded: difference.a.value.as_deref(),
+        live: difference.b.value.as_deref(),
+    }
 }
 
-impl PrintableReplayReport<'_> {
-    /// Writes the report as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
+fn mismatch_objects(mismatches: &[StepMismatch]) -> impl Serialize {
+    let similar_object = |similar: &CopyStepId| {
+        json_object! {
+            step: similar.step.step,
+            client: similar.copy,
+            call_frame: similar.step.frames[0],
+            reply_frame: similar.step.frames[1],
+        }
+    };
+    JsonArray(move || {
+        mismatches.iter().map(move |mismatch| {
+            json_object! {
+                step: mismatch.step.step,
+                client: mismatch.copy,
+                call_frame: mismatch.step.frames[0],
+                reply_frame: mismatch.step.frames[1],
+                operation: &*mismatch.operation,
+                differences: JsonArray(move || mismatch.differences.iter().map(difference_object)),
+                similar_steps: mismatch.similar_steps,
+                first_similar: JsonArray(move || mismatch.first_similar.iter().map(similar_object)),
+            }
+        })
+    })
+}
+
+impl Report for PrintableReplayReport<'_> {
+    fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayReport { steps, timing, calls, .. } = self.report;
         let styles = self.screen.styles;
         let nanoseconds = u64::try_from(timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -344,7 +342,125 @@ impl PrintableReplayReport<'_> {
         Ok(())
     }
 
-    /// Writes the differences that the final check found.
+    fn json(&self, to: &mut impl Write) -> io::Result<()> {
+        let report = self.report;
+        let lateness = &report.timing.issue_delay;
+        let discarded = report.protocol.discarded.iter();
+        let discard_reasons: BTreeMap<_, _> =
+            discarded.map(|(why, count)| (why.to_string(), count)).collect();
+        let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
+            states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
+        };
+        let operations: serde_json::Map<_, _> = report
+            .steps
+            .operations
+            .iter()
+            .map(|(name, of)| {
+                let mut value = states(&of.states);
+                let timed = of.latencies.iter().map(Latencies::count).max().unwrap_or(0);
+                value.insert("timed".to_owned(), timed.into());
+                for (side, latencies) in ["recorded", "live"].iter().zip(&of.latencies) {
+                    let has_any = latencies.count() > 0;
+                    let mut put = |key: String, number: u64| {
+                        let number = if has_any { number.into() } else { serde_json::Value::Null };
+                        value.insert(key, number);
+                    };
+                    put(format!("{side}_latency_ns"), latencies.mean());
+                    put(format!("{side}_p50_ns"), latencies.quantile(0.5));
+                    put(format!("{side}_p99_ns"), latencies.quantile(0.99));
+                }
+                (name.clone(), value.into())
+            })
+            .collect();
+        let json = json_object! {
+            schema: SCHEMA,
+            kind: "replay",
+            trace: self.trace,
+            server: self.server.to_string(),
+            directory: self.directory,
+            pace: self.pace.to_string(),
+            steps: report.steps.total,
+            states: states(&report.steps.states),
+            calls: report.calls,
+            connections: report.connections,
+            delayed: report.delayed,
+            disconnects: report.recovery.disconnects,
+            reconnects: report.recovery.reconnects,
+            resent: report.recovery.resent,
+            rebound: report.recovery.rebound,
+            recovered: report.recovery.recovered,
+            reclaimed: report.recovery.reclaimed,
+            not_reclaimed: report.recovery.not_reclaimed,
+            contexts_renewed: report.recovery.contexts_renewed,
+            contexts_destroyed: report.recovery.contexts_destroyed,
+            discarded: report.protocol.discarded_messages(),
+            discard_reasons: discard_reasons,
+            violations: &report.protocol.violations,
+            callbacks: &report.callbacks.by_operation,
+            unanswered: report.callbacks.unanswered,
+            no_callbacks: report.callbacks.listen_error.as_deref(),
+            returned: report.returned_delegations,
+            elapsed_ns: u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            recorded_ns: report.timing.recorded_ns,
+            lateness: (lateness.count() > 0).then(|| {
+                json_object! {
+                    calls: lateness.count(),
+                    p50_ns: lateness.quantile_ns(0.5),
+                    p99_ns: lateness.quantile_ns(0.99),
+                    max_ns: lateness.max_ns(),
+                }
+            }),
+            synthesized: report.synthesized.clients + report.synthesized.opens,
+            synthesized_opens: report.synthesized.opens,
+            compared_fields: report.compared.fields,
+            compared_bytes: report.compared.data_bytes,
+            seeded_objects: self.seeded.objects,
+            seeded_bytes: self.seeded.bytes,
+            interrupted: report.end.is_interrupted,
+            time_limit_ns: report.end.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+            unreachable: report.end.unreachable.as_deref(),
+            silent_program: report.end.silent_program.as_deref(),
+            squashed_root: report.squashed.as_ref().map(|FileUserAndGroup { user, group }| {
+                json_object! { user: user, group: group }
+            }),
+            refused: &report.refused,
+            dropped_values: report.dropped_values,
+            recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
+            own_faults: &report.protocol.own,
+            reasons: JsonArray(|| {
+                report.steps.reasons.iter().map(|((state, reason), because)| {
+                    json_object! {
+                        state: state.name(),
+                        reason: reason,
+                        steps: because.steps,
+                        operations: &because.operations,
+                        frames: JsonArray(|| because.first.iter().map(|step| step.frames)),
+                    }
+                })
+            }),
+            mismatches: mismatch_objects(&report.steps.mismatches),
+            unlisted_mismatches: report.steps.unlisted_mismatches,
+            walk: report.tree_check.as_ref().map(|walked| {
+                json_object! {
+                    names: walked.names,
+                    objects: walked.objects,
+                    tolerated: walked.tolerated,
+                    bytes: walked.bytes,
+                    written_bytes: walked.written_bytes,
+                    left_out: walked.left_out,
+                    differing: walked.differing,
+                    failed: walked.failed.as_deref(),
+                    mismatches: mismatch_objects(&walked.mismatches),
+                    left_out_paths: &walked.left_out_paths,
+                }
+            }),
+            operations: operations,
+        };
+        write_json_line(to, &json)
+    }
+}
+
+impl PrintableReplayReport<'_> {
     fn files(&self, to: &mut impl Write) -> io::Result<()> {
         let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
             return Ok(());
@@ -392,145 +508,24 @@ impl PrintableReplayReport<'_> {
         ]
     }
 
-    /// Writes the report as JSON.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        let report = self.report;
-        let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
-            states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
-        };
-        let reasons: Vec<_> = report
-            .steps
-            .reasons
-            .iter()
-            .map(|((state, reason), because)| JsonStepStateReason {
-                state: state.name(),
-                reason,
-                steps: because.steps,
-                operations: &because.operations,
-                frames: because.first.iter().map(|step| step.frames).collect(),
-            })
-            .collect();
-        let walk = report.tree_check.as_ref().map(|walked| FinalTreeCheckJson {
-            names: walked.names,
-            objects: walked.objects,
-            tolerated: walked.tolerated,
-            bytes: walked.bytes,
-            written_bytes: walked.written_bytes,
-            left_out: walked.left_out,
-            left_out_paths: &walked.left_out_paths,
-            differing: walked.differing,
-            failed: walked.failed.as_deref(),
-            mismatches: json_mismatches(&walked.mismatches),
-        });
-        let operations: serde_json::Map<_, _> = report
-            .steps
-            .operations
-            .iter()
-            .map(|(name, of)| {
-                let mut value = states(&of.states);
-                let timed = of.latencies.iter().map(Latencies::count).max().unwrap_or(0);
-                value.insert("timed".to_owned(), timed.into());
-                for (side, latencies) in ["recorded", "live"].iter().zip(&of.latencies) {
-                    let has_any = latencies.count() > 0;
-                    let mut put = |key: String, number: u64| {
-                        let number = if has_any { number.into() } else { serde_json::Value::Null };
-                        value.insert(key, number);
-                    };
-                    put(format!("{side}_latency_ns"), latencies.mean());
-                    put(format!("{side}_p50_ns"), latencies.quantile(0.5));
-                    put(format!("{side}_p99_ns"), latencies.quantile(0.99));
-                }
-                (name.clone(), value.into())
-            })
-            .collect();
-        let json = JsonReplayReport {
-            schema: SCHEMA,
-            kind: "replay",
-            trace: self.trace,
-            server: self.server.to_string(),
-            directory: self.directory,
-            pace: self.pace.to_string(),
-            steps: report.steps.total,
-            states: states(&report.steps.states),
-            calls: report.calls,
-            connections: report.connections,
-            delayed: report.delayed,
-            disconnects: report.recovery.disconnects,
-            reconnects: report.recovery.reconnects,
-            resent: report.recovery.resent,
-            rebound: report.recovery.rebound,
-            recovered: report.recovery.recovered,
-            reclaimed: report.recovery.reclaimed,
-            not_reclaimed: report.recovery.not_reclaimed,
-            contexts_renewed: report.recovery.contexts_renewed,
-            contexts_destroyed: report.recovery.contexts_destroyed,
-            discarded: report.protocol.discarded_messages(),
-            discard_reasons: report
-                .protocol
-                .discarded
-                .iter()
-                .map(|(why, count)| (why.to_string(), (*count).into()))
-                .collect(),
-            violations: &report.protocol.violations,
-            callbacks: &report.callbacks.by_operation,
-            unanswered: report.callbacks.unanswered,
-            no_callbacks: report.callbacks.listen_error.as_deref(),
-            returned: report.returned_delegations,
-            elapsed_ns: u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX),
-            recorded_ns: report.timing.recorded_ns,
-            lateness: (report.timing.issue_delay.count() > 0).then(|| JsonLateness {
-                calls: report.timing.issue_delay.count(),
-                p50_ns: report.timing.issue_delay.quantile_ns(0.5),
-                p99_ns: report.timing.issue_delay.quantile_ns(0.99),
-                max_ns: report.timing.issue_delay.max_ns(),
-            }),
-            synthesized: report.synthesized.clients + report.synthesized.opens,
-            synthesized_opens: report.synthesized.opens,
-            compared_fields: report.compared.fields,
-            compared_bytes: report.compared.data_bytes,
-            seeded_objects: self.seeded.objects,
-            seeded_bytes: self.seeded.bytes,
-            interrupted: report.end.is_interrupted,
-            time_limit_ns: report.end.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
-            unreachable: report.end.unreachable.as_deref(),
-            silent_program: report.end.silent_program.as_deref(),
-            squashed_root: report
-                .squashed
-                .as_ref()
-                .map(|FileUserAndGroup { user, group }| JsonSquashedRoot { user, group }),
-            refused: &report.refused,
-            dropped_values: report.dropped_values,
-            recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
-            own_faults: &report.protocol.own,
-            reasons,
-            mismatches: json_mismatches(&report.steps.mismatches),
-            unlisted_mismatches: report.steps.unlisted_mismatches,
-            walk,
-            operations,
-        };
-        escape::json_to(&mut *to, &json)?;
-        writeln!(to)
-    }
-
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
+        let failure = |message, lines| junit::JunitFailure { kind: "mismatched".into(), message, lines };
         let walk = self.report.tree_check.as_ref().map(|walked| {
             let lines = tree_differences(walked)
                 .take(junit::MAX_SHOWN_DIFFERENCES)
                 .map(|(path, what)| format!("{path}: {what}"))
                 .collect();
-            let failure = (walked.differing > 0)
-                .then(|| (format!("{} in the files", PluralCount(walked.differing, "difference")), lines));
+            let differing = (walked.differing > 0).then(|| {
+                failure(format!("{} in the files", PluralCount(walked.differing, "difference")), lines)
+            });
             let unfinished = || {
                 let why = walked.failed.clone()?;
-                Some(("the final check was not completed".to_owned(), vec![why]))
+                Some(failure("the final check was not completed".to_owned(), vec![why]))
             };
             junit::JunitTestCase {
                 name: "files",
                 error: None,
-                failure: failure.or_else(unfinished),
+                failure: differing.or_else(unfinished),
                 skipped: None,
                 live_ns: 0,
             }
@@ -545,7 +540,8 @@ impl PrintableReplayReport<'_> {
                     lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
             }
-            let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
+            let failure =
+                (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
             junit::JunitTestCase { name, error: None, failure, skipped, live_ns: of.latencies[1].sum() }
@@ -562,7 +558,7 @@ impl PrintableReplayReport<'_> {
             let end = &self.report.end;
             let why = [&end.unreachable, &end.silent_program].into_iter().flatten();
             let lines = self.report.protocol.own.iter().chain(violations).chain(why).cloned();
-            (verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
+            failure(verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
         });
         let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
         operations.chain(walk).chain([run]).collect()
@@ -605,21 +601,20 @@ impl ReplayReportOrRefusal<'_> {
     /// Returns an error if writing fails.
     pub fn junit(outcomes: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = outcomes.iter().map(Self::suite).collect();
-        let types = junit::JunitFailureTypes { failure: "mismatched", error: "not-replayed" };
-        junit::write_suites(to, &suites, started, &types)
+        junit::write_suites(to, &suites, started, "not-replayed")
     }
 
     fn suite(&self) -> junit::JunitTestSuite<'_> {
         match self {
             Self::Report(view) => junit::JunitTestSuite {
                 name: view.trace,
-                properties: vec![("directory", view.directory)],
+                properties: Some(vec![("directory", view.directory)]),
                 elapsed: view.report.timing.elapsed,
                 cases: view.cases(),
             },
             Self::Refused { trace, error } => junit::JunitTestSuite {
                 name: trace,
-                properties: Vec::new(),
+                properties: Some(Vec::new()),
                 elapsed: Duration::ZERO,
                 cases: vec![junit::JunitTestCase {
                     name: junit::CAPTURE_CASE,
@@ -631,125 +626,4 @@ impl ReplayReportOrRefusal<'_> {
             },
         }
     }
-}
-
-#[derive(Serialize)]
-struct JsonSquashedRoot<'a> {
-    user: &'a str,
-    group: &'a str,
-}
-
-#[derive(Serialize)]
-struct JsonLateness {
-    calls: u64,
-    p50_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-}
-
-#[derive(Serialize)]
-struct JsonReplayReport<'a> {
-    schema: u32,
-    kind: &'static str,
-    trace: &'a str,
-    server: String,
-    directory: &'a str,
-    pace: String,
-    steps: u64,
-    states: serde_json::Map<String, serde_json::Value>,
-    calls: u64,
-    connections: u64,
-    delayed: u64,
-    disconnects: u64,
-    reconnects: u64,
-    resent: u64,
-    rebound: u64,
-    recovered: u64,
-    reclaimed: u64,
-    not_reclaimed: u64,
-    contexts_renewed: u64,
-    contexts_destroyed: u64,
-    discarded: u64,
-    discard_reasons: serde_json::Map<String, serde_json::Value>,
-    violations: &'a std::collections::BTreeMap<String, u64>,
-    callbacks: &'a std::collections::BTreeMap<&'static str, u64>,
-    unanswered: u64,
-    no_callbacks: Option<&'a str>,
-    returned: u64,
-    elapsed_ns: u64,
-    recorded_ns: u64,
-    lateness: Option<JsonLateness>,
-    synthesized: u64,
-    synthesized_opens: u64,
-    compared_fields: u64,
-    compared_bytes: u64,
-    seeded_objects: u64,
-    seeded_bytes: u64,
-    interrupted: bool,
-    time_limit_ns: Option<u64>,
-    unreachable: Option<&'a str>,
-    silent_program: Option<&'a str>,
-    squashed_root: Option<JsonSquashedRoot<'a>>,
-    refused: &'a [String],
-    dropped_values: u64,
-    recorded_steps: Option<u64>,
-    own_faults: &'a [String],
-    reasons: Vec<JsonStepStateReason<'a>>,
-    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
-    unlisted_mismatches: u64,
-    walk: Option<FinalTreeCheckJson<'a>>,
-    operations: serde_json::Map<String, serde_json::Value>,
-}
-
-#[derive(Serialize)]
-struct FinalTreeCheckJson<'a> {
-    names: u64,
-    objects: u64,
-    tolerated: u64,
-    bytes: u64,
-    written_bytes: u64,
-    left_out: u64,
-    differing: u64,
-    failed: Option<&'a str>,
-    mismatches: Vec<ReplayMismatchedStepJson<'a>>,
-    left_out_paths: &'a [String],
-}
-
-#[derive(Serialize)]
-struct JsonStepStateReason<'a> {
-    state: &'static str,
-    reason: &'a str,
-    steps: u64,
-    operations: &'a std::collections::BTreeMap<String, u64>,
-    frames: Vec<[u64; 2]>,
-}
-
-#[derive(Serialize)]
-struct ReplayMismatchedStepJson<'a> {
-    step: u64,
-    client: u32,
-    call_frame: u64,
-    reply_frame: u64,
-    operation: &'a str,
-    differences: Vec<ReplyFieldDifferenceJson<'a>>,
-    similar_steps: u64,
-    first_similar: Vec<SimilarMismatchStepJson>,
-}
-
-#[derive(Serialize)]
-struct SimilarMismatchStepJson {
-    step: u64,
-    client: u32,
-    call_frame: u64,
-    reply_frame: u64,
-}
-
-#[derive(Serialize)]
-struct ReplyFieldDifferenceJson<'a> {
-    kind: &'static str,
-    path: &'a str,
-    field: &'static str,
-    times: u64,
-    recorded: Option<&'a str>,
-    live: Option<&'a str>,
 }

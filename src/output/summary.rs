@@ -13,22 +13,16 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use serde::Serialize;
-use serde::ser::Serializer;
 
 pub(super) use text::wrap_words;
 
-use super::connections::ConnectionJson;
-use super::json::{DisplayAsJsonString, SCHEMA};
-use super::operation_statistics::OperationStatsJson;
+use super::json::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
-use crate::escape;
+use super::{connections, operation_statistics};
 use nfsrdma_analysis::conformance::run::FindingCounts;
-use nfsrdma_analysis::connections::ConnectionTallies;
-use nfsrdma_analysis::statistics::{
-    ChunkTallies, ChunkTally, FrameAndTransactionStatistics, IncompleteTransactionTally, RetransmissionTally,
-};
+use nfsrdma_analysis::statistics::{ChunkTally, FrameAndTransactionStatistics};
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {
@@ -62,9 +56,69 @@ impl CaptureSummary<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
-        let mut line = escape::json(&self.object())?;
-        line.push(b'\n');
-        to.write_all(&line)
+        let Self { statistics, icrc, dropped, counters, .. } = *self;
+        let (time, end_time) = statistics.times().unzip();
+        let iso = |time: Option<Timestamp>| {
+            time.filter(|_| self.has_iso).map(IsoTimestamp).map(DisplayAsJsonString)
+        };
+        let (chunks, missing, recovery) = (statistics.chunks(), statistics.missing(), statistics.recovery());
+        let object = json_object! {
+            schema: SCHEMA,
+            kind: "summary",
+            frames: statistics.frames(),
+            bytes: statistics.bytes(),
+            transactions: statistics.transactions(),
+            incomplete: statistics.incomplete(),
+            connections: json_object! {
+                count: statistics.connections().count(),
+                listed: JsonArray(|| statistics.connections().largest().map(connections::json_object_of)),
+            },
+            operations: JsonArray(|| {
+                statistics.operations().map(|(key, tally)| operation_statistics::json_object_of(key, tally))
+            }),
+            chunks: json_object! {
+                read: chunks_object(chunks.read),
+                write: chunks_object(chunks.write),
+                reply: chunks_object(chunks.reply),
+                reply_read: chunks_object(chunks.reply_read),
+            },
+            undecoded: JsonMap(|| self.undecoded()),
+            given_up: JsonMap(|| self.evicted()),
+            time: time.map(DisplayAsJsonString),
+            #[serde(flatten)]
+            time_iso: iso(time).map(|time| json_object! { time_iso: time }),
+            end_time: end_time.map(DisplayAsJsonString),
+            #[serde(flatten)]
+            end_time_iso: iso(end_time).map(|time| json_object! { end_time_iso: time }),
+            missing: json_object! {
+                call: missing.call,
+                reply: missing.reply,
+                message_bytes: missing.message_bytes,
+                chunk_bytes: missing.chunk_bytes,
+                undecoded: missing.undecoded,
+            },
+            repeated_messages: recovery.copies,
+            recovery: json_object! {
+                transactions: recovery.transactions,
+                ns: recovery.wait_ns,
+                resent: recovery.rpc_copies,
+                suspected: recovery.suspected_transactions,
+                lost_copies: recovery.lost_copies,
+                possible_lost_copies: recovery.possible_lost_copies,
+            },
+            captured_twice: self.flow.stats().duplicate_frames(),
+            #[serde(flatten)]
+            findings: self.findings.map(|counts| json_object! { findings: counts_by_rule(counts) }),
+            #[serde(flatten)]
+            icrc: icrc.map(|IcrcCounts { good, bad, unknown }| {
+                json_object! { icrc: json_object! { good: good, bad: bad, unknown: unknown } }
+            }),
+            #[serde(flatten)]
+            dropped: dropped.map(|dropped| json_object! { dropped: dropped }),
+            #[serde(flatten)]
+            capture: counters.map(|counters| json_object! { capture: counters }),
+        };
+        write_json_line(to, &object)
     }
 
     /// Writes the summary as text, in lines of at most `width` columns if possible.
@@ -86,208 +140,17 @@ impl CaptureSummary<'_> {
         let own = own.into_iter().filter(|(_, count)| *count > 0);
         self.flow.evicted_counts().map(|(what, count)| (what.key(), count)).chain(own)
     }
-
-    fn object(&self) -> SummaryJson<'_> {
-        let Self { statistics, icrc, dropped, counters, .. } = *self;
-        let iso = statistics.times().filter(|_| self.has_iso);
-        SummaryJson {
-            schema: SCHEMA,
-            kind: "summary",
-            frames: statistics.frames(),
-            bytes: statistics.bytes(),
-            transactions: statistics.transactions(),
-            incomplete: statistics.incomplete(),
-            connections: ConnectionsJson {
-                count: statistics.connections().count(),
-                listed: ConnectionJsonArray(statistics.connections()),
-            },
-            operations: OperationStatsJsonArray(statistics),
-            chunks: statistics.chunks().into(),
-            undecoded: NamedCountsJson(self.undecoded().collect()),
-            given_up: NamedCountsJson(self.evicted().collect()),
-            time: statistics.times().map(|(first, _)| DisplayAsJsonString(first)),
-            time_iso: iso.map(|(first, _)| DisplayAsJsonString(IsoTimestamp(first))),
-            end_time: statistics.times().map(|(_, last)| DisplayAsJsonString(last)),
-            end_time_iso: iso.map(|(_, last)| DisplayAsJsonString(IsoTimestamp(last))),
-            missing: statistics.missing().into(),
-            repeated_messages: statistics.recovery().copies,
-            recovery: statistics.recovery().into(),
-            captured_twice: self.flow.stats().duplicate_frames(),
-            findings: self.findings.map(FindingCountsByRuleJson::from),
-            icrc: icrc.map(IcrcCountsJson::from),
-            dropped,
-            capture: counters,
-        }
-    }
 }
 
-/// Number of findings by rule.
-#[derive(Serialize)]
-#[serde(transparent)]
-struct FindingCountsByRuleJson(BTreeMap<&'static str, u64>);
-
-impl From<&FindingCounts> for FindingCountsByRuleJson {
-    fn from(counts: &FindingCounts) -> Self {
-        let mut by_rule = BTreeMap::new();
-        // A rule may have findings of several severities.
-        counts.iter().for_each(|(_, rule, count)| *by_rule.entry(rule).or_default() += count);
-        Self(by_rule)
-    }
+/// Returns the number of findings by rule. A rule may have findings of several severities.
+fn counts_by_rule(counts: &FindingCounts) -> BTreeMap<&'static str, u64> {
+    let mut by_rule = BTreeMap::new();
+    counts.iter().for_each(|(_, rule, count)| *by_rule.entry(rule).or_default() += count);
+    by_rule
 }
 
-/// Counts by name.
-struct NamedCountsJson(Vec<(&'static str, u64)>);
-
-impl Serialize for NamedCountsJson {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
-    }
-}
-
-#[derive(Serialize)]
-struct SummaryJson<'a> {
-    schema: u32,
-    kind: &'static str,
-    frames: u64,
-    bytes: u64,
-    transactions: u64,
-    incomplete: u64,
-    connections: ConnectionsJson<'a>,
-    operations: OperationStatsJsonArray<'a>,
-    chunks: ChunkTotalsByKindJson,
-    undecoded: NamedCountsJson,
-    given_up: NamedCountsJson,
-    time: Option<DisplayAsJsonString<Timestamp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
-    end_time: Option<DisplayAsJsonString<Timestamp>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    end_time_iso: Option<DisplayAsJsonString<IsoTimestamp>>,
-    missing: IncompleteTransactionTallyJson,
-    repeated_messages: u64,
-    recovery: RetransmissionTallyJson,
-    captured_twice: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    findings: Option<FindingCountsByRuleJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icrc: Option<IcrcCountsJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dropped: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capture: Option<CapturePacketCounters>,
-}
-
-#[derive(Serialize)]
-struct RetransmissionTallyJson {
-    transactions: u64,
-    ns: u64,
-    resent: u64,
-    suspected: u64,
-    lost_copies: u64,
-    possible_lost_copies: u64,
-}
-
-impl From<RetransmissionTally> for RetransmissionTallyJson {
-    fn from(tally: RetransmissionTally) -> Self {
-        let RetransmissionTally {
-            transactions,
-            wait_ns: ns,
-            rpc_copies: resent,
-            suspected_transactions: suspected,
-            lost_copies,
-            possible_lost_copies,
-            ..
-        } = tally;
-        Self { transactions, ns, resent, suspected, lost_copies, possible_lost_copies }
-    }
-}
-
-#[derive(Serialize)]
-struct ConnectionsJson<'a> {
-    count: u64,
-    listed: ConnectionJsonArray<'a>,
-}
-
-struct ConnectionJsonArray<'a>(&'a ConnectionTallies);
-
-impl Serialize for ConnectionJsonArray<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.largest().map(ConnectionJson::from))
-    }
-}
-
-struct OperationStatsJsonArray<'a>(&'a FrameAndTransactionStatistics);
-
-impl Serialize for OperationStatsJsonArray<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_seq(self.0.operations().map(|(key, tally)| OperationStatsJson::from_tally(key, tally)))
-    }
-}
-
-#[derive(Serialize)]
-struct ChunkTotalsByKindJson {
-    read: ChunkTotalsJson,
-    write: ChunkTotalsJson,
-    reply: ChunkTotalsJson,
-    reply_read: ChunkTotalsJson,
-}
-
-impl From<ChunkTallies> for ChunkTotalsByKindJson {
-    fn from(chunks: ChunkTallies) -> Self {
-        Self {
-            read: chunks.read.into(),
-            write: chunks.write.into(),
-            reply: chunks.reply.into(),
-            reply_read: chunks.reply_read.into(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ChunkTotalsJson {
-    chunks: u64,
-    segments: u64,
-    offered: u64,
-    returned: u64,
-    moved: u64,
-}
-
-impl From<ChunkTally> for ChunkTotalsJson {
-    fn from(tally: ChunkTally) -> Self {
-        let ChunkTally { chunks, segments, offered, returned, moved } = tally;
-        Self { chunks, segments, offered, returned, moved }
-    }
-}
-
-#[derive(Serialize)]
-struct IncompleteTransactionTallyJson {
-    call: u64,
-    reply: u64,
-    message_bytes: u64,
-    chunk_bytes: u64,
-    undecoded: u64,
-}
-
-impl From<IncompleteTransactionTally> for IncompleteTransactionTallyJson {
-    fn from(tally: IncompleteTransactionTally) -> Self {
-        let IncompleteTransactionTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
-        Self { call, reply, message_bytes, chunk_bytes, undecoded }
-    }
-}
-
-#[derive(Serialize)]
-struct IcrcCountsJson {
-    good: u64,
-    bad: u64,
-    unknown: u64,
-}
-
-impl From<IcrcCounts> for IcrcCountsJson {
-    fn from(counts: IcrcCounts) -> Self {
-        let IcrcCounts { good, bad, unknown } = counts;
-        Self { good, bad, unknown }
-    }
+fn chunks_object(ChunkTally { chunks, segments, offered, returned, moved }: ChunkTally) -> impl Serialize {
+    json_object! { chunks: chunks, segments: segments, offered: offered, returned: returned, moved: moved }
 }
 
 /// Returns the name of an operation in the text.

@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::style::{Style, StyledText, TerminalProfile, columns as width_of, fit};
+use serde::Serialize;
+use serde_json::Value;
 
+use super::style::{Style, StyledText, TerminalProfile, columns as width_of, fit};
 use crate::escape;
 
 /// Column of a table.
@@ -132,7 +134,6 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
     shown
 }
 
-/// Separator of columns.
 const GAP: &str = "  ";
 /// Minimum width of the first column.
 const MIN_FIRST_COLUMN_WIDTH: usize = 8;
@@ -151,6 +152,22 @@ pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<I
     }
     line.push('\n');
     to.write_all(line.as_bytes())
+}
+
+/// Returns the cells of a CSV line: the values under these keys of a JSON object, `.` before a key of an inner object.
+/// A list becomes one cell, separated by commas.
+pub(super) fn csv_cells(keys: &[&str], object: &impl Serialize) -> io::Result<Vec<String>> {
+    fn text(value: &Value) -> String {
+        match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+            other => other.to_string(),
+        }
+    }
+    let object = serde_json::to_value(object)?;
+    let value = |key: &str| key.split('.').try_fold(&object, |object, key| object.get(key));
+    Ok(keys.iter().map(|key| value(key).map(text).unwrap_or_default()).collect())
 }
 
 #[cfg(test)]

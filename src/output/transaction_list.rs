@@ -99,8 +99,7 @@ impl TransactionListLayout {
             _ => 24,
         };
         let chunks = match wide {
-            ..100 => NARROW_CHUNKS_WIDTH,
-            100..120 => NARROW_CHUNKS_WIDTH,
+            ..120 => NARROW_CHUNKS_WIDTH,
             120..160 => 14,
             _ => 18,
         };
@@ -176,7 +175,8 @@ impl TransactionListWriter {
         self.clock.start(time);
     }
 
-    /// Writes the line of a Transaction, and before the first line the header.
+    /// Writes the line of a Transaction with its findings, or of a pending Call with its age as latency and its phase as
+    /// status; before the first line the header.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -187,43 +187,19 @@ impl TransactionListWriter {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-        findings: &[Finding],
+        (findings, pending): (&[Finding], Option<PendingCallProgress>),
     ) -> io::Result<()> {
-        self.worst_finding = marked_severity(findings);
+        (self.worst_finding, self.pending) = (marked_severity(findings), pending);
         self.widen_client_column(transaction.connection.client.address);
         if !self.has_header {
             self.has_header = true;
-            self.header(out)?;
+            let style = TwoPartTextStyle::whole(self.screen.styles.header);
+            self.write_line(out, |list, (column, _)| {
+                list.cell.push_str(column.name());
+                style
+            })?;
         }
-        self.line.clear();
-        let mut left = self.screen.width.unwrap_or(usize::MAX);
-        for index in 0..self.layout.columns.len() {
-            let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
-            self.cell.clear();
-            let style = self.cell((column, width), transaction, reading, facts, names);
-            let is_last = index + 1 == self.layout.columns.len();
-            self.push_cell(column, width, style, is_last, &mut left);
-        }
-        self.write_line(out)
-    }
-
-    /// Writes the line of a pending Call: its age as latency, and its phase as status.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn pending(
-        &mut self,
-        out: &mut impl Write,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        names: &FileNames,
-        pending: PendingCallProgress,
-    ) -> io::Result<()> {
-        self.pending = Some(pending);
-        let written = self.transaction(out, transaction, reading, facts, names, &[]);
-        self.pending = None;
-        written
+        self.write_line(out, |list, column| list.cell(column, transaction, reading, facts, names))
     }
 
     /// Widens the client column of a pipe for any IPv6 address when the first one comes, so that this line and the
@@ -237,21 +213,21 @@ impl TransactionListWriter {
         }
     }
 
-    fn header(&mut self, out: &mut impl Write) -> io::Result<()> {
+    /// Writes a line; `fill` fills the cell of each column and returns its style.
+    fn write_line(
+        &mut self,
+        out: &mut impl Write,
+        fill: impl Fn(&mut Self, (TransactionListColumn, usize)) -> TwoPartTextStyle,
+    ) -> io::Result<()> {
         self.line.clear();
         let mut left = self.screen.width.unwrap_or(usize::MAX);
-        let style = self.screen.styles.header;
         for index in 0..self.layout.columns.len() {
             let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
             self.cell.clear();
-            self.cell.push_str(column.name());
+            let style = fill(self, (column, width));
             let is_last = index + 1 == self.layout.columns.len();
-            self.push_cell(column, width, TwoPartTextStyle::whole(style), is_last, &mut left);
+            self.push_cell(column, width, style, is_last, &mut left);
         }
-        self.write_line(out)
-    }
-
-    fn write_line(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.line.truncate(self.line.trim_end_matches(' ').len());
         self.line.push('\n');
         out.write_all(self.line.as_bytes())

@@ -96,7 +96,6 @@ impl FieldTree {
         }
     }
 
-    /// Removes all nodes.
     pub(super) fn clear(&mut self) {
         self.nodes.clear();
         self.roots.clear();
@@ -111,7 +110,6 @@ impl FieldTree {
         self.nodes.get(start..).unwrap_or_default().iter().map(|node| node.bytes.end).max().unwrap_or(0)
     }
 
-    /// Returns the node of the RPC message.
     fn rpc_root(&self) -> Option<usize> {
         self.roots.iter().copied().find(|at| self.nodes[*at].field.name == RPC)
     }
@@ -457,13 +455,23 @@ fn fact_line(
     label: &str,
     value: impl std::fmt::Display,
 ) -> TreeLine {
+    styled_fact_line(styles, depth, label, Style::new(), value)
+}
+
+/// Creates a line of a value that no decoder provides, in a style.
+fn styled_fact_line(
+    styles: &TerminalOutputStyles,
+    depth: usize,
+    label: &str,
+    style: Style,
+    value: impl std::fmt::Display,
+) -> TreeLine {
     TreeLine::new(depth, TreeLineByteSource::Nothing)
         .with_text(styles.label, label)
         .with_text(Style::new(), ": ")
-        .with_text(Style::new(), value)
+        .with_text(style, value)
 }
 
-/// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
     TreeLine::new(depth, TreeLineByteSource::Nothing).with_text(style, text)
 }

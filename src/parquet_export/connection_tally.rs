@@ -11,7 +11,6 @@ const MAX_CONNECTIONS: usize = 64 << 10;
 /// Approximate memory of a connection, in bytes: its entry in the map, and in the half that is written at a time.
 const TALLY_BYTES: usize = 2 * (size_of::<ExportedConnectionTraffic>() + size_of::<u64>());
 
-/// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExportedConnectionTraffic {
     pub(super) name: TransactionConnection,
@@ -89,7 +88,6 @@ impl ExportConnectionTallies {
         BTreeMap::into_values(gone).collect()
     }
 
-    /// Takes all remaining connections.
     pub(super) fn take(&mut self) -> Vec<ExportedConnectionTraffic> {
         std::mem::take(&mut self.connections).into_values().collect()
     }

@@ -10,32 +10,30 @@ use crate::output::json;
 
 use super::table_schema::{TimestampMicros, table};
 
-type ParquetFindingText<'r> = Cow<'r, str>;
-
 table! {
     /// One row per finding of a conformance rule; `nfsrdma-inspect lint --explain RULE` explains a rule.
     FindingRow<'r> "findings" {
         /// Id of the rule: `rpcrdma/credit-zero`.
-        rule: ParquetFindingText<'r>,
+        rule: Cow<'r, str>,
         /// `error`: a requirement (MUST) is broken; `warning`: a recommendation (SHOULD) is not followed, or a problem
         /// is likely; `known`: the deviation of a known implementation; `info`: worth knowing.
-        severity: ParquetFindingText<'r>,
+        severity: Cow<'r, str>,
         /// Name of the implementation, if the severity is `known`.
-        known: Option<ParquetFindingText<'r>>,
+        known: Option<Cow<'r, str>>,
         /// Section that states the requirement.
-        section: ParquetFindingText<'r>,
+        section: Cow<'r, str>,
         /// The values that broke the rule.
-        text: ParquetFindingText<'r>,
+        text: Cow<'r, str>,
         /// Side of the connection that broke the rule: `client` or `server`.
-        side: ParquetFindingText<'r>,
+        side: Cow<'r, str>,
         /// Address of that side.
-        address: Option<ParquetFindingText<'r>>,
+        address: Option<Cow<'r, str>>,
         /// Number of the connection in its capture.
         connection: u64,
         /// The `index` of the Transaction; null for a finding about a connection.
         transaction: Option<u64>,
         /// XID of the Transaction, as `0x` and 8 digits.
-        xid: Option<ParquetFindingText<'r>>,
+        xid: Option<Cow<'r, str>>,
         /// Number of violations; more than 1 only for rules with one finding per connection and side.
         count: u64,
         /// Number of the first frame that shows the violation.

@@ -14,8 +14,6 @@ use nfsrdma_analysis::names::FileNames;
 
 use super::table_schema::table;
 
-type ParquetOperationText<'r> = Cow<'r, str>;
-
 table! {
     /// One row per operation: those of a COMPOUND in the order of the Call, and each other procedure.
     OperationRow<'r> "operations" {
@@ -24,16 +22,16 @@ table! {
         /// Index in the COMPOUND, from 0.
         position: u64,
         /// RFC name of the operation or procedure.
-        op: ParquetOperationText<'r>,
+        op: Cow<'r, str>,
         /// Status of the operation; null if no result was captured.
-        status: Option<ParquetOperationText<'r>>,
+        status: Option<Cow<'r, str>>,
         /// Filehandle that it applies to, in hexadecimal: the current filehandle in NFSv4, if known; that of the file
         /// in a callback or NLM.
-        filehandle: Option<ParquetOperationText<'r>>,
+        filehandle: Option<Cow<'r, str>>,
         /// Filehandle in the result: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
-        result_filehandle: Option<ParquetOperationText<'r>>,
+        result_filehandle: Option<Cow<'r, str>>,
         /// File name in the directory `filehandle`; for GETFH the name that led to the file.
-        name: Option<ParquetOperationText<'r>>,
+        name: Option<Cow<'r, str>>,
         /// Offset in the file.
         offset: Option<u64>,
         /// READ and READ_PLUS: bytes requested; WRITE: bytes written; length of the range in COPY, CLONE, ALLOCATE,
@@ -44,9 +42,9 @@ table! {
         /// READ and READDIR: true if the end was reached.
         eof: Option<bool>,
         /// Path of its file, as in `transactions`.
-        path: Option<ParquetOperationText<'r>>,
+        path: Option<Cow<'r, str>>,
         /// The operation as in JSON output; `arguments` and `results` of a procedure other than COMPOUND.
-        detail: ParquetOperationText<'r>,
+        detail: Cow<'r, str>,
     }
 }
 
@@ -77,7 +75,7 @@ const CALLBACK_HANDLE_KEYS: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "c
 /// JSON keys of nested arguments: the source of RENAME and LINK, the lock of NLM.
 const NESTED_KEYS: [&str; 3] = ["from", "alock", "lock"];
 
-fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<ParquetOperationText<'r>> {
+fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Cow<'r, str>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
 }
 
@@ -141,11 +139,13 @@ impl CompoundFilehandles {
 pub(super) fn for_each_row<E>(
     transaction: u64,
     facts: &RpcSummary,
-    said: &DecodedValuesJson<'_, '_>,
+    values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(entries) = said.entries() else { return procedure(transaction, facts, said, names, give) };
+    let Some(entries) = values.operation_values() else {
+        return procedure(transaction, facts, values, names, give);
+    };
     let mut handles = CompoundFilehandles::default();
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
@@ -184,12 +184,12 @@ pub(super) fn for_each_row<E>(
 fn procedure<E>(
     transaction: u64,
     facts: &RpcSummary,
-    said: &DecodedValuesJson<'_, '_>,
+    values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
     mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(op) = json::procedure(facts) else { return Ok(()) };
-    let (arguments, results) = said.bodies();
+    let [arguments, results] = values.body_values();
     let inside = |keys: &[&str]| {
         NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
     };
@@ -199,8 +199,8 @@ fn procedure<E>(
     give(&OperationRow {
         transaction,
         position: 0,
-        op: op.into(),
-        status: json::status(facts).map(Cow::from),
+        op,
+        status: json::status(facts),
         filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
         result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
         name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),

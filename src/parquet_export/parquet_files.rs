@@ -79,6 +79,11 @@ impl ParquetColumnBuffer {
         Self { values, levels: column.is_optional.then(Vec::new) }
     }
 
+    /// Returns `true` if values may be null.
+    pub(super) fn is_optional(&self) -> bool {
+        self.levels.is_some()
+    }
+
     fn level(&mut self, is_there: bool) {
         if let Some(levels) = &mut self.levels {
             levels.push(is_there.into());
@@ -106,7 +111,6 @@ impl ParquetColumnBuffer {
         }
     }
 
-    /// Returns the memory of the values, in bytes.
     fn memory_bytes(&self) -> usize {
         let levels = self.levels.as_ref().map_or(0, Vec::len) * size_of::<i16>();
         levels
@@ -122,16 +126,17 @@ impl ParquetColumnBuffer {
     fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let levels = self.levels.as_deref();
         match &mut self.values {
-            ColumnValues::Integer(values) => to.typed::<Int64Type>().write_batch(values, levels, None)?,
-            ColumnValues::Boolean(values) => to.typed::<BoolType>().write_batch(values, levels, None)?,
-            ColumnValues::Text(values) => {
-                to.typed::<ByteArrayType>().write_batch(&values.take(), levels, None)?
+            ColumnValues::Integer(values) => {
+                to.typed::<Int64Type>().write_batch(values, levels, None)?;
+                values.clear();
             }
-        };
-        match &mut self.values {
-            ColumnValues::Integer(values) => values.clear(),
-            ColumnValues::Boolean(values) => values.clear(),
-            ColumnValues::Text(_) => {}
+            ColumnValues::Boolean(values) => {
+                to.typed::<BoolType>().write_batch(values, levels, None)?;
+                values.clear();
+            }
+            ColumnValues::Text(values) => {
+                to.typed::<ByteArrayType>().write_batch(&values.take(), levels, None)?;
+            }
         }
         if let Some(levels) = &mut self.levels {
             levels.clear();
@@ -226,7 +231,6 @@ impl<R: ParquetRow> ParquetTable<R> {
         self.folder.join(format!("part-{part}.parquet"))
     }
 
-    /// Adds a row.
     pub(super) fn add(&mut self, row: &impl ParquetRow) -> io::Result<()> {
         row.put(&mut self.columns);
         self.rows += 1;
@@ -237,7 +241,6 @@ impl<R: ParquetRow> ParquetTable<R> {
         }
     }
 
-    /// Returns the memory of the buffered rows, in bytes.
     fn memory_bytes(&self) -> usize {
         self.columns.iter().map(ParquetColumnBuffer::memory_bytes).sum()
     }

@@ -16,8 +16,6 @@ use nfsrdma_analysis::names::OperationPaths;
 use super::connection_tally::ExportedConnectionTraffic;
 use super::table_schema::{TimestampMicros, table};
 
-type ParquetRowTextValue<'r> = Cow<'r, str>;
-
 table! {
     /// One row per Transaction: an RPC with its Call, its Reply and the RDMA transfers between them.
     TransactionRow<'r> "transactions" {
@@ -26,39 +24,39 @@ table! {
         /// Number of the connection in its capture, from 1.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: ParquetRowTextValue<'r>,
+        transport: Cow<'r, str>,
         /// Address of the side that opened the connection.
-        client: Option<ParquetRowTextValue<'r>>,
+        client: Option<Cow<'r, str>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<ParquetRowTextValue<'r>>,
+        server: Option<Cow<'r, str>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
-        vlan_ids: Option<ParquetRowTextValue<'r>>,
+        vlan_ids: Option<Cow<'r, str>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
         /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
-        direction: ParquetRowTextValue<'r>,
+        direction: Cow<'r, str>,
         /// Transaction identifier of the RPC, as `0x` and 8 digits.
-        xid: ParquetRowTextValue<'r>,
+        xid: Cow<'r, str>,
         /// Number of the RPC program.
         program: Option<u64>,
         /// Name of the RPC program.
-        program_name: Option<ParquetRowTextValue<'r>>,
+        program_name: Option<Cow<'r, str>>,
         /// Version of the program.
         version: Option<u64>,
         /// Minor version of NFSv4.
         minor_version: Option<u64>,
         /// RFC name of the procedure.
-        procedure: Option<ParquetRowTextValue<'r>>,
+        procedure: Option<Cow<'r, str>>,
         /// The procedure, or the main operation of a COMPOUND.
-        operation: Option<ParquetRowTextValue<'r>>,
+        operation: Option<Cow<'r, str>>,
         /// Status of the procedure: `NFS4_OK`, `NFS3ERR_NOENT`.
-        status: Option<ParquetRowTextValue<'r>>,
+        status: Option<Cow<'r, str>>,
         /// Status of the RPC: `SUCCESS`, or the error.
-        rpc_status: Option<ParquetRowTextValue<'r>>,
+        rpc_status: Option<Cow<'r, str>>,
         /// First frame of the Call, in microseconds; null without a Call.
         call_time: Option<TimestampMicros>,
         /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
@@ -67,7 +65,7 @@ table! {
         call_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
-        call_delivered: Option<ParquetRowTextValue<'r>>,
+        call_delivered: Option<Cow<'r, str>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
         /// Number of times the Call was sent, by RPC or by the transport.
@@ -75,7 +73,7 @@ table! {
         /// Number of times RPC retransmitted it.
         call_resent: Option<u64>,
         /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
-        call_rdma_proc: Option<ParquetRowTextValue<'r>>,
+        call_rdma_proc: Option<Cow<'r, str>>,
         /// Credits that the Call requests.
         call_credits: Option<u64>,
         /// Inline bytes of the Call.
@@ -90,7 +88,7 @@ table! {
         reply_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
-        reply_delivered: Option<ParquetRowTextValue<'r>>,
+        reply_delivered: Option<Cow<'r, str>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,
         /// Number of times the Reply was sent, by RPC or by the transport.
@@ -98,7 +96,7 @@ table! {
         /// Number of times RPC retransmitted it.
         reply_resent: Option<u64>,
         /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
-        reply_rdma_proc: Option<ParquetRowTextValue<'r>>,
+        reply_rdma_proc: Option<Cow<'r, str>>,
         /// Credits that the Reply grants.
         reply_credits: Option<u64>,
         /// Inline bytes of the Reply.
@@ -138,29 +136,28 @@ table! {
         /// True if the Call, the Reply and all bytes of chunks are in the capture.
         complete: bool,
         /// Codes of missing parts, separated by spaces; null if nothing is missing.
-        missing: Option<ParquetRowTextValue<'r>>,
+        missing: Option<Cow<'r, str>>,
         /// True if an RDMA_DONE closed it.
         done: bool,
         /// The `index` of the Transaction that it retries on another connection.
         retry_of: Option<u64>,
         /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash of
         /// the filehandle if no name is known; null without a file.
-        path: Option<ParquetRowTextValue<'r>>,
+        path: Option<Cow<'r, str>>,
         /// The other path of RENAME, LINK, COPY and CLONE.
-        new_path: Option<ParquetRowTextValue<'r>>,
+        new_path: Option<Cow<'r, str>>,
     }
 }
 
-/// Values of a message in a row.
 #[derive(Default)]
 struct ParquetRowMessageValues<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
-    delivered: Option<ParquetRowTextValue<'r>>,
+    delivered: Option<Cow<'r, str>>,
     copies: Option<u64>,
     resent: Option<u64>,
-    proc: Option<ParquetRowTextValue<'r>>,
+    proc: Option<Cow<'r, str>>,
     credits: Option<u64>,
     length: Option<u64>,
     rpc_length: Option<u64>,
@@ -193,11 +190,11 @@ impl ParquetRowMessageValues<'_> {
     }
 }
 
-fn address<'r>(endpoint: &Endpoint) -> Option<ParquetRowTextValue<'r>> {
+fn address<'r>(endpoint: &Endpoint) -> Option<Cow<'r, str>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
-fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<ParquetRowTextValue<'r>> {
+fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<Cow<'r, str>> {
     let ids: Vec<String> = tenant.vlan_ids().map(|id| id.to_string()).collect();
     (!ids.is_empty()).then(|| ids.join(",").into())
 }
@@ -235,9 +232,9 @@ impl<'r> TransactionRow<'r> {
             program_name: facts.program_name().map(Cow::from),
             version: facts.version.map(u64::from),
             minor_version: facts.minor_version.map(u64::from),
-            procedure: json::procedure(facts).map(Cow::from),
-            operation: facts.operation.map(|operation| json::NameOrNumberJson::from(operation).into()),
-            status: json::status(facts).map(Cow::from),
+            procedure: json::procedure(facts),
+            operation: facts.operation.map(json::name_or_number),
+            status: json::status(facts),
             rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
             call_time: call.time.map(TimestampMicros),
             call_time_ns: call.time,
@@ -293,7 +290,7 @@ table! {
         /// The `index` of its Transaction.
         transaction: u64,
         /// Kind of its chunk: `read`, `write` or `reply`; `reply_read`: a Read chunk of the Reply (RFC 5666).
-        kind: ParquetRowTextValue<'r>,
+        kind: Cow<'r, str>,
         /// Index of the chunk among those of this kind, from 0.
         chunk: u64,
         /// Index of the segment in the chunk, from 0.
@@ -301,9 +298,9 @@ table! {
         /// Position of a Read chunk.
         position: Option<u64>,
         /// Handle of the memory (R_key), as `0x` and 8 digits.
-        handle: ParquetRowTextValue<'r>,
+        handle: Cow<'r, str>,
         /// Start of the range, as `0x` and 16 digits.
-        offset: ParquetRowTextValue<'r>,
+        offset: Cow<'r, str>,
         /// Bytes offered.
         length: u64,
         /// Write and Reply chunks: bytes written according to the Reply.
@@ -357,17 +354,17 @@ table! {
         /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
         connection: u64,
         /// `rocev2`, `rocev1`, `infiniband`, `iwarp`, `tcp` or `udp`.
-        transport: ParquetRowTextValue<'r>,
+        transport: Cow<'r, str>,
         /// Address of the side that opened it.
-        client: Option<ParquetRowTextValue<'r>>,
+        client: Option<Cow<'r, str>>,
         /// Its TCP or UDP port, or its QP number.
         client_port: Option<u64>,
         /// Address of the other side.
-        server: Option<ParquetRowTextValue<'r>>,
+        server: Option<Cow<'r, str>>,
         /// Its TCP or UDP port, or its QP number.
         server_port: Option<u64>,
         /// Identifiers of the VLANs of the connection, outermost first, separated by commas; null without VLAN.
-        vlan_ids: Option<ParquetRowTextValue<'r>>,
+        vlan_ids: Option<Cow<'r, str>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
         /// Number of Transactions.

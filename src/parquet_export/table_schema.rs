@@ -88,33 +88,34 @@ pub(super) trait ParquetCell {
     const KIND: ParquetColumnType;
     const IS_OPTIONAL: bool = false;
 
-    fn put(&self, to: &mut ParquetColumnBuffer);
+    /// Adds a value, or null.
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer);
+}
+
+impl<T: ParquetCell> ParquetCell for Option<T> {
+    const KIND: ParquetColumnType = T::KIND;
+    const IS_OPTIONAL: bool = true;
+
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        T::put(value.and_then(Self::as_ref), to);
+    }
 }
 
 impl ParquetCell for u64 {
     const KIND: ParquetColumnType = ParquetColumnType::Integer;
 
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.integer(Some(i64::try_from(*self).unwrap_or(i64::MAX)));
-    }
-}
-
-impl ParquetCell for Option<u64> {
-    const KIND: ParquetColumnType = ParquetColumnType::Integer;
-    const IS_OPTIONAL: bool = true;
-
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.integer(self.and_then(|number| i64::try_from(number).ok()));
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        let number = value.and_then(|number| i64::try_from(*number).ok());
+        to.integer(if to.is_optional() { number } else { number.or(Some(i64::MAX)) });
     }
 }
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC.
-impl ParquetCell for Option<Timestamp> {
+impl ParquetCell for Timestamp {
     const KIND: ParquetColumnType = ParquetColumnType::Integer;
-    const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.integer(self.map(|time| time.0));
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        to.integer(value.map(|time| time.0));
     }
 }
 
@@ -122,46 +123,27 @@ impl ParquetCell for Option<Timestamp> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimestampMicros(pub(super) Timestamp);
 
-impl ParquetCell for Option<TimestampMicros> {
+impl ParquetCell for TimestampMicros {
     const KIND: ParquetColumnType = ParquetColumnType::Time;
-    const IS_OPTIONAL: bool = true;
 
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.integer(self.map(|time| time.0.0.div_euclid(1000)));
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        to.integer(value.map(|time| time.0.0.div_euclid(1000)));
     }
 }
 
 impl ParquetCell for bool {
     const KIND: ParquetColumnType = ParquetColumnType::Boolean;
 
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.boolean(Some(*self));
-    }
-}
-
-impl ParquetCell for Option<bool> {
-    const KIND: ParquetColumnType = ParquetColumnType::Boolean;
-    const IS_OPTIONAL: bool = true;
-
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.boolean(*self);
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        to.boolean(value.copied());
     }
 }
 
 impl ParquetCell for Cow<'_, str> {
     const KIND: ParquetColumnType = ParquetColumnType::Text;
 
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.text(Some(self));
-    }
-}
-
-impl ParquetCell for Option<Cow<'_, str>> {
-    const KIND: ParquetColumnType = ParquetColumnType::Text;
-    const IS_OPTIONAL: bool = true;
-
-    fn put(&self, to: &mut ParquetColumnBuffer) {
-        to.text(self.as_deref());
+    fn put(value: Option<&Self>, to: &mut ParquetColumnBuffer) {
+        to.text(value.map(|text| &**text));
     }
 }
 
@@ -189,7 +171,7 @@ macro_rules! table {
             fn put(&self, to: &mut [$crate::parquet_export::parquet_files::ParquetColumnBuffer]) {
                 let mut columns = to.iter_mut();
                 $(if let Some(column) = columns.next() {
-                    $crate::parquet_export::table_schema::ParquetCell::put(&self.$column, column);
+                    $crate::parquet_export::table_schema::ParquetCell::put(Some(&self.$column), column);
                 })*
             }
         }

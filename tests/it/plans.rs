@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_inspect::output::Report;
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::TraceCompiler;

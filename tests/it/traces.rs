@@ -11,6 +11,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
+use nfsrdma_inspect::output::Report;
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};

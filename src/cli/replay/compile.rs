@@ -21,7 +21,6 @@ use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_stan
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay compile capture.pcap -o work.trace              everything, with file data
   nfsrdma-inspect replay compile --data hash capture.pcap -o work.trace  hashes of file data only
@@ -85,7 +84,6 @@ pub(super) struct TraceCompileArgs {
     dialect: CaptureDialectArgs,
 }
 
-/// Compiles captures.
 pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
         Ok(filter) => filter,
@@ -94,7 +92,7 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     if args.key != 0 && args.data != CompiledFileDataMode::Key {
         bail!("--key needs --data key");
     }
-    let memory = args.memory.plan_compilation(&args.files)?;
+    let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, &args.files);
     if is_standard_output(&args.output) {
         bail!("-o -: standard output is not seekable; name a file");
     }

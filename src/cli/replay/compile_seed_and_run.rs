@@ -12,9 +12,9 @@ use crate::cli::ExitStatus;
 use crate::cli::comparison_input::is_trace;
 use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
+use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_replay::seed::SeedMode;
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
                                                                          compile, seed, run and check
 ";
@@ -67,10 +67,9 @@ impl Args for ReplayArgsWithoutSubcommand {
     }
 }
 
-/// Runs all steps.
 pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
-    let memory = args.memory.plan_compilation([&args.file])?;
+    let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, [&args.file]);
     if is_trace(&args.file) {
         return run_and_report(&args.file, &args.file, &args.server, &args.how, how);
     }

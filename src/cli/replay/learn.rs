@@ -6,20 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
-use super::live_server_check::CheckAgainstServerOptions;
-use super::report_files::ReplayOutputArgs;
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
-use super::step_selection::StepSelectionArgs;
-use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, output_file_creation, write_error};
-use crate::output::ReportFormat;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::seed::SeedMode;
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
                                                                          review the rules, then run with --rules
@@ -56,25 +49,7 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory cannot be used here: each run needs a separate directory");
     }
-    let how = ReplayRunOptionArgs::for_check(&CheckAgainstServerOptions {
-        dialect: None,
-        memory: &CommandMemoryBudget::default(),
-        junit: None,
-        format: ReportFormat::Text,
-        color: ColorChoice::Never,
-        count: MAX_MISMATCHES,
-        quiet: true,
-        rules: None,
-        no_final_check: false,
-        remove: false,
-        part: &StepSelectionArgs::default(),
-        reports: &ReplayOutputArgs::default(),
-        strict: false,
-        allow_source_server: false,
-        timeout: None,
-        max_time: None,
-        min_coverage: 0.0,
-    });
+    let how = ReplayRunOptionArgs { count: MAX_MISMATCHES, ..ReplayRunOptionArgs::serial() };
     let inputs = ProtectedInputFiles::new([&args.trace]);
     let output = args.output.as_ref().map(|path| output_file_creation::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();

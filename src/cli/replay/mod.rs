@@ -7,7 +7,7 @@ pub(super) mod live_server_check;
 mod plan;
 mod replay_preparation;
 pub(super) mod report_files;
-mod run;
+pub(super) mod run;
 mod seed;
 mod seeded_directory_markers;
 pub(super) mod server;
@@ -50,7 +50,6 @@ enum ReplayCommand {
     Learn(learn::ToleranceLearningArgs),
 }
 
-/// Runs a subcommand, or a complete replay.
 pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
     match (&args.step, &args.all.0) {
         (Some(ReplayCommand::Compile(args)), _) => compile::run(args),

@@ -1,6 +1,5 @@
 //! `replay plan`: shows the plan of a replay.
 
-use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
@@ -9,13 +8,12 @@ use clap::{Args, ValueHint};
 use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
-use crate::cli::{ExitStatus, write_error};
+use crate::cli::{ExitStatus, print_report};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
 use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay plan work.trace              planned, skipped and unreplayable steps, with reasons
   nfsrdma-inspect replay plan -c 1000 work.trace      the same, with 1000 objects of the tree
@@ -57,7 +55,6 @@ pub(super) struct ReplayPlanArgs {
     color: ColorChoice,
 }
 
-/// Plans a replay and shows the plan.
 pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.select_steps(&args.trace)?;
@@ -71,11 +68,6 @@ pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
         count: args.count,
         screen: terminal_capabilities::screen(args.color),
     };
-    let mut to = BufWriter::new(io::stdout().lock());
-    let written = match args.format {
-        ReportFormat::Text => view.text(&mut to),
-        ReportFormat::Json => view.json(&mut to),
-    };
-    written.and_then(|()| to.flush()).map_err(write_error)?;
+    print_report(args.format, &view)?;
     Ok(ExitStatus::Done)
 }

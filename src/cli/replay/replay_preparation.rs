@@ -32,7 +32,6 @@ use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed_after};
 use nfsrdma_replay::trace::{NONE, TraceError};
 
-/// Reason why a replay cannot begin.
 #[derive(Debug)]
 pub(super) enum ReplayStartError {
     /// Failure of the server or the transport.
@@ -79,7 +78,6 @@ impl fmt::Display for ReplayStartError {
 }
 
 impl ReplayStartError {
-    /// Returns the exit status.
     pub(super) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Unreachable(_, blame) => (*blame).into(),
@@ -90,17 +88,11 @@ impl ReplayStartError {
 
     /// Reports the failure and returns the exit status.
     pub(super) fn report(self) -> Result<ExitStatus> {
-        match self {
-            Self::Unreachable(what, blame) => {
-                report_error(what);
-                Ok(blame.into())
-            }
-            Self::TimeLimit(what) | Self::Interrupted(what) => {
-                report_error(what);
-                Ok(ExitStatus::Uncovered)
-            }
-            Self::Usage(error) => bail!(error),
+        if let Self::Usage(error) = self {
+            bail!(error);
         }
+        report_error(&self);
+        Ok(self.exit_status())
     }
 }
 
@@ -124,7 +116,6 @@ pub(super) struct ReplayClientCopyIdentity {
 }
 
 impl ReplayClientCopyIdentity {
-    /// Returns the only copy.
     pub(super) fn only() -> Self {
         Self { tag: unique_tag(), number: 1, is_replay: false, checks_tree: false }
     }
@@ -164,7 +155,6 @@ struct ServerReplayDirectoryAccess<'a> {
     interruption: Option<Arc<AtomicBool>>,
 }
 
-/// Prepared replay.
 pub(super) struct PreparedReplay {
     pub(super) transport: Box<dyn RpcTransport>,
     pub(super) target: ConnectTarget,
@@ -311,7 +301,6 @@ impl ReplayServerArgs {
         })
     }
 
-    /// Returns the name of the replay's directory.
     fn directory(&self, trace: &Path, copy: &ReplayClientCopyIdentity) -> String {
         let ReplayClientCopyIdentity { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
@@ -344,7 +333,6 @@ impl ReplayServerArgs {
         })
     }
 
-    /// Mounts the export with MOUNT.
     fn mount_export(&self, address: SocketAddr) -> Result<MountedExport, ReplayStartError> {
         let (_, mounted) = mount(&self.server, address, &self.connect_options());
         mounted.map_err(|error| match error {

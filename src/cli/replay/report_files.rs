@@ -91,7 +91,6 @@ pub(super) struct ReportFiles {
 }
 
 impl ReportFiles {
-    /// Writes the reports.
     pub(super) fn write(self, outcomes: &[ReplayReportOrRefusal<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
             output_file_creation::write_and_commit(to, |to| {

@@ -1,6 +1,5 @@
 //! `replay run`: replays a trace against a server and shows the report.
 
-use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -9,7 +8,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
-use super::live_server_check::CheckAgainstServerOptions;
 use super::replay_preparation::{
     PreparedReplay, ReplayClientCopyIdentity, ReplayStartError, SeedingControl, unique_tag,
 };
@@ -19,7 +17,7 @@ use super::single_server_requirement::require_single_server;
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
-use crate::cli::{ExitStatus, report_error, write_error};
+use crate::cli::{ExitStatus, print_report, report_error};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::ReportFormat;
 use crate::output::replay::{PrintableReplayReport, ReplayReportOrRefusal};
@@ -34,7 +32,6 @@ use nfsrdma_replay::run::{
 use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
 use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run and compare
   nfsrdma-inspect replay run work.trace --server tcp://nas/scratch --pace captured --junit report.xml
@@ -78,7 +75,7 @@ const DEFAULT_MIN_COVERAGE: f64 = 50.0;
 
 /// Chunks that a Call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ChunkModeArg {
+pub(in crate::cli) enum ChunkModeArg {
     /// The chunks that the connection needs
     Optimal,
     /// The captured chunks
@@ -87,7 +84,7 @@ enum ChunkModeArg {
 
 /// Delegations that OPEN requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RequestedDelegationArg {
+pub(in crate::cli) enum RequestedDelegationArg {
     /// The type of delegation that was granted in the capture
     Granted,
     /// The request as captured
@@ -100,90 +97,89 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
     /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency)
     /// or serial (one call in flight per client)
     #[arg(long, value_name = "ORDER", default_value = "dependencies")]
-    order: ReplayOrder,
+    pub(in crate::cli) order: ReplayOrder,
 
     /// Pace of calls: max (as fast as possible), captured (at the captured times), xN (N times the captured speed),
     /// rate=N (N calls per second), think-time (captured delay after the previous reply) or queue-depth (at most the
     /// captured number of calls in flight)
     #[arg(long, value_name = "PACE", default_value = "max")]
-    pace: ReplayPace,
+    pub(in crate::cli) pace: ReplayPace,
 
     /// Number of concurrent copies of the captured clients, each in a separate directory
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENT_COPIES as i64))]
-    clients: u32,
+    pub(in crate::cli) clients: u32,
 
     /// Maximum number of connections per client [default: as captured]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    connections: Option<u32>,
+    pub(in crate::cli) connections: Option<u32>,
 
     /// Maximum number of steps read ahead and in flight
     #[arg(long, value_name = "STEPS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    window: u32,
+    pub(in crate::cli) window: u32,
 
     /// RDMA chunks that calls offer
     #[arg(long, value_name = "MODE", default_value = "optimal")]
-    chunks: ChunkModeArg,
+    pub(in crate::cli) chunks: ChunkModeArg,
 
     /// Delegations that OPEN requests
     #[arg(long, value_name = "MODE", default_value = "granted")]
-    delegations: RequestedDelegationArg,
+    pub(in crate::cli) delegations: RequestedDelegationArg,
 
     #[command(flatten)]
-    pub(super) part: StepSelectionArgs,
+    pub(in crate::cli) part: StepSelectionArgs,
 
     #[command(flatten)]
-    pub(super) reports: ReplayOutputArgs,
+    pub(in crate::cli) reports: ReplayOutputArgs,
 
     /// Disable all tolerance rules
     #[arg(long)]
-    strict: bool,
+    pub(in crate::cli) strict: bool,
 
     /// Disable these tolerance rules
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
-    without: Vec<String>,
+    pub(in crate::cli) without: Vec<String>,
 
     /// File of additional tolerance rules (docs/replay.md)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    rules: Option<PathBuf>,
+    pub(in crate::cli) rules: Option<PathBuf>,
 
     /// Skip the final check of files and directories
     #[arg(long)]
-    no_final_check: bool,
+    pub(in crate::cli) no_final_check: bool,
 
     /// Remove the replay directory afterwards, unless it has other files
     #[arg(long)]
-    remove: bool,
+    pub(in crate::cli) remove: bool,
 
     /// Minimum percentage of steps replayed, not counting skipped ones, and of objects covered by the final check
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_COVERAGE, value_parser = parse_percent)]
-    min_coverage: f64,
+    pub(in crate::cli) min_coverage: f64,
 
     /// Show at most COUNT mismatches
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
-    count: usize,
+    pub(in crate::cli) count: usize,
 
     /// Write a JUnit XML report: one case per operation
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    junit: Option<PathBuf>,
+    pub(in crate::cli) junit: Option<PathBuf>,
 
     /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]
-    quiet: bool,
+    pub(in crate::cli) quiet: bool,
 
     /// Output format
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: ReportFormat,
+    pub(in crate::cli) format: ReportFormat,
 
     /// When to use color
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    color: ColorChoice,
+    pub(in crate::cli) color: ColorChoice,
 }
 
 impl ReplayRunOptionArgs {
-    /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
-    pub(in crate::cli) fn for_check(reported: &CheckAgainstServerOptions<'_>) -> Self {
-        let CheckAgainstServerOptions { format, color, count, quiet, rules, no_final_check, remove, .. } =
-            *reported;
+    /// Returns the options of a check without its settings: one step at a time per client, so that replays are
+    /// reproducible.
+    pub(in crate::cli) fn serial() -> Self {
         Self {
             order: ReplayOrder::Serial,
             pace: ReplayPace::Immediate,
@@ -192,19 +188,19 @@ impl ReplayRunOptionArgs {
             window: 256,
             chunks: ChunkModeArg::Optimal,
             delegations: RequestedDelegationArg::Granted,
-            part: reported.part.clone(),
-            reports: reported.reports.clone(),
-            strict: reported.strict,
+            part: StepSelectionArgs::default(),
+            reports: ReplayOutputArgs::default(),
+            strict: false,
             without: Vec::new(),
-            rules: rules.map(Path::to_owned),
-            no_final_check,
-            remove,
-            min_coverage: reported.min_coverage,
-            count,
+            rules: None,
+            no_final_check: false,
+            remove: false,
+            min_coverage: 0.0,
+            count: 0,
             junit: None,
-            quiet,
-            format,
-            color,
+            quiet: true,
+            format: ReportFormat::Text,
+            color: ColorChoice::Never,
         }
     }
 
@@ -244,7 +240,6 @@ impl ReplayRunOptionArgs {
     }
 }
 
-/// Reads a file of rules.
 fn read_rules(path: &Path) -> Result<Vec<tolerance_rules::file::ToleranceFileRule>> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("--rules: {name}: cannot read"))?;
@@ -274,7 +269,6 @@ impl ReplayMonitor for RunProgressReporter {
     }
 }
 
-/// Replays the trace.
 pub(super) fn run(args: &ReplayRunArgs) -> Result<ExitStatus> {
     let how = match (args.seeded, args.server.allow_non_empty) {
         (true, _) => SeedMode::Find,
@@ -284,7 +278,6 @@ pub(super) fn run(args: &ReplayRunArgs) -> Result<ExitStatus> {
     run_and_report(&args.trace, &args.trace, &args.server, &args.how, how)
 }
 
-/// Finished replay.
 pub(super) struct FinishedReplay {
     pub(super) report: ReplayReport,
     pub(super) directory: String,
@@ -413,12 +406,7 @@ pub(super) fn run_and_report(
     let name = file.to_string_lossy();
     let view = ran.view(&name, server, how);
     if !how.quiet {
-        let mut to = BufWriter::new(io::stdout().lock());
-        let written = match how.format {
-            ReportFormat::Text => view.text(&mut to),
-            ReportFormat::Json => view.json(&mut to),
-        };
-        written.and_then(|()| to.flush()).map_err(write_error)?;
+        print_report(how.format, &view)?;
     }
     pages.write(&[ReplayReportOrRefusal::Report(Box::new(view))], started)?;
     ran.report_problems(how.min_coverage);
@@ -455,7 +443,6 @@ impl FinishedReplay {
         }
     }
 
-    /// Returns the exit status.
     pub(super) fn exit_status(&self, min_coverage: f64) -> ExitStatus {
         match exit_status(&self.report, min_coverage) {
             ExitStatus::Done if !self.not_removed.is_empty() => ExitStatus::Uncovered,

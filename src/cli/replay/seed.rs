@@ -15,7 +15,6 @@ use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::units::{HumanSize, PluralCount};
 use nfsrdma_replay::seed::SeedMode;
 
-/// Examples for the help.
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
                                                                          create the tree in /scratch/one
@@ -41,7 +40,6 @@ pub(super) struct FileTreeSeedArgs {
     quiet: bool,
 }
 
-/// Creates the tree.
 pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     require_single_server(&args.trace, &StepSelection::default(), "replay compile -Y")?;
     let mut trace = open_trace(&args.trace)?;

@@ -9,57 +9,55 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use nfsrdma_capture_file::os_error_text;
 use nfsrdma_rpc::ConnectOptions;
-use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
+use nfsrdma_rpc::url::ServerUrl;
 
 use nfsrdma_replay::run::ReplayOptions;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
-pub(super) struct ReplayServerArgs {
-    #[arg(long, value_name = "URL", value_parser = parse_url,
-        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
-    pub(super) server: ServerUrl,
+pub(in crate::cli) struct ReplayServerArgs {
+    #[arg(
+        long,
+        value_name = "URL",
+        help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT"
+    )]
+    pub(in crate::cli) server: ServerUrl,
 
     /// Directory of the replay in the export, created if missing [default: the trace name with a unique suffix]
     #[arg(long, value_name = "NAME")]
-    pub(super) directory: Option<String>,
+    pub(in crate::cli) directory: Option<String>,
 
     /// Use the directory even if it is not empty
     #[arg(long)]
-    pub(super) allow_non_empty: bool,
+    pub(in crate::cli) allow_non_empty: bool,
 
     /// Allow the server that the capture was taken from
     #[arg(long)]
-    pub(super) allow_source_server: bool,
+    pub(in crate::cli) allow_source_server: bool,
 
     /// Timeout of connecting and of each reply in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = parse_seconds)]
-    pub(super) timeout: f64,
+    pub(in crate::cli) timeout: f64,
 
     /// Stop each of seeding, run, final check and removal after SECONDS, with exit code 3 [default: an hour, or ten
     /// times the captured time]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    pub(super) max_time: Option<f64>,
+    pub(in crate::cli) max_time: Option<f64>,
 
     /// RDMA credits to request
     #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16384))]
-    pub(super) credits: u32,
+    pub(in crate::cli) credits: u32,
 
     /// RDMA inline threshold of this side in both directions, 1024 to 262144 bytes
     #[arg(long, value_name = "BYTES", default_value_t = 4096,
         value_parser = clap::value_parser!(u32).range(1024..=262_144))]
-    pub(super) inline: u32,
-}
-
-fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
-    text.parse()
+    pub(in crate::cli) inline: u32,
 }
 
 /// Default timeout of connecting and of each Reply in seconds.
-pub(super) const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
+pub(in crate::cli) const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
 
-/// Parses a number of seconds.
 pub(in crate::cli) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(seconds),
@@ -67,7 +65,6 @@ pub(in crate::cli) fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a percentage.
 pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
@@ -105,7 +102,6 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     })
 }
 
-/// Opens a trace.
 pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
     let name = path.display();
     let file = open_trace_file(path)?;
@@ -114,7 +110,7 @@ pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
 
 impl ReplayServerArgs {
     /// Returns the options for a server with defaults for everything else.
-    pub(super) fn with_defaults(server: ServerUrl) -> Self {
+    pub(in crate::cli) fn with_defaults(server: ServerUrl) -> Self {
         Self {
             server,
             directory: None,
@@ -137,7 +133,6 @@ impl ReplayServerArgs {
         options.max_duration(end.last.saturating_sub(end.first))
     }
 
-    /// Returns the requested connection parameters.
     pub(super) fn connect_options(&self) -> ConnectOptions {
         ConnectOptions {
             send_size: self.inline,

@@ -1,5 +1,6 @@
 //! Line of the packet list: its columns, its styled pieces, and the part of it that fits on the screen.
 
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use crate::output::style::{Style, StyledText, TerminalProfile, fit_words};
@@ -48,6 +49,12 @@ impl FrameListLine {
     /// Sets the style of the text appended since the last piece.
     pub(super) fn end_piece(&mut self, style: Style) {
         self.pieces.push((self.text.len(), style));
+    }
+
+    /// Appends text in a style.
+    pub(super) fn push(&mut self, style: Style, text: impl fmt::Display) {
+        let _ = write!(self.text, "{text}");
+        self.end_piece(style);
     }
 
     /// Writes the line from column `left` on, truncated at the end of the screen.

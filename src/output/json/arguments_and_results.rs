@@ -3,9 +3,10 @@
 use std::str;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use super::field_buffer::{BufferedField, BufferedFieldContent};
+use super::object::json_object;
 
 /// Maximum length in bytes of opaque data shown in hexadecimal: filehandles, owners, tokens.
 const MAX_OPAQUE_BYTES: usize = 1_024;
@@ -166,19 +167,14 @@ fn structure<S: Serializer>(
             Some(FieldValue::Unsigned(seconds)),
             Some(FieldValue::Unsigned(nseconds)),
         ) => time(i128::from(seconds), nseconds, serializer),
-        _ => object(fields, serializer),
+        _ => fields.serialize(serializer),
     }
 }
 
-pub(super) fn object<S: Serializer>(
-    fields: BufferedStructureFields<'_, '_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    for member in fields {
-        map.serialize_entry(member.key, &member)?;
+impl Serialize for BufferedStructureFields<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.map(|member| (member.key, member)))
     }
-    map.end()
 }
 
 /// Writes a time as `seconds.nanoseconds`, like every time in a line.
@@ -242,9 +238,7 @@ fn opaque<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error>
 
 /// Writes the length of data that is too long for a line or was not captured.
 fn write_length<S: Serializer>(length: u64, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(1))?;
-    map.serialize_entry("length", &length)?;
-    map.end()
+    json_object! { length: length }.serialize(serializer)
 }
 
 /// Returns hexadecimal digits, or `None` if the buffer is too short.

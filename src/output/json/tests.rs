@@ -22,7 +22,7 @@ fn line(transaction: &Transaction) -> String {
                 reading,
                 &reading.summary(),
                 &off,
-                &[],
+                (&[], None),
             )
         })
         .unwrap();
@@ -270,7 +270,8 @@ fn operations(
     tape.end_message();
     let facts = RpcSummary::default();
     let names = FileNames::new(FilehandleDisplay::Off, 0);
-    let line = TransactionJsonLine::new(transaction, &facts, &names, &tape, (results, call_parts), false);
+    let values = DecodedValuesJson { tape: &tape, results, call_parts };
+    let line = line_object(transaction, &facts, &names, &values, false, (&[], None));
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 

@@ -296,7 +296,6 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</section>")
 }
 
-/// Writes the differences that the final check found.
 fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     let Some(walked) = report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
         return Ok(());

@@ -3,7 +3,6 @@
 use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_replay::run::report::ReplayReport;
 
-/// Severity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayVerdictSeverity {
     /// Nothing differs.
@@ -14,7 +13,6 @@ pub(super) enum ReplayVerdictSeverity {
     Bad,
 }
 
-/// Verdict on a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplayVerdict {
     pub(super) severity: ReplayVerdictSeverity,

@@ -55,7 +55,6 @@ fn write_counts(
     rows.iter().try_for_each(|(count, what)| writeln!(to, "  {count:>widest$}  {what}"))
 }
 
-/// Returns the totals in sentences.
 fn totals(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
     let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
@@ -89,7 +88,6 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Returns the totals of frames and Transactions.
 fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
     let statistics = summary.statistics;
     let mut text = PluralCount(statistics.frames(), "frame").to_string();

@@ -31,7 +31,7 @@ fn list_with(
             .with_messages(|reading| {
                 let facts = reading.summary();
                 names.infer(&transaction, reading, &facts);
-                list.transaction(&mut out, &transaction, reading, &facts, &names, &[])
+                list.transaction(&mut out, &transaction, reading, &facts, &names, (&[], None))
             })
             .unwrap();
     }
@@ -122,7 +122,7 @@ fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
         let names = FileNames::default();
         transaction
             .with_messages(|reading| {
-                list.transaction(&mut out, &transaction, reading, &reading.summary(), &names, &[])
+                list.transaction(&mut out, &transaction, reading, &reading.summary(), &names, (&[], None))
             })
             .unwrap();
     }

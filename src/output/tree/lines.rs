@@ -44,18 +44,15 @@ pub struct TreeLine {
 }
 
 impl TreeLine {
-    /// Creates a line without text.
     pub(super) fn new(depth: usize, origin: TreeLineByteSource) -> Self {
         Self { depth, origin, ..Self::default() }
     }
 
-    /// Appends text.
     pub(super) fn with_text(mut self, style: Style, text: impl fmt::Display) -> Self {
         self.pieces.push((style, text.to_string()));
         self
     }
 
-    /// Sets the byte range.
     pub(super) fn with_bytes(mut self, bytes: Range<usize>) -> Self {
         self.bytes = Some(bytes);
         self

@@ -20,7 +20,9 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::filehandle_names::{FilehandleNameAnnotator, FilehandleNamingContext};
-use super::{FieldTree, FrameStore, TreeLine, TreeLineByteSource, fact_line, heading, value};
+use super::{
+    FieldTree, FrameStore, TreeLine, TreeLineByteSource, fact_line, heading, styled_fact_line, value,
+};
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::{Style, TerminalProfile};
 use crate::output::transaction_list;
@@ -140,7 +142,6 @@ impl FieldTreeTextWriter {
         }
     }
 
-    /// Returns the line of a finding.
     fn finding_line(&self, finding: &Finding, depth: usize) -> TreeLine {
         let styles = self.screen.styles;
         let (style, known) = match finding.severity {
@@ -242,7 +243,7 @@ impl FieldTreeTextWriter {
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
         self.lines.push(fact_line(&styles, 1, "connection", connection));
-        self.lines.push(styled_fact(styles.label, "xid", styles.xid, transaction.xid));
+        self.lines.push(styled_fact_line(&styles, 1, "xid", styles.xid, transaction.xid));
         if let Some(program) = facts.program {
             let number = facts.version.unwrap_or(0);
             let minor =
@@ -258,7 +259,7 @@ impl FieldTreeTextWriter {
         if !status.is_empty() {
             let style = if is_ok { styles.ok } else { styles.error };
             let name = facts.status.and_then(|status| status.name).unwrap_or(&status);
-            self.lines.push(styled_fact(styles.label, "status", style, name));
+            self.lines.push(styled_fact_line(&styles, 1, "status", style, name));
         }
         if let Some((latency, phases)) = transaction.latency_ns().zip(transaction.phases()) {
             let time = |ns| HumanDuration(ns, *glyphs);
@@ -278,7 +279,7 @@ impl FieldTreeTextWriter {
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };
-            self.lines.push(styled_fact(styles.label, "earlier copy of the Call", styles.mark, about));
+            self.lines.push(styled_fact_line(&styles, 1, "earlier copy of the Call", styles.mark, about));
         }
         self.chunks(transaction);
         if let Some(before) = transaction.retry_of {
@@ -287,7 +288,7 @@ impl FieldTreeTextWriter {
         let missing = facts.missing(transaction);
         if !missing.is_empty() {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            self.lines.push(styled_fact(styles.label, "missing", styles.mark, missing.join(", ")));
+            self.lines.push(styled_fact_line(&styles, 1, "missing", styles.mark, missing.join(", ")));
         }
     }
 
@@ -453,14 +454,14 @@ impl FieldTreeTextWriter {
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
         if let Err(error) = &result {
-            let error = rebase_error(*error, base);
-            let text = match error {
+            let reason = match error {
                 // A pending Transaction has no number yet, and a later frame may complete it.
-                XdrError::Cut { at } if transaction.index == 0 => {
-                    format!("not decoded further: byte {at}: the rest was not seen up to this frame")
+                XdrError::Cut { .. } if transaction.index == 0 => {
+                    "the rest was not seen up to this frame".to_owned()
                 }
-                error => format!("not decoded further: {error}"),
+                error => error.reason().to_string(),
             };
+            let text = format_args!("not decoded further: byte {}: {reason}", error.at() + base);
             self.lines.push(heading(depth, styles.error, text));
         }
         if !rest.is_empty() {
@@ -479,13 +480,6 @@ fn end_label(delivered: DeliveryEvidence) -> &'static str {
         DeliveryEvidence::Acknowledged => ", delivered",
         DeliveryEvidence::Assumed | DeliveryEvidence::AssumedFirst => " to",
     }
-}
-
-/// Creates a line about the Transaction with a styled value.
-fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
-    let line =
-        TreeLine::new(1, TreeLineByteSource::Nothing).with_text(label, name).with_text(Style::new(), ": ");
-    line.with_text(style, value)
 }
 
 /// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
@@ -567,26 +561,6 @@ fn message_chunk<'t>(
         RpcMessageKind::Reply => {
             let chunk = transaction.reply_chunk.as_ref()?;
             Some(chunk.content(|segment| segment.returned_length.unwrap_or(0).into()).unwrap_or_default())
-        }
-    }
-}
-
-/// Moves the position of an error to the origin of the tree.
-fn rebase_error(error: XdrError, base: usize) -> XdrError {
-    match error {
-        XdrError::Short { at, needed } => XdrError::Short { at: at + base, needed },
-        XdrError::Cut { at } => XdrError::Cut { at: at + base },
-        XdrError::TooLong { at, length, bound } => XdrError::TooLong { at: at + base, length, bound },
-        XdrError::Invalid { at, what, value } => XdrError::Invalid { at: at + base, what, value },
-        XdrError::Unknown { at, what, number } => XdrError::Unknown { at: at + base, what, number },
-        XdrError::NotEligible { at } => XdrError::NotEligible { at: at + base },
-        XdrError::Trailing { at, length } => XdrError::Trailing { at: at + base, length },
-        XdrError::ResultsMissing { at, results, operations } => {
-            XdrError::ResultsMissing { at: at + base, results, operations }
-        }
-        XdrError::NoMessage => XdrError::NoMessage,
-        XdrError::ChunkLength { at, write_chunk, chunk, item } => {
-            XdrError::ChunkLength { at: at + base, write_chunk, chunk, item }
         }
     }
 }

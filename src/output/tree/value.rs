@@ -9,9 +9,7 @@ use crate::output::style::Glyphs;
 use crate::output::units::{ExactByteSizeText, HexBytes, quote};
 use nfsrdma_analysis::filter;
 
-/// Maximum number of bytes of opaque data shown.
 const MAX_SHOWN_BYTES: usize = 32;
-/// Maximum number of bytes of text shown.
 const MAX_SHOWN_TEXT_BYTES: usize = 256;
 
 /// Addresses and checksums shown in hexadecimal regardless of the kind of their field, with their number of digits.

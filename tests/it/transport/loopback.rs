@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_inspect::output::Report;
 use nfsrdma_inspect::output::probe::ProbeReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
