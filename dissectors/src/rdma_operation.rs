@@ -32,6 +32,14 @@ pub enum ConnectionSideAOrB {
 }
 
 impl ConnectionSideAOrB {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// Returns side A if `is_a`, otherwise side B.
+    pub fn a_if(is_a: bool) -> Self {
+        if is_a { Self::A } else { Self::B }
+    }
+
     /// Returns the opposite side.
     pub fn peer(self) -> Self {
         match self {

@@ -69,7 +69,7 @@ pub(super) fn handle_emitted_messages(
                 RpcMessageKind::Call => entry.requester,
                 RpcMessageKind::Reply => entry.requester.peer(),
             };
-            if stream.directions_from(sender).0.record_message_end(key, which) {
+            if stream.directions[sender].record_message_end(key, which) {
                 transactions.record_acknowledgment(key, which);
             }
         }

@@ -31,6 +31,7 @@
 mod accepted_packet_inference;
 mod advertised_handles;
 mod bounded_slab_growth;
+mod by_side;
 mod byte_range_set;
 mod call_retries;
 pub mod chunk;
@@ -515,9 +516,8 @@ impl Flow {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
-        (is_a || source == stream.ports.b).then(|| {
-            stream.relative_numbers(if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B }, segment)
-        })
+        (is_a || source == stream.ports.b)
+            .then(|| stream.relative_numbers(ConnectionSideAOrB::a_if(is_a), segment))
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
@@ -662,35 +662,49 @@ impl Flow {
         }
     }
 
-    /// Ends the reassembly of partial messages: processes each as far as it was captured.
-    fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
-        let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
-            return;
-        };
-        let mut context = BorrowedFlowState {
+    /// Returns a connection, and the context of its RPC conversation for a packet of `sender`.
+    #[inline]
+    fn rpc_context<'a>(
+        &'a mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        packet_meta: &'a PacketMeta<'a>,
+    ) -> Option<(&'a mut FlowConnection, BorrowedFlowState<'a>)> {
+        let context = BorrowedFlowState {
             connection: at,
+            sender,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
             limits: &self.limits,
-            packet_meta: &packet_meta,
+            packet_meta,
             is_in_causal_order: false,
         };
+        Some((self.connections.get_mut(at)?, context))
+    }
+
+    /// Ends the reassembly of partial messages: processes each as far as it was captured.
+    fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
+        let Some((connection, mut context)) = self.rpc_context(at, ConnectionSideAOrB::A, &packet_meta)
+        else {
+            return;
+        };
+        let FlowConnection { ends, conversation, .. } = connection;
         let mut meanings = Vec::new();
-        for (side, requests) in
-            [(ConnectionSideAOrB::A, &mut a.requests), (ConnectionSideAOrB::B, &mut b.requests)]
-        {
-            self.partial_message_bytes =
-                self.partial_message_bytes.saturating_sub(requests.partial_message_bytes());
+        let mut partial_message_bytes = 0;
+        for side in ConnectionSideAOrB::BOTH {
+            let requests = &mut ends[side].requests;
+            partial_message_bytes += requests.partial_message_bytes();
             requests.finish();
+            context.sender = side;
             while let Some(message) = requests.take_ended_message(packet_meta.time) {
-                meanings.push(exchange.handle_operation(&mut context, side, message));
+                meanings.push(conversation.handle_operation(&mut context, message));
             }
-            context
-                .stats
-                .count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
+            let dropped_frames = requests.take_dropped_frames();
+            context.stats.count_undecoded_frames(UndecodedReason::MessagePart, dropped_frames);
         }
-        exchange.drop_suspected_accesses(&mut context);
-        exchange.drop_suspected_messages(&mut context);
+        conversation.drop_suspected_accesses(&mut context);
+        conversation.drop_suspected_messages(&mut context);
+        self.partial_message_bytes = self.partial_message_bytes.saturating_sub(partial_message_bytes);
         for meaning in meanings {
             self.on_message(at, meaning, packet_meta);
         }

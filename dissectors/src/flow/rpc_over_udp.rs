@@ -2,12 +2,12 @@
 
 use crate::address::Port;
 use crate::net::{InnermostNetworkPacket, UdpDatagram};
+use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
 use super::connection::EndpointPair;
 use super::duplicate_frames;
 use super::finality;
-use super::rpc_transaction_matching::BorrowedFlowState;
 use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
 use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
@@ -40,24 +40,16 @@ impl Flow {
             return self.stats.count_ignored(IgnoredTraffic::Udp);
         }
         let (at, sender) = known.unwrap_or_else(|| {
-            (
-                self.connections.add_port_connection(ports, ConnectionTransport::Udp).slot,
-                crate::rdma_operation::ConnectionSideAOrB::A,
-            )
+            let key = self.connections.add_port_connection(ports, ConnectionTransport::Udp);
+            (key.slot, ConnectionSideAOrB::A)
         });
         let remark =
             self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
-        connection.last_frame = packet_meta.last_frame();
-        let mut context = BorrowedFlowState {
-            connection: at,
-            transaction_table: &mut self.transaction_table,
-            stats: &mut self.stats,
-            limits: &self.limits,
-            packet_meta: &packet_meta,
-            is_in_causal_order: false,
+        let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta) else {
+            return FrameContentKind::Unrelated;
         };
+        connection.last_frame = packet_meta.last_frame();
         let message = CapturedMessage {
             frames: packet_meta.frames.to_vec(),
             time: packet_meta.time,
@@ -75,7 +67,7 @@ impl Flow {
             rpc_offset: Some(0),
             is_kind_known: true,
         };
-        let (meaning, _) = connection.conversation.handle_plain_message(&mut context, sender, message);
+        let (meaning, _) = connection.conversation.handle_plain_message(&mut context, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {
             finality::handle_datagram_reply(meaning, &mut self.transaction_table);
         }

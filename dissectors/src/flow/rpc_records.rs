@@ -230,10 +230,9 @@ impl CapturedRpcRecordParser {
         record.frames.dedup();
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
-        let sender = stream_context.sender;
         let packet_meta = PacketMeta::new(&last, record.end_time);
-        let (exchange, mut context) = stream_context.rpc_context(&packet_meta);
-        let (meaning, owner) = exchange.handle_plain_message(&mut context, sender, record);
+        let (conversation, mut context) = stream_context.rpc_context(&packet_meta);
+        let (meaning, owner) = conversation.handle_plain_message(&mut context, record);
         stream_context.frame_kinds.push(meaning);
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();

@@ -31,6 +31,7 @@ use crate::xdr::{Cursor, XdrError};
 
 use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
+use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
 use super::reliable_connection::PacketWithoutRdmaOperationReason;
@@ -45,7 +46,9 @@ use super::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
     TransactionTableEntryState,
 };
-use super::transport_event::{ExaminedPacketCounts, RdmaReadOrWrite, UnexpectedRpcMessageReason};
+use super::transport_event::{
+    ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
+};
 use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::RequesterCreditState;
@@ -57,6 +60,8 @@ use unexpected_messages::SuspectedUnexpectedMessages;
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {
     pub(super) connection: usize,
+    /// Side that sent the packet.
+    pub(super) sender: ConnectionSideAOrB,
     pub(super) transaction_table: &'a mut TrackedTransactionTable,
     pub(super) stats: &'a mut FlowDecodingStatistics,
     pub(super) limits: &'a FlowLimits,
@@ -70,6 +75,17 @@ impl BorrowedFlowState<'_> {
     /// Counts an undecoded frame, unless it is a duplicate made by the capture.
     pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
+    }
+
+    /// Records a transport event of the packet, if such events are recorded.
+    #[inline]
+    pub(super) fn record_event(
+        &mut self,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) {
+        let sides = (self.connection, self.sender);
+        self.transaction_table.transport_events.record(sides, self.packet_meta, transaction, kind);
     }
 }
 
@@ -115,9 +131,9 @@ pub(super) struct ConnectionRpcState {
     /// Dialect of the connection, once a message identified it.
     dialect: Option<Dialect>,
     /// Version 2 properties announced by side A and by side B; `None` before the first.
-    pub(super) properties: [Option<PeerProperties>; 2],
+    pub(super) properties: BySide<Option<PeerProperties>>,
     /// Message credits of side A and of side B in version 2.
-    pub(super) message_credits: [Version2SendCredits; 2],
+    pub(super) message_credits: BySide<Version2SendCredits>,
     /// Messages in several Sends that are incomplete.
     pub(super) continuations: PartialRpcMessageTable,
     /// `true` if a snap length cut the chunk lists of a message.
@@ -132,7 +148,7 @@ pub(super) struct ConnectionRpcState {
     /// the Reply.
     pub(super) split_transactions: Vec<(TransactionSlabKey, TransactionSlabKey)>,
     /// Credits for Calls of side A and of side B.
-    credits: [RequesterCreditState; 2],
+    credits: BySide<RequesterCreditState>,
     /// Number of times that messages were found lost or missing from the capture.
     losses: u64,
     /// Time of the last of them.
@@ -179,11 +195,11 @@ impl ConnectionRpcState {
             self.checks_mut().add(&checks);
         }
         self.continuations.adopt(other.continuations, side);
-        let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
-        self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
-        let [a, b] = other.message_credits;
-        let [c, d] = if swapped { [b, a] } else { [a, b] };
-        self.message_credits = [self.message_credits[0].merge(c), self.message_credits[1].merge(d)];
+        for of in ConnectionSideAOrB::BOTH {
+            let own = side(of);
+            self.properties[own] = self.properties[own].or(other.properties[of]);
+            self.message_credits[own] = self.message_credits[own].merge(other.message_credits[of]);
+        }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
         self.last_message_time = self.last_message_time.max(other.last_message_time);
         for ((of, xid), key) in other.transactions {
@@ -248,14 +264,13 @@ impl ConnectionRpcState {
         (self.transactions.len(), uses.sum())
     }
 
-    /// Handles an RDMA operation of `sender`.
+    /// Handles an RDMA operation.
     pub(super) fn handle_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
-        self.handle_operation_inline(context, sender, operation)
+        self.handle_operation_inline(context, operation)
     }
 
     /// Does the same as [`ConnectionRpcState::handle_operation`] where most operations come from, so that they need not
@@ -264,7 +279,6 @@ impl ConnectionRpcState {
     pub(super) fn handle_operation_inline(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
         if context.transaction_table.transport_events.is_enabled() {
@@ -274,12 +288,19 @@ impl ConnectionRpcState {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
                     let length = data.length;
-                    *owner =
-                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    *owner = self.find_segment(
+                        context.transaction_table,
+                        context.sender.peer(),
+                        handle,
+                        offset,
+                        length,
+                    );
                     if context.transaction_table.transport_events.is_enabled() {
-                        self.record_empty_write(context, sender, length);
+                        if length == 0 {
+                            context.record_event(None, TransportAnomalyKind::EmptyWrite);
+                        }
                         let access = RdmaReadOrWrite { is_read: false, handle, offset, length };
-                        self.check_access(context, sender, *owner, access);
+                        self.check_access(context, *owner, access);
                     }
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(false));
@@ -287,33 +308,38 @@ impl ConnectionRpcState {
                 if rest == 0 {
                     return kind;
                 }
-                let packet = ChunkDataPacket { sender, is_read: false, offset, data };
+                let packet = ChunkDataPacket { is_read: false, offset, data };
                 self.record_rest(context, packet, owner, (rest, kind))
             }
             RdmaOperation::ReadResponse { offset, data, attribution: mut owner } => {
                 if context.transaction_table.transport_events.is_enabled() {
                     let place = (offset, data.length);
-                    self.read_depths.count_response(context, sender.peer(), owner, place);
+                    self.read_depths.count_response(context, owner, place);
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(true));
                 let (kind, rest) = record_payload(context, owner, offset, &data, unknown);
                 if rest == 0 {
                     return kind;
                 }
-                let packet = ChunkDataPacket { sender, is_read: true, offset, data };
+                let packet = ChunkDataPacket { is_read: true, offset, data };
                 self.record_rest(context, packet, &mut owner, (rest, kind))
             }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner =
-                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    *owner = self.find_segment(
+                        context.transaction_table,
+                        context.sender.peer(),
+                        handle,
+                        offset,
+                        length,
+                    );
                     if context.transaction_table.transport_events.is_enabled() {
                         let access = RdmaReadOrWrite { is_read: true, handle, offset, length };
-                        self.check_access(context, sender, *owner, access);
+                        self.check_access(context, *owner, access);
                     }
                 }
                 if context.transaction_table.transport_events.is_enabled() {
-                    self.read_depths.count_request(context, sender, *owner, (offset, length));
+                    self.read_depths.count_request(context, *owner, (offset, length));
                 }
                 record_read_request(
                     context,
@@ -323,10 +349,10 @@ impl ConnectionRpcState {
                 )
             }
             RdmaOperation::Send { message, attribution: owner } => {
-                let kind = self.handle_message(context, sender, &message, owner);
+                let kind = self.handle_message(context, &message, owner);
                 if context.packet_meta.anomaly.is_none() {
-                    self.confirm_accesses(context, sender, false);
-                    self.confirm_messages(context, sender);
+                    self.confirm_accesses(context, false);
+                    self.confirm_messages(context);
                 }
                 kind
             }
@@ -364,7 +390,6 @@ impl ConnectionRpcState {
     fn add_call(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         call: CapturedMessage,
         envelope: RpcRdmaHeaderSummary,
         cursor: Cursor<'_>,
@@ -372,7 +397,7 @@ impl ConnectionRpcState {
         let xid = envelope.xid;
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
-        let answered = match self.match_call_xid(context, sender, xid, &call) {
+        let answered = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => {
                 let moved = |entry: &TrackedFlowTransaction| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
@@ -395,11 +420,11 @@ impl ConnectionRpcState {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        self.record_caller(sender, cursor);
+        self.record_caller(context.sender, cursor);
         store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
-        let key = self.open_transaction(context, sender, transaction, answered);
+        let key = self.open_transaction(context, transaction, answered);
         if is_xid_in_use {
-            self.suspect_message(context, sender, key, UnexpectedRpcMessageReason::XidInUse);
+            self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse);
         }
         key
     }
@@ -414,11 +439,10 @@ impl ConnectionRpcState {
     fn match_call_xid(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         copy: &CapturedMessage,
     ) -> NewCallXidMatch {
-        let Some(key) = self.transactions.get(&(sender, xid)).copied() else {
+        let Some(key) = self.transactions.get(&(context.sender, xid)).copied() else {
             return NewCallXidMatch::NoMatch;
         };
         let Some(entry) = context.transaction_table.get_mut(key) else { return NewCallXidMatch::NoMatch };
@@ -438,7 +462,7 @@ impl ConnectionRpcState {
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionTableEntryState::Open {
             context.transaction_table.close(key, *context.packet_meta);
-            self.suspected_messages.record_forgotten_call();
+            self.suspected_messages.has_forgotten_calls = true;
             return NewCallXidMatch::InUse(key);
         }
         NewCallXidMatch::NoMatch
@@ -457,7 +481,6 @@ impl ConnectionRpcState {
     fn open_transaction(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: Box<Transaction>,
         answered: Option<TransactionSlabKey>,
     ) -> TransactionSlabKey {
@@ -477,7 +500,7 @@ impl ConnectionRpcState {
             None => context.transaction_table.add(TrackedFlowTransaction {
                 transaction,
                 connection: context.connection,
-                requester: sender,
+                requester: context.sender,
                 state: TransactionTableEntryState::Open,
                 repeated_by: None,
                 counted_bytes: 0,
@@ -487,13 +510,13 @@ impl ConnectionRpcState {
                 losses_when_idle: 0,
             }),
         };
-        self.transactions.insert((sender, xid), key);
+        self.transactions.insert((context.sender, xid), key);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
-            let in_flight = context.transaction_table.open_on(context.connection, sender);
-            let peer_in_flight = context.transaction_table.open_on(context.connection, sender.peer());
+            let in_flight = context.transaction_table.open_on(context.connection, context.sender);
+            let peer_in_flight = context.transaction_table.open_on(context.connection, context.sender.peer());
             let (losses, time) = (self.losses, context.packet_meta.time);
-            let credits = self.credits_mut(sender);
+            let credits = &mut self.credits[context.sender];
             if in_flight <= 1 {
                 credits.losses_when_idle = losses;
             }
@@ -522,17 +545,6 @@ impl ConnectionRpcState {
             }
         }
         key
-    }
-
-    /// Returns the credits for Calls of a side.
-    fn credits_of(&self, caller: ConnectionSideAOrB) -> &RequesterCreditState {
-        let [a, b] = &self.credits;
-        if caller == ConnectionSideAOrB::A { a } else { b }
-    }
-
-    fn credits_mut(&mut self, caller: ConnectionSideAOrB) -> &mut RequesterCreditState {
-        let [a, b] = &mut self.credits;
-        if caller == ConnectionSideAOrB::A { a } else { b }
     }
 
     /// Replaces the chunks of a Call by those of its retransmission.
@@ -566,12 +578,11 @@ impl ConnectionRpcState {
     fn add_reply(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: CapturedMessage,
         envelope: Option<RpcRdmaHeaderSummary>,
     ) -> TransactionSlabKey {
-        let requester = sender.peer();
+        let requester = context.sender.peer();
         self.update_last_message_time(&reply);
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
@@ -584,7 +595,7 @@ impl ConnectionRpcState {
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
-            let suspected_fault = self.fault_of_unknown_reply(context, sender, xid, &reply);
+            let suspected_fault = self.fault_of_unknown_reply(context, xid, &reply);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
@@ -610,7 +621,7 @@ impl ConnectionRpcState {
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
             if let Some(fault) = suspected_fault {
-                self.suspect_message(context, sender, key, fault);
+                self.suspect_message(context, key, fault);
             }
             return key;
         };
@@ -627,7 +638,7 @@ impl ConnectionRpcState {
                 context.transaction_table.close(key, *context.packet_meta);
             }
             if context.transaction_table.transport_events.is_enabled() {
-                self.check_second_reply(context, sender, key, &reply);
+                self.check_second_reply(context, key, &reply);
             }
             return key;
         }
@@ -639,10 +650,7 @@ impl ConnectionRpcState {
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses && !is_loss_later;
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
-        let credits = {
-            let [a, b] = &mut self.credits;
-            if requester == ConnectionSideAOrB::A { a } else { b }
-        };
+        let credits = &mut self.credits[requester];
         if let Some(since) = credits.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
@@ -704,7 +712,7 @@ impl ConnectionRpcState {
     /// Removes a Transaction that is being emitted.
     pub(super) fn remove_transaction(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         if entry.is_unanswered() {
-            self.suspected_messages.record_forgotten_call();
+            self.suspected_messages.has_forgotten_calls = true;
         }
         if let Entry::Occupied(found) = self.transactions.entry((entry.requester, entry.transaction.xid))
             && *found.get() == key

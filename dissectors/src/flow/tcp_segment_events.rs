@@ -16,7 +16,7 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
-        let (own, _) = stream.directions_from(sender);
+        let own = &stream.directions[sender];
         !segment.flags.syn()
             && own.is_near(segment.sequence)
             && own.is_retransmission(segment.sequence, segment.payload.length as u32)

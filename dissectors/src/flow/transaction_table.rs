@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
+use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
@@ -238,6 +239,13 @@ struct ClosedTransactionQueueEntry {
     time: Timestamp,
 }
 
+/// Numbers of entries of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct ConnectionEntryCounts {
+    open: BySide<u32>,
+    closed: usize,
+}
+
 /// All entries, by key and in the order of their closing.
 #[derive(Debug)]
 pub(super) struct TrackedTransactionTable {
@@ -252,10 +260,8 @@ pub(super) struct TrackedTransactionTable {
     max_lingering: usize,
     open_count: usize,
     closed_count: usize,
-    /// Number of closed entries per connection.
-    closed_on: Vec<usize>,
-    /// Number of open entries of each side per connection.
-    open_on: Vec<[u32; 2]>,
+    /// Numbers of entries per connection.
+    counts: Vec<ConnectionEntryCounts>,
     /// Memory of all entries in bytes.
     counted_bytes: usize,
     /// Limit of `weight`.
@@ -297,8 +303,7 @@ impl TrackedTransactionTable {
             max_lingering: limits.lingering_transactions,
             open_count: 0,
             closed_count: 0,
-            closed_on: Vec::new(),
-            open_on: Vec::new(),
+            counts: Vec::new(),
             counted_bytes: 0,
             max_bytes: limits.message_bytes,
             pooled_bytes: 0,
@@ -406,29 +411,35 @@ impl TrackedTransactionTable {
 
     /// Returns the number of Calls of a side that wait for their Reply on a connection.
     pub(super) fn open_on(&self, connection: usize, requester: ConnectionSideAOrB) -> u32 {
-        self.open_on
-            .get(connection)
-            .map_or(0, |counts| counts[usize::from(requester == ConnectionSideAOrB::B)])
+        self.counts.get(connection).map_or(0, |counts| counts.open[requester])
     }
 
-    fn count_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
-        if self.open_on.len() <= connection {
-            self.open_on.resize(connection + 1, [0; 2]);
+    /// Returns the numbers of entries of a connection.
+    fn counts_mut(&mut self, connection: usize) -> &mut ConnectionEntryCounts {
+        if self.counts.len() <= connection {
+            self.counts.resize(connection + 1, ConnectionEntryCounts::default());
         }
-        self.open_on[connection][usize::from(requester == ConnectionSideAOrB::B)] += 1;
+        &mut self.counts[connection]
     }
 
-    fn discount_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
-        if let Some(counts) = self.open_on.get_mut(connection) {
-            let count = &mut counts[usize::from(requester == ConnectionSideAOrB::B)];
-            *count = count.saturating_sub(1);
+    /// Closes an entry, or changes the number of its closing.
+    fn set_closed(&mut self, key: TransactionSlabKey, number: u64) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let (connection, requester) = (entry.connection, entry.requester);
+        let before = std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number));
+        if before == TransactionTableEntryState::Open {
+            self.open_count -= 1;
+            self.closed_count += 1;
+            let counts = self.counts_mut(connection);
+            counts.open[requester] -= 1;
+            counts.closed += 1;
         }
     }
 
     /// Adds an open entry.
     pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionSlabKey {
         self.nothing_due_until = i64::MIN;
-        self.count_open(entry.connection, entry.requester);
+        self.counts_mut(entry.connection).open[entry.requester] += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(TransactionSlabSlot::default());
             (self.slots.len() - 1) as u32
@@ -450,15 +461,10 @@ impl TrackedTransactionTable {
         self.closing_count += 1;
         let number = self.closing_count;
         self.update_counted_bytes(key);
-        let Some(entry) = self.get_mut(key) else { return };
-        let (connection, requester) = (entry.connection, entry.requester);
-        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
-            == TransactionTableEntryState::Open
-        {
-            self.open_count -= 1;
-            self.discount_open(connection, requester);
-            self.count_closed(connection);
+        if self.get(key).is_none() {
+            return;
         }
+        self.set_closed(key, number);
         if self.transport_events.is_enabled() {
             self.newly_closed.push(key);
         }
@@ -480,19 +486,6 @@ impl TrackedTransactionTable {
     fn is_current(&self, closing: &ClosedTransactionQueueEntry) -> bool {
         self.get(closing.key)
             .is_some_and(|entry| entry.state == TransactionTableEntryState::Closed(closing.number))
-    }
-
-    fn count_closed(&mut self, connection: usize) {
-        self.closed_count += 1;
-        if self.closed_on.len() <= connection {
-            self.closed_on.resize(connection + 1, 0);
-        }
-        self.closed_on[connection] += 1;
-    }
-
-    fn discount_closed(&mut self, connection: usize) {
-        self.closed_count -= 1;
-        self.closed_on[connection] -= 1;
     }
 
     /// Adds the Call of an entry that has only a Reply.
@@ -526,16 +519,8 @@ impl TrackedTransactionTable {
             return None;
         }
         let answer = self.remove(reply)?.transaction;
-        let entry = self.get_mut(call)?;
-        let (connection, requester) = (entry.connection, entry.requester);
-        let with_call = std::mem::replace(&mut entry.transaction, answer);
-        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
-            == TransactionTableEntryState::Open
-        {
-            self.open_count -= 1;
-            self.discount_open(connection, requester);
-            self.count_closed(connection);
-        }
+        let with_call = std::mem::replace(&mut self.get_mut(call)?.transaction, answer);
+        self.set_closed(call, number);
         let at = self.closing_queue.partition_point(|closing| closing.number < number);
         if let Some(closing) = self.closing_queue.get_mut(at) {
             closing.key = call;
@@ -564,11 +549,11 @@ impl TrackedTransactionTable {
             }
             let (requester, is_open) = (entry.requester, entry.is_open());
             if is_open {
-                self.discount_open(from, before);
-                self.count_open(to, requester);
+                self.counts_mut(from).open[before] -= 1;
+                self.counts_mut(to).open[requester] += 1;
             } else {
-                self.discount_closed(from);
-                self.count_closed(to);
+                self.counts_mut(from).closed -= 1;
+                self.counts_mut(to).closed += 1;
             }
         }
     }
@@ -709,7 +694,7 @@ impl TrackedTransactionTable {
 
     /// Returns `true` if a closed entry of this connection is waiting.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
-        self.closed_on.get(connection).is_some_and(|count| *count > 0)
+        self.counts.get(connection).is_some_and(|counts| counts.closed > 0)
     }
 
     /// Returns the number of slots or queue elements, whichever is larger.
@@ -729,9 +714,12 @@ impl TrackedTransactionTable {
         match entry.state {
             TransactionTableEntryState::Open => {
                 self.open_count -= 1;
-                self.discount_open(entry.connection, entry.requester);
+                self.counts_mut(entry.connection).open[entry.requester] -= 1;
             }
-            TransactionTableEntryState::Closed(_) => self.discount_closed(entry.connection),
+            TransactionTableEntryState::Closed(_) => {
+                self.closed_count -= 1;
+                self.counts_mut(entry.connection).closed -= 1;
+            }
         }
         self.free.push(key.slot() as u32);
         Some(entry)

@@ -6,7 +6,7 @@ use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RdmaAttribution};
+use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution};
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::{BorrowedFlowState, ConnectionRpcState};
@@ -14,8 +14,6 @@ use super::{BorrowedFlowState, ConnectionRpcState};
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkDataPacket<'a> {
-    /// Sender of the packet.
-    pub(super) sender: ConnectionSideAOrB,
     /// `true` for a response to an RDMA Read, `false` for an RDMA Write.
     pub(super) is_read: bool,
     /// Offset of the first byte.
@@ -40,11 +38,11 @@ impl ConnectionRpcState {
         owner: &mut RdmaAttribution,
         (mut rest, first): (u32, FrameContentKind),
     ) -> FrameContentKind {
-        let ChunkDataPacket { sender, is_read, offset, data } = packet;
+        let ChunkDataPacket { is_read, offset, data } = packet;
         let Some((key, at)) = TransactionSlabKey::from_attribution(*owner) else { return first };
         let segment = context.transaction_table.get(key).and_then(|entry| entry.segment_at(at));
         let Some(handle) = segment.map(|segment| segment.handle) else { return first };
-        let side = if is_read { sender } else { sender.peer() };
+        let side = if is_read { context.sender } else { context.sender.peer() };
         let unknown = self.unknown_memory_reason(unknown_memory(is_read));
         for _ in 0..MAX_ADJACENT {
             let done = data.length - rest;
@@ -55,7 +53,7 @@ impl ConnectionRpcState {
                 if !is_read && context.transaction_table.transport_events.is_enabled() {
                     let access = RdmaReadOrWrite { is_read, handle, offset, length: data.length };
                     let fault = (RdmaAccessViolationReason::OutOfBounds, Some(key));
-                    self.suspect_access(context, sender, access, fault);
+                    self.suspect_access(context, access, fault);
                 }
                 return if done == 0 { context.count_undecoded(unknown) } else { first };
             };

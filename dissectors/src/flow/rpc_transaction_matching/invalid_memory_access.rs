@@ -71,7 +71,6 @@ impl ConnectionRpcState {
     pub(super) fn check_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         owner: RdmaAttribution,
         access: RdmaReadOrWrite,
     ) {
@@ -85,12 +84,12 @@ impl ConnectionRpcState {
                 (fault, Some(key))
             }
             None => {
-                let (fault, key) = self.fault_of_unknown_memory(context, sender, &access);
+                let (fault, key) = self.fault_of_unknown_memory(context, &access);
                 (Some(fault), key)
             }
         };
         if let Some(fault) = fault {
-            self.suspect_access(context, sender, access, (fault, key));
+            self.suspect_access(context, access, (fault, key));
         }
     }
 
@@ -98,7 +97,6 @@ impl ConnectionRpcState {
     pub(super) fn suspect_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         access: RdmaReadOrWrite,
         (fault, transaction): (RdmaAccessViolationReason, Option<TransactionSlabKey>),
     ) {
@@ -109,7 +107,7 @@ impl ConnectionRpcState {
         }
         let suspects = &self.suspects.suspects;
         let is_known =
-            |known: &SuspectedAccess| known.sender == sender && known.access.handle == access.handle;
+            |known: &SuspectedAccess| known.sender == context.sender && known.access.handle == access.handle;
         if context.packet_meta.anomaly.is_some()
             || self.has_cut_lists
             || suspects.len() >= MAX_SUSPECTS
@@ -119,7 +117,7 @@ impl ConnectionRpcState {
             return;
         }
         self.suspects.suspects.push(SuspectedAccess {
-            sender,
+            sender: context.sender,
             frame: context.packet_meta.last_frame(),
             time: now,
             transaction,
@@ -139,18 +137,17 @@ impl ConnectionRpcState {
     fn fault_of_unknown_memory(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         access: &RdmaReadOrWrite,
     ) -> (RdmaAccessViolationReason, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
-        let uses = self.handles.get(&(sender.peer(), access.handle));
+        let uses = self.handles.get(&(context.sender.peer(), access.handle));
         let is_open = |key: TransactionSlabKey| {
             context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
         };
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (RdmaAccessViolationReason::OutOfBounds, Some(key))
-        } else if open(sender) > 0 && open(sender.peer()) == 0 {
-            let own = self.handles.get(&(sender, access.handle));
+        } else if open(context.sender) > 0 && open(context.sender.peer()) == 0 {
+            let own = self.handles.get(&(context.sender, access.handle));
             let key = own.and_then(|uses| uses.keys().find(|key| is_open(*key)));
             (RdmaAccessViolationReason::ByRequester, key)
         } else {
@@ -158,26 +155,13 @@ impl ConnectionRpcState {
         }
     }
 
-    /// Decides the suspected accesses to memory of `owner`, who sent a message without loss or refused an access.
-    #[inline]
+    /// Decides the suspected accesses to memory of the sender, which sent a message without loss or refused an access.
     pub(in crate::flow) fn confirm_accesses(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        owner: ConnectionSideAOrB,
         is_refusal: bool,
     ) {
-        if !self.suspects.suspects.is_empty() {
-            self.decide_accesses(context, owner, is_refusal);
-        }
-    }
-
-    #[cold]
-    fn decide_accesses(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        owner: ConnectionSideAOrB,
-        is_refusal: bool,
-    ) {
+        let owner = context.sender;
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {

@@ -53,9 +53,9 @@ impl SuspectedUnexpectedMessage {
 pub(super) struct SuspectedUnexpectedMessages {
     suspects: Vec<SuspectedUnexpectedMessage>,
     /// `true` if a Reply had Read chunks (RFC 5666).
-    has_reply_read_list: bool,
-    /// `true` if a Reply may belong to a Call that is not in the table any more, or not under its XID.
-    has_forgotten_calls: bool,
+    pub(super) has_reply_read_list: bool,
+    /// `true` if a Reply may belong to a Call that is not in the table any more, or whose XID another Call has.
+    pub(super) has_forgotten_calls: bool,
 }
 
 impl SuspectedUnexpectedMessages {
@@ -63,11 +63,6 @@ impl SuspectedUnexpectedMessages {
     pub(super) fn merge(&mut self, other: &Self) {
         self.has_reply_read_list |= other.has_reply_read_list;
         self.has_forgotten_calls |= other.has_forgotten_calls;
-    }
-
-    /// Records that a Call without a Reply was removed from the table, or that another Call has its XID.
-    pub(super) fn record_forgotten_call(&mut self) {
-        self.has_forgotten_calls = true;
     }
 
     /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
@@ -84,7 +79,6 @@ impl ConnectionRpcState {
     pub(super) fn record_undecoded(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         reason: UndecodedReason,
     ) {
@@ -92,12 +86,7 @@ impl ConnectionRpcState {
         let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
         let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
         let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-        self.record_version1(
-            context,
-            sender,
-            None,
-            TransportAnomalyKind::Undecoded { reason, length, fault },
-        );
+        self.record_version1(context, None, TransportAnomalyKind::Undecoded { reason, length, fault });
     }
 
     /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be
@@ -105,16 +94,16 @@ impl ConnectionRpcState {
     fn record_version1(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: Option<TransactionSlabKey>,
         kind: TransportAnomalyKind,
     ) {
-        let events = &mut context.transaction_table.transport_events;
         if self.last_message_time.is_some() {
-            events.record((context.connection, sender), context.packet_meta, transaction, kind);
-        } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
+            context.record_event(transaction, kind);
+        } else if context.transaction_table.transport_events.is_enabled()
+            && self.suspected_messages.suspects.len() < MAX_SUSPECTS
+        {
             self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-                sender,
+                sender: context.sender,
                 frame: context.packet_meta.last_frame(),
                 time: context.packet_meta.time,
                 transaction,
@@ -125,31 +114,10 @@ impl ConnectionRpcState {
         }
     }
 
-    /// Records an RDMA Write without payload.
-    #[inline]
-    pub(super) fn record_empty_write(
-        &self,
-        context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
-        length: u32,
-    ) {
-        if length == 0 {
-            let events = &mut context.transaction_table.transport_events;
-            let sides = (context.connection, sender);
-            events.record(sides, context.packet_meta, None, TransportAnomalyKind::EmptyWrite);
-        }
-    }
-
-    /// Records that a Reply has Read chunks.
-    pub(super) fn record_reply_read_chunks(&mut self) {
-        self.suspected_messages.has_reply_read_list = true;
-    }
-
     /// Records RDMA_DONE for a Transaction, if it is known.
     pub(super) fn record_done(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         done: Option<TransactionSlabKey>,
     ) {
         if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
@@ -163,15 +131,14 @@ impl ConnectionRpcState {
             Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
             known => known,
         };
-        self.record_version1(context, sender, done, TransportAnomalyKind::Done { has_read_list });
+        self.record_version1(context, done, TransportAnomalyKind::Done { has_read_list });
     }
 
-    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message
+    /// Returns the fault of a Reply of the sender, of which no Call of the peer is in flight. A Reply whose RPC message
     /// has another XID is judged like any other message.
     fn fault_of_lone_reply(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<UnexpectedRpcMessageReason> {
@@ -181,15 +148,17 @@ impl ConnectionRpcState {
             return None;
         }
         if reply.is_rdma_error() {
-            let own =
-                self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
+            let own = self
+                .transactions
+                .get(&(context.sender, xid))
+                .and_then(|key| context.transaction_table.get(*key));
             return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
                 true => UnexpectedRpcMessageReason::ErrorByRequester,
                 false => UnexpectedRpcMessageReason::ErrorWithoutCall,
             });
         }
         if reply.is_nomsg() {
-            let has_called = self.credits_of(sender.peer()).call_count > 0;
+            let has_called = self.credits[context.sender.peer()].call_count > 0;
             return Some(match has_called {
                 true => UnexpectedRpcMessageReason::LongReplyWithoutCall,
                 false => UnexpectedRpcMessageReason::LongCallWithoutChunk,
@@ -200,25 +169,23 @@ impl ConnectionRpcState {
         is_certain.then_some(UnexpectedRpcMessageReason::ReplyWithoutCall)
     }
 
-    /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
+    /// Returns the fault of a Reply of the sender with an XID that no Transaction of the connection has.
     #[cold]
     pub(super) fn fault_of_unknown_reply(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<UnexpectedRpcMessageReason> {
-        let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
-        (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
+        let fault = self.fault_of_lone_reply(context, xid, reply)?;
+        (!may_answer_other_call(context, context.sender.peer(), xid)).then_some(fault)
     }
 
-    /// Judges another Reply of `sender` to an answered Call. A Call that was sent again may have several.
+    /// Judges another Reply of the sender to an answered Call. A Call that was sent again may have several.
     #[cold]
     pub(super) fn check_second_reply(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         key: TransactionSlabKey,
         reply: &CapturedMessage,
     ) {
@@ -236,15 +203,15 @@ impl ConnectionRpcState {
                     outer,
                     inner,
                 });
-                self.record_version1(context, sender, Some(key), kind);
+                self.record_version1(context, Some(key), kind);
             }
             return;
         }
         // The first Reply may have been that of another Call.
         let is_first_of_other = first.as_ref().and_then(inline_xid).is_some_and(|of_first| of_first != outer);
         let is_permitted = is_first_of_other || call.as_ref().is_none_or(|call| call.copies != 1);
-        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, sender, outer, reply) {
-            self.suspect_message(context, sender, key, fault);
+        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, outer, reply) {
+            self.suspect_message(context, key, fault);
         }
     }
 
@@ -272,13 +239,12 @@ impl ConnectionRpcState {
     pub(super) fn suspect_message(
         &mut self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: TransactionSlabKey,
         fault: UnexpectedRpcMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-            sender,
+            sender: context.sender,
             frame: context.packet_meta.last_frame(),
             time: context.packet_meta.time,
             transaction: Some(transaction),
@@ -288,26 +254,14 @@ impl ConnectionRpcState {
         });
     }
 
-    /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
-    #[inline]
-    pub(super) fn confirm_messages(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        receiver: ConnectionSideAOrB,
-    ) {
-        if !self.suspected_messages.suspects.is_empty() {
-            self.decide_messages(context, receiver);
-        }
-    }
-
-    #[cold]
-    fn decide_messages(&mut self, context: &mut BorrowedFlowState<'_>, receiver: ConnectionSideAOrB) {
+    /// Decides the suspected messages that the sender received: it has sent a message without loss.
+    pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
                 suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
-            if is_certain && (sender.peer() != receiver || context.packet_meta.last_frame() == frame) {
+            if is_certain && (sender == context.sender || context.packet_meta.last_frame() == frame) {
                 waiting.push(suspect);
                 continue;
             }

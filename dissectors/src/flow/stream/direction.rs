@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::by_side::BySide;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::CapturedPacketPayload;
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use super::{StreamBytes, StreamPosition, TcpDirectionReader};
@@ -101,28 +102,28 @@ struct PreviousTcpIncarnationRange {
 /// next one has begun.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousStreamIncarnation {
-    /// Ranges of both directions.
-    directions: [Option<PreviousTcpIncarnationRange>; 2],
+    directions: BySide<Option<PreviousTcpIncarnationRange>>,
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
 
 impl PreviousStreamIncarnation {
-    pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2]) -> Self {
-        let times = halves.map(|half| half.last.max(half.syn_time));
-        Self { directions: halves.map(TcpStreamDirection::to_previous), last_time: times[0].max(times[1]) }
+    pub(in crate::flow) fn new(BySide([a, b]): &BySide<TcpStreamDirection>) -> Self {
+        let last_time = a.last.max(a.syn_time).max(b.last).max(b.syn_time);
+        Self { directions: BySide([a.to_previous(), b.to_previous()]), last_time }
     }
 
-    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation. `peer` is
-    /// the other direction now.
+    /// Returns `true` if a segment of `sender` is a copy of one of the previous incarnation. `directions` are those of
+    /// the incarnation now.
     pub(in crate::flow) fn contains_copy(
         &self,
-        at: usize,
-        [half, peer]: [&TcpStreamDirection; 2],
+        sender: ConnectionSideAOrB,
+        directions: &BySide<TcpStreamDirection>,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let Some(former) = self.directions.get(at).copied().flatten() else { return false };
+        let (half, peer) = (&directions[sender], &directions[sender.peer()]);
+        let Some(former) = self.directions[sender] else { return false };
         if self.last_time.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
         }
