@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::RetransmissionStall;
+use crate::infiniband::Reth;
 
 crate::number! {
     /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
@@ -46,6 +47,35 @@ impl ConnectionSideAOrB {
             Self::A => Self::B,
             Self::B => Self::A,
         }
+    }
+}
+
+/// A range of remote memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RdmaMemoryRange {
+    /// Identifier of the memory.
+    pub handle: Handle,
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u32,
+}
+
+impl RdmaMemoryRange {
+    /// Returns the offset after the last byte.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length.into())
+    }
+
+    /// Returns `true` if both have common bytes.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.handle == other.handle && self.offset < other.end() && other.offset < self.end()
+    }
+}
+
+impl From<&Reth> for RdmaMemoryRange {
+    fn from(reth: &Reth) -> Self {
+        Self { handle: reth.r_key, offset: reth.va, length: reth.dmalen }
     }
 }
 

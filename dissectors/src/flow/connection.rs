@@ -392,7 +392,7 @@ impl ConnectionTable {
     }
 
     /// Returns the numbers of packets examined on the connections that have a number.
-    pub(super) fn checks(&self) -> impl Iterator<Item = &ExaminedPacketCounts> {
+    pub(super) fn checks(&self) -> impl Iterator<Item = ExaminedPacketCounts> {
         { self.slots.iter() }
             .filter(|(_, connection)| connection.number.is_some())
             .map(|(_, connection)| connection.conversation.checks())
@@ -758,15 +758,10 @@ impl ConnectionTable {
 
     /// Returns the eighth of the connections that were idle longest, those that are ending first.
     pub(super) fn longest_idle(&self) -> Vec<usize> {
-        let mut silent: Vec<_> =
-            self.slots.iter().map(|(at, other)| (!other.is_ending, other.last_frame, at)).collect();
-        let count = (silent.len() / 8).max(1).min(silent.len());
-        if count < silent.len() {
-            silent.select_nth_unstable(count - 1);
-            silent.truncate(count);
-        }
-        silent.sort_unstable();
-        silent.into_iter().map(|(_, _, at)| at).collect()
+        let connections = self.slots.iter();
+        bounded_slab_growth::first_eighth(
+            connections.map(|(at, connection)| (!connection.is_ending, connection.last_frame, at)),
+        )
     }
 }
 

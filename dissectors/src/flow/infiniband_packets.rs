@@ -9,18 +9,15 @@ use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
 use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaOperation};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 use crate::rpc::Xid;
 
-use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::finality;
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-use super::reliable_connection::{
-    ExtendedPsn, HeadlessRdmaWriteRange, RequesterPacketState, UncapturedRdmaWriteRange,
-};
+use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, RequesterPacketState};
 use super::rpc_transaction_matching::{self, ConnectionRpcState};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
@@ -274,7 +271,7 @@ impl Flow {
             if self.recent_frames.contains_copy(mark, packet_meta.time, ids_distinguish, asked) {
                 self.recent_frames.record(mark, packet_meta.time);
                 self.stats.duplicate_frames += 1;
-                return (sequence, Some(DeliveryAnomaly::CAPTURED_TWICE));
+                return (sequence, Some(DeliveryAnomaly::CapturedTwice));
             }
         } else {
             own.ip_id_variation.record(id);
@@ -295,30 +292,11 @@ impl Flow {
         if is_first_missing || own.requests.may_follow_gap(sequence) {
             conversation.record_loss(packet_meta.time);
         }
-        let anomaly = match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
-            ReceiverPacketOutcome::Accepted => return (sequence, None),
-            ReceiverPacketOutcome::Recovered(stall) => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Refused => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Surplus => {
-                DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Repeated(stall) => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly {
-                    was_already_accepted: true,
-                    may_be_accepted: true,
-                    stall: Some(stall),
-                    ..DeliveryAnomaly::default()
-                }
-            }
-        };
-        (sequence, Some(anomaly))
+        let anomaly = own.requests.detect_anomaly(sequence, packet, packet_meta.time, *path_mtu);
+        if !matches!(anomaly, None | Some(DeliveryAnomaly::Surplus)) {
+            conversation.record_loss(packet_meta.time);
+        }
+        (sequence, anomaly)
     }
 
     /// Decodes the effect of a packet of a connection on messages and memory; `sequence` is its sequence number. It may
@@ -462,16 +440,12 @@ impl Flow {
             connection.conversation.confirm_accesses(&mut context, true);
         }
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
-        let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
-            DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
-                Some(match is_read {
-                    true => TransportAnomalyKind::RepeatedReadRequest,
-                    false => TransportAnomalyKind::Retransmission,
-                })
-            }
-            DeliveryAnomaly { is_refused: true, .. } => Some(TransportAnomalyKind::SequenceGap),
-            _ => None,
-        });
+        let anomaly = match packet_meta.anomaly {
+            None | Some(DeliveryAnomaly::CapturedTwice | DeliveryAnomaly::Reordered) => None,
+            Some(DeliveryAnomaly::Refused) => Some(TransportAnomalyKind::SequenceGap),
+            Some(_) if is_read => Some(TransportAnomalyKind::RepeatedReadRequest),
+            Some(_) => Some(TransportAnomalyKind::Retransmission),
+        };
         let events = &mut self.transaction_table.transport_events;
         let mark = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportAnomalyKind::BadIcrc);
@@ -578,7 +552,7 @@ impl Flow {
         let reader = &mut ends[responder.peer()].requests;
         let transactions = &self.transaction_table;
         let unread = conversation.unread_ranges(transactions, responder, answered);
-        let owner = |range: &_| conversation.owner_of_range(transactions, responder, range);
+        let owner = |range| conversation.find_segment(transactions, responder, range);
         if reader.infer_lost_reads(&responses, unread, *path_mtu, owner) {
             self.retry_early_packets(at, None, None, packet_meta);
         }
@@ -600,7 +574,7 @@ impl Flow {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
-                let (sender, packet) = (retry.sender(), retry.packet());
+                let (sender, packet) = (retry.sender, retry.packet());
                 let Some(connection) = self.connections.get(at) else { continue };
                 let sequence = sequence_of(connection, sender, &packet);
                 if let FrameContentKind::Undecoded(why) =
@@ -683,20 +657,10 @@ fn take_answered_part<'a>(
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
-fn unseen_write_ranges(transaction: &Transaction) -> Vec<UncapturedRdmaWriteRange> {
+fn unseen_write_ranges(transaction: &Transaction) -> Vec<RdmaMemoryRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
-    let missing = segments.flat_map(|segment| {
-        let missing = segment.moved_coverage.missing_ranges(segment.returned_length.unwrap_or(0).into());
-        missing.into_iter().map(move |range| (segment, range))
-    });
-    missing
-        .map(|(segment, range)| UncapturedRdmaWriteRange {
-            handle: segment.handle,
-            offset: segment.offset.wrapping_add(range.start),
-            length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
-        })
-        .collect()
+    segments.flat_map(|segment| segment.unmoved_memory(segment.returned_bytes())).collect()
 }
 
 fn queue_pair_path(datagram: &InnermostNetworkPacket<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {
@@ -732,9 +696,9 @@ fn refers_to_side(
         Acknowledge | AtomicAcknowledge | ReadResponse => {
             connection.ends[side].requests.was_sent_recently(packet.bth.psn)
         }
-        ReadRequest | Write => packet
-            .reth
-            .is_some_and(|reth| connection.conversation.has_advertised_range(transactions, side, &reth)),
+        ReadRequest | Write => packet.reth.as_ref().is_some_and(|reth| {
+            connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()
+        }),
         Send => answered
             .get_or_init(|| rpc_transaction_matching::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),

@@ -182,41 +182,24 @@ struct PacketMeta<'a> {
 }
 
 /// Anomaly of a packet that did not arrive once and in order.
-#[derive(Clone, Copy, Debug, Default)]
-struct DeliveryAnomaly {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeliveryAnomaly {
     /// The frame is a duplicate made by the capture.
-    is_captured_twice: bool,
-    /// The receiver had already accepted a copy of the packet, as far as is known.
-    was_already_accepted: bool,
-    /// The receiver may have accepted this copy instead: there was no acknowledgement of the one before.
-    may_be_accepted: bool,
-    /// The receiver refused the packet.
-    is_refused: bool,
-    /// The packet closes a gap in a stream, and so delays all messages that end behind the gap.
-    closes_gap: bool,
-    /// Time lost to packet loss before the packet arrived.
-    stall: Option<RetransmissionStall>,
-}
-
-impl DeliveryAnomaly {
-    const CAPTURED_TWICE: Self = Self {
-        is_captured_twice: true,
-        was_already_accepted: false,
-        may_be_accepted: false,
-        is_refused: false,
-        closes_gap: false,
-        stall: None,
-    };
-
+    CapturedTwice,
     /// The packet was captured before the packet that determines its place.
-    const REORDERED: Self = Self {
-        is_captured_twice: false,
-        was_already_accepted: false,
-        may_be_accepted: false,
-        is_refused: false,
-        closes_gap: false,
-        stall: None,
-    };
+    Reordered,
+    /// The receiver accepts the packet after an earlier copy was lost or refused.
+    Recovered(RetransmissionStall),
+    /// The receiver accepts the packet after an earlier copy was lost. It closes a gap in a stream, and so delays all
+    /// messages that end behind the gap.
+    ClosesGap(RetransmissionStall),
+    /// The receiver refuses the packet because of a gap before it.
+    Refused,
+    /// The receiver had already accepted a copy of the packet, as far as is known.
+    Surplus,
+    /// The sender retransmits the packet after an ACK timeout: there was no acknowledgement of the copy before, and it
+    /// is unknown which copy the receiver accepts.
+    Repeated(RetransmissionStall),
 }
 
 impl<'a> PacketMeta<'a> {
@@ -227,28 +210,38 @@ impl<'a> PacketMeta<'a> {
 
     /// Returns `true` if the frame is a duplicate made by the capture.
     fn is_captured_twice(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_captured_twice)
+        self.anomaly == Some(&DeliveryAnomaly::CapturedTwice)
     }
 
     /// Returns `true` if the receiver ignores the packet: a duplicate of the capture, or a packet accepted
     /// before.
     fn is_duplicate(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_captured_twice || remark.was_already_accepted)
+        self.is_captured_twice() || self.was_already_accepted()
+    }
+
+    /// Returns `true` if the receiver had already accepted a copy of the packet, as far as is known.
+    fn was_already_accepted(&self) -> bool {
+        matches!(self.anomaly, Some(DeliveryAnomaly::Surplus | DeliveryAnomaly::Repeated(_)))
     }
 
     /// Returns `true` if the receiver may have accepted this copy of a packet instead of an earlier one.
     fn may_be_accepted(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.may_be_accepted)
+        matches!(self.anomaly, Some(DeliveryAnomaly::Repeated(_)))
     }
 
     /// Returns `true` if the receiver refused the packet.
     fn is_refused(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_refused)
+        self.anomaly == Some(&DeliveryAnomaly::Refused)
     }
 
     /// Returns the time lost to packet loss before the packet arrived.
     fn stall(&self) -> Option<RetransmissionStall> {
-        self.anomaly.and_then(|remark| remark.stall)
+        match *self.anomaly? {
+            DeliveryAnomaly::Recovered(stall)
+            | DeliveryAnomaly::ClosesGap(stall)
+            | DeliveryAnomaly::Repeated(stall) => Some(stall),
+            _ => None,
+        }
     }
 
     /// Returns the time at which the receiver accepted the packet.

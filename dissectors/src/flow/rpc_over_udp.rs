@@ -9,7 +9,7 @@ use super::connection::EndpointPair;
 use super::duplicate_frames;
 use super::finality;
 use super::statistics::IgnoredTraffic;
-use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
+use super::transaction::{CapturedMessage, ConnectionTransport};
 use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
@@ -44,29 +44,14 @@ impl Flow {
             (key.slot, ConnectionSideAOrB::A)
         });
         let remark =
-            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
+            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta) else {
             return FrameContentKind::Unrelated;
         };
         connection.last_frame = packet_meta.last_frame();
-        let message = CapturedMessage {
-            frames: packet_meta.frames.to_vec(),
-            time: packet_meta.time,
-            end_time: packet_meta.time,
-            delivery_evidence: DeliveryEvidence::Assumed,
-            copies: 1,
-            retransmissions: 0,
-            stall: None,
-            rpcrdma: None,
-            sends: 1,
-            bytes: payload.bytes.to_vec(),
-            length: payload.length,
-            invalidated_handle: None,
-            gaps: Vec::new(),
-            rpc_offset: Some(0),
-            is_kind_known: true,
-        };
+        let (frames, bytes) = (packet_meta.frames.to_vec(), payload.bytes.to_vec());
+        let message = CapturedMessage::plain(frames, packet_meta.time, bytes, payload.length);
         let (meaning, _) = connection.conversation.handle_plain_message(&mut context, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {
             finality::handle_datagram_reply(meaning, &mut self.transaction_table);

@@ -18,8 +18,8 @@ use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
-use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
-use super::transaction_table::{PackedChunkSegmentOrdinal, TrackedTransactionTable, TransactionSlabKey};
+use super::transaction::CapturedMessage;
+use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
 use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
@@ -357,9 +357,7 @@ impl DeliveredRpcRecord {
         else {
             return false;
         };
-        let which =
-            if at == PackedChunkSegmentOrdinal::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        let message = transactions.get(key).and_then(|entry| entry.transaction.message(which));
+        let message = transactions.get(key).and_then(|entry| entry.transaction.message(at.message_kind()?));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;
         let known = message.bytes.get(copy.at.saturating_sub(begin) as usize..).unwrap_or_default();
@@ -370,23 +368,7 @@ impl DeliveredRpcRecord {
 
 impl PartialRpcRecord {
     fn new(start: StreamPosition, time: Timestamp) -> Self {
-        let record = CapturedMessage {
-            frames: Vec::new(),
-            time,
-            end_time: time,
-            delivery_evidence: DeliveryEvidence::Assumed,
-            copies: 1,
-            retransmissions: 0,
-            stall: None,
-            rpcrdma: None,
-            sends: 1,
-            bytes: Vec::new(),
-            length: 0,
-            invalidated_handle: None,
-            gaps: Vec::new(),
-            rpc_offset: Some(0),
-            is_kind_known: true,
-        };
+        let record = CapturedMessage::plain(Vec::new(), time, Vec::new(), 0);
         Self { start, fragments: 0, is_storage_stopped: false, record }
     }
 

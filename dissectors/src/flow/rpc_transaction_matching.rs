@@ -4,7 +4,6 @@
 
 mod advertised_memory;
 mod chunk_data;
-mod chunk_data_retransmission;
 mod credits;
 mod dialect;
 mod invalid_memory_access;
@@ -23,7 +22,9 @@ pub(super) use rpcrdma_messages::{advertises_handle, may_start_call, reply_xid};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::nfs::{self, Procedure, SymlinkTextChunkFlags};
-use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{
+    ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
+};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
@@ -34,7 +35,6 @@ use super::advertised_handles::HandleSegments;
 use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::reliable_connection::PacketWithoutRdmaOperationReason;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
@@ -48,8 +48,9 @@ use super::transaction_table::{
 };
 use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
+    UnnamedTransportEvent,
 };
-use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
+use super::{DeliveryAnomaly, FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::RequesterCreditState;
 pub use credits::Version2SendCredits;
@@ -77,6 +78,16 @@ impl BorrowedFlowState<'_> {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
     }
 
+    /// Returns a transport event of the packet.
+    fn event(
+        &self,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) -> UnnamedTransportEvent {
+        let sides = (self.connection, self.sender);
+        UnnamedTransportEvent::new(sides, self.packet_meta, transaction, kind)
+    }
+
     /// Records a transport event of the packet, if such events are recorded.
     #[inline]
     pub(super) fn record_event(
@@ -86,6 +97,12 @@ impl BorrowedFlowState<'_> {
     ) {
         let sides = (self.connection, self.sender);
         self.transaction_table.transport_events.record(sides, self.packet_meta, transaction, kind);
+    }
+
+    /// Records an event of an earlier packet of the connection, and whether it is certain.
+    fn record_suspect(&mut self, event: UnnamedTransportEvent, is_certain: bool) {
+        let event = UnnamedTransportEvent { connection: self.connection, is_certain, ..event };
+        self.transaction_table.transport_events.record_event(event);
     }
 }
 
@@ -212,9 +229,8 @@ impl ConnectionRpcState {
     }
 
     /// Returns the numbers of packets examined.
-    pub(super) fn checks(&self) -> &ExaminedPacketCounts {
-        const NONE: &ExaminedPacketCounts = &ExaminedPacketCounts::NONE;
-        self.checks.as_deref().unwrap_or(NONE)
+    pub(super) fn checks(&self) -> ExaminedPacketCounts {
+        self.checks.as_deref().copied().unwrap_or_default()
     }
 
     /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
@@ -288,13 +304,8 @@ impl ConnectionRpcState {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
                     let length = data.length;
-                    *owner = self.find_segment(
-                        context.transaction_table,
-                        context.sender.peer(),
-                        handle,
-                        offset,
-                        length,
-                    );
+                    let range = RdmaMemoryRange { handle, offset, length };
+                    *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
                     if context.transaction_table.transport_events.is_enabled() {
                         if length == 0 {
                             context.record_event(None, TransportAnomalyKind::EmptyWrite);
@@ -326,13 +337,8 @@ impl ConnectionRpcState {
             }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner = self.find_segment(
-                        context.transaction_table,
-                        context.sender.peer(),
-                        handle,
-                        offset,
-                        length,
-                    );
+                    let range = RdmaMemoryRange { handle, offset, length };
+                    *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
                     if context.transaction_table.transport_events.is_enabled() {
                         let access = RdmaReadOrWrite { is_read: true, handle, offset, length };
                         self.check_access(context, *owner, access);
@@ -362,29 +368,23 @@ impl ConnectionRpcState {
                 record_retransmission(context, owner, ends, unknown)
             }
             RdmaOperation::ChunkDataRetransmission { attribution: owner } => {
-                chunk_data_retransmission::record_retransmitted_data(context, owner)
+                chunk_data::record_retransmitted_data(context, owner)
             }
         }
     }
 
-    /// Handles a packet that yields no operation.
+    /// Counts a packet that yields no operation, if it is undecoded.
     pub(super) fn handle_no_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        reason: PacketWithoutRdmaOperationReason,
+        meaning: FrameContentKind,
     ) -> FrameContentKind {
-        let undecoded = match reason {
-            PacketWithoutRdmaOperationReason::Control => return FrameContentKind::Control,
-            PacketWithoutRdmaOperationReason::Part => return FrameContentKind::PartialMessage,
-            PacketWithoutRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
-            PacketWithoutRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
-            PacketWithoutRdmaOperationReason::Cut => UndecodedReason::CutFrame,
-            PacketWithoutRdmaOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
-            PacketWithoutRdmaOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
-        };
-        // It may have been a message, or data that a rule would miss.
-        self.record_loss(context.packet_meta.time);
-        context.count_undecoded(undecoded)
+        if let FrameContentKind::Undecoded(reason) = meaning {
+            // It may have been a message, or data that a rule would miss.
+            self.record_loss(context.packet_meta.time);
+            context.count_undecoded(reason);
+        }
+        meaning
     }
 
     fn add_call(
@@ -497,18 +497,12 @@ impl ConnectionRpcState {
                 context.transaction_table.add_call(key, transaction);
                 key
             }
-            None => context.transaction_table.add(TrackedFlowTransaction {
+            None => context.transaction_table.add(TrackedFlowTransaction::new(
                 transaction,
-                connection: context.connection,
-                requester: context.sender,
-                state: TransactionTableEntryState::Open,
-                repeated_by: None,
-                counted_bytes: 0,
-                is_reply_acknowledged: false,
-                is_refused: context.packet_meta.is_refused(),
-                is_delayed: false,
-                losses_when_idle: 0,
-            }),
+                context.connection,
+                context.sender,
+                context.packet_meta,
+            )),
         };
         self.transactions.insert((context.sender, xid), key);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
@@ -605,18 +599,8 @@ impl ConnectionRpcState {
                 transaction.record_stall(stall);
             }
             transaction.reply = Some(reply);
-            let entry = TrackedFlowTransaction {
-                transaction,
-                connection: context.connection,
-                requester,
-                state: TransactionTableEntryState::Open,
-                repeated_by: None,
-                counted_bytes: 0,
-                is_reply_acknowledged: false,
-                is_refused: context.packet_meta.is_refused(),
-                is_delayed: false,
-                losses_when_idle: 0,
-            };
+            let entry =
+                TrackedFlowTransaction::new(transaction, context.connection, requester, context.packet_meta);
             let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
@@ -746,8 +730,7 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
 
 /// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
 fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaHeaderSummary) -> bool {
-    let before =
-        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let before = transaction.call_chunks();
     let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
     let place = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
     let is_unused = before.clone().all(|chunk| chunk.times.is_none());
@@ -862,21 +845,20 @@ fn message_record(
     (sends, is_kind_known): (u32, bool),
 ) -> CapturedMessage {
     CapturedMessage {
-        frames: message.frames.to_vec(),
-        time: message.time,
         end_time: message.end_time,
-        delivery_evidence: DeliveryEvidence::Assumed,
-        copies: 1,
-        retransmissions: 0,
         stall: message.stall,
         rpcrdma: Some(envelope.words),
         sends,
-        bytes: message.bytes.to_vec(),
-        length: message.length,
         gaps: message.gaps.to_vec(),
         invalidated_handle: message.invalidated_handle,
         rpc_offset: envelope.rpc_offset,
         is_kind_known,
+        ..CapturedMessage::plain(
+            message.frames.to_vec(),
+            message.time,
+            message.bytes.to_vec(),
+            message.length,
+        )
     }
 }
 
@@ -899,10 +881,7 @@ pub(super) fn record_retransmission(
         return context.count_undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
-    let chunks =
-        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-    // A Call was delivered if the Responder works on it.
-    let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
+    let is_call_delivered = transaction.is_call_delivered();
     let (which, message) = match at {
         PackedChunkSegmentOrdinal::DONE => return FrameContentKind::Done { key },
         PackedChunkSegmentOrdinal::CALL => (RpcMessageKind::Call, &mut transaction.call),
@@ -914,7 +893,7 @@ pub(super) fn record_retransmission(
     let is_accepted =
         packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
     let is_needed = message.delivery_evidence != DeliveryEvidence::Acknowledged
-        && (which == RpcMessageKind::Reply || !is_answered);
+        && (which == RpcMessageKind::Reply || !is_call_delivered);
     if ends && is_needed && packet_meta.may_be_accepted() {
         message.delivery_evidence = DeliveryEvidence::AssumedFirst;
     }
@@ -922,7 +901,7 @@ pub(super) fn record_retransmission(
         entry.is_refused = packet_meta.is_refused();
     }
     // In a stream, it delays messages behind it, too: TcpStreamDirection::delay_messages.
-    let is_accepted = is_accepted && packet_meta.anomaly.is_none_or(|remark| !remark.closes_gap);
+    let is_accepted = is_accepted && !matches!(packet_meta.anomaly, Some(DeliveryAnomaly::ClosesGap(_)));
     if let Some(stall) = packet_meta.stall().filter(|_| is_accepted && is_needed) {
         let since = stall.since.max(message.end_time);
         if ends {

@@ -299,7 +299,7 @@ impl Flow {
         }
         let remark = self
             .detect_segment_duplicate(at, sender, packet_meta, segment)
-            .then_some(DeliveryAnomaly::CAPTURED_TWICE);
+            .then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let sender = match remark {
             None => self.process_syn(at, sender, ports, packet_meta, segment),

@@ -278,6 +278,27 @@ pub struct CapturedMessage {
 }
 
 impl CapturedMessage {
+    /// Creates a message that was sent once, without an RPC-over-RDMA header.
+    pub(super) fn plain(frames: Vec<FrameNumber>, time: Timestamp, bytes: Vec<u8>, length: usize) -> Self {
+        Self {
+            frames,
+            time,
+            end_time: time,
+            delivery_evidence: DeliveryEvidence::Assumed,
+            copies: 1,
+            retransmissions: 0,
+            stall: None,
+            rpcrdma: None,
+            sends: 1,
+            bytes,
+            length,
+            gaps: Vec::new(),
+            invalidated_handle: None,
+            rpc_offset: Some(0),
+            is_kind_known: true,
+        }
+    }
+
     /// Records an acknowledgement of the message.
     pub(super) fn record_acknowledgment(&mut self) {
         if self.delivery_evidence == DeliveryEvidence::Assumed {
@@ -649,14 +670,6 @@ pub struct Transaction {
     pub has_suspected_access: bool,
 }
 
-fn returned_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.returned_length.unwrap_or(0))
-}
-
-fn offered_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.length)
-}
-
 impl Transaction {
     /// Returns the heap memory in bytes, without the stored content of chunks.
     pub fn heap_bytes(&self) -> usize {
@@ -669,6 +682,16 @@ impl Transaction {
             + places
             + chunks.map(Chunk::heap_bytes).sum::<usize>()
             + call.iter().chain(reply).map(CapturedMessage::heap_bytes_of_message).sum::<usize>()
+    }
+
+    /// Iterates over the chunks of the Call.
+    pub(super) fn call_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
+        self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk)
+    }
+
+    /// Returns `true` if the Responder works on the Call, or has answered it: the Call was delivered.
+    pub(super) fn is_call_delivered(&self) -> bool {
+        self.reply.is_some() || self.call_chunks().any(|chunk| chunk.times.is_some())
     }
 
     /// Returns the Call or the Reply.
@@ -821,17 +844,17 @@ impl Transaction {
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
             if answered || read.moved_bytes() > 0 {
-                chunk(ChunkKind::Read, index, read, offered_bytes);
+                chunk(ChunkKind::Read, index, read, ChunkSegment::offered_bytes);
             }
         }
         for (index, write) in self.write_chunks.iter().enumerate() {
-            chunk(ChunkKind::Write, index, write, returned_bytes);
+            chunk(ChunkKind::Write, index, write, ChunkSegment::returned_bytes);
         }
         if let Some(reply_chunk) = &self.reply_chunk {
-            chunk(ChunkKind::Reply, 0, reply_chunk, returned_bytes);
+            chunk(ChunkKind::Reply, 0, reply_chunk, ChunkSegment::returned_bytes);
         }
         for (index, read) in self.reply_read_chunks.iter().enumerate() {
-            let ranges = read.missing(offered_bytes).into_iter();
+            let ranges = read.missing(ChunkSegment::offered_bytes).into_iter();
             missing.extend(ranges.map(|bytes| MissingPart::ReplyRead(index, bytes)));
         }
         if self.reply.is_none() {
@@ -842,8 +865,7 @@ impl Transaction {
 
     /// Returns the number of stored bytes of chunk content.
     pub(super) fn chunk_content_bytes(&self) -> u64 {
-        let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
-        let chunks = chunks.chain(&self.reply_read_chunks);
+        let chunks = self.call_chunks().chain(&self.reply_read_chunks);
         chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::payload_memory_bytes).sum()
     }
 }

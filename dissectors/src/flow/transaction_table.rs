@@ -70,6 +70,21 @@ impl PackedChunkSegmentOrdinal {
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
+    /// Returns the value of a message.
+    pub(super) fn of_message(which: RpcMessageKind) -> Self {
+        match which {
+            RpcMessageKind::Call => Self::CALL,
+            RpcMessageKind::Reply => Self::REPLY,
+        }
+    }
+
+    /// Returns the kind of the message, if this is a Call or a Reply.
+    pub(super) fn message_kind(self) -> Option<RpcMessageKind> {
+        [RpcMessageKind::Call, RpcMessageKind::Reply]
+            .into_iter()
+            .find(|which| Self::of_message(*which) == self)
+    }
+
     /// Returns the kind of the segment's chunk.
     pub(super) fn kind(self) -> ChunkKind {
         match self.0 >> 29 {
@@ -137,6 +152,27 @@ pub(super) struct TrackedFlowTransaction {
 }
 
 impl TrackedFlowTransaction {
+    /// Creates an open entry for a message in this packet.
+    pub(super) fn new(
+        transaction: Box<Transaction>,
+        connection: usize,
+        requester: ConnectionSideAOrB,
+        packet_meta: &PacketMeta<'_>,
+    ) -> Self {
+        Self {
+            transaction,
+            connection,
+            requester,
+            state: TransactionTableEntryState::Open,
+            repeated_by: None,
+            counted_bytes: 0,
+            is_reply_acknowledged: false,
+            is_refused: packet_meta.is_refused(),
+            is_delayed: false,
+            losses_when_idle: 0,
+        }
+    }
+
     /// Returns `true` if the Requester acknowledged the Reply: a Call that follows is a new one, even if it is equal.
     /// Datagrams have no acknowledgements.
     pub(super) fn has_delivered_reply(&self) -> bool {
@@ -168,13 +204,15 @@ impl TrackedFlowTransaction {
 
     /// Returns the chunk of a segment and the index of the segment in it.
     pub(super) fn segment(&mut self, at: PackedChunkSegmentOrdinal) -> Option<(&mut Chunk, usize)> {
-        let chunk = match at.0 >> 29 {
-            0 => self.transaction.read_chunks.get_mut(at.chunk()),
-            1 => self.transaction.write_chunks.get_mut(at.chunk()),
-            2 => self.transaction.reply_chunk.as_mut(),
-            PackedChunkSegmentOrdinal::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
-            _ => None,
-        }?;
+        let transaction = &mut *self.transaction;
+        let chunks = match at.0 >> 29 {
+            0 => &mut transaction.read_chunks[..],
+            1 => &mut transaction.write_chunks,
+            2 => transaction.reply_chunk.as_mut_slice(),
+            PackedChunkSegmentOrdinal::REPLY_READ => &mut transaction.reply_read_chunks,
+            _ => return None,
+        };
+        let chunk = chunks.get_mut(at.chunk())?;
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
@@ -636,12 +674,9 @@ impl TrackedTransactionTable {
         until: Timestamp,
     ) -> Option<Timestamp> {
         let transaction = &mut self.get_mut(key)?.transaction;
-        let mut chunks =
-            transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-        // A Call was delivered if the Responder works on it.
-        let is_answered = transaction.reply.is_some() || chunks.any(|chunk| chunk.times.is_some());
+        let is_delivered = transaction.is_call_delivered();
         let message = match which {
-            RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_answered),
+            RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_delivered),
             RpcMessageKind::Reply => transaction.reply.as_mut(),
         };
         let message = message.filter(|message| {

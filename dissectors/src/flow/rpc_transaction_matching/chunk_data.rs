@@ -1,4 +1,4 @@
-//! Data that RDMA moves in or out of chunks.
+//! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
 use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
@@ -107,13 +107,11 @@ pub(super) fn record_payload(
             *context.packet_meta,
         );
     }
-    if let Some(remark) = context.packet_meta.anomaly {
-        if remark.is_captured_twice {
-            return (kind, 0);
-        }
-        if let Some(stall) = remark.stall {
-            record_chunk_stall(context, key, at, stall);
-        }
+    if context.packet_meta.is_captured_twice() {
+        return (kind, 0);
+    }
+    if let Some(stall) = context.packet_meta.stall() {
+        record_chunk_stall(context, key, at, stall);
     }
     let frames = context.packet_meta.frames;
     let is_heavy = context.transaction_table.is_memory_short();
@@ -176,10 +174,7 @@ pub(super) fn record_read_request(
     }
     if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
         // A repeated RDMA Read request means that the responses were lost.
-        let last = chunk
-            .times
-            .map(|(_, last)| last)
-            .filter(|_| packet_meta.anomaly.is_some_and(|remark| remark.was_already_accepted));
+        let last = chunk.times.map(|(_, last)| last).filter(|_| packet_meta.was_already_accepted());
         if !packet_meta.is_captured_twice() {
             chunk.extend_times(packet_meta.time);
         }
@@ -206,4 +201,37 @@ pub(super) fn record_chunk_stall(
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
     entry.transaction.record_stall(RetransmissionStall { since, ..stall });
+}
+
+/// Attributes a frame to the chunk whose data it repeats, and records the wait for it if the receiver lacked the data.
+/// No bytes of the chunk move again.
+#[cold]
+pub(super) fn record_retransmitted_data(
+    context: &mut BorrowedFlowState<'_>,
+    owner: RdmaAttribution,
+) -> FrameContentKind {
+    let packet_meta = context.packet_meta;
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
+        return FrameContentKind::Unrelated;
+    };
+    let Some(entry) = context.transaction_table.get_mut(key) else { return FrameContentKind::Unrelated };
+    let transaction = &mut entry.transaction;
+    let last_data = transaction.call_chunks().filter_map(|chunk| chunk.times).map(|(_, last)| last).max();
+    // The delay of a Reply behind the data includes the wait: TrackedTransactionTable::delay_delivery.
+    let is_answered = transaction.reply.is_some();
+    let stall = packet_meta.stall().filter(|_| !packet_meta.is_duplicate() && !is_answered);
+    if let Some((last_data, stall)) = last_data.zip(stall) {
+        transaction.record_stall(RetransmissionStall { since: last_data.max(stall.since), ..stall });
+        if let Some((chunk, _)) = entry.segment(at) {
+            chunk.extend_times(packet_meta.accepted_time());
+        }
+    }
+    if context.limits.record_transaction_frames {
+        context.transaction_table.record_event(
+            key,
+            FrameRole::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            *packet_meta,
+        );
+    }
+    FrameContentKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }

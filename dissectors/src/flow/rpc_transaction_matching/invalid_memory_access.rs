@@ -4,13 +4,14 @@
 //! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
 //! set-up of the connection, only some time after the first captured packet.
 
-use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::captured_frame::Timestamp;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
 use crate::flow::transport_event::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
+    UnnamedTransportEvent,
 };
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
+use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
 use super::{BorrowedFlowState, ConnectionRpcState};
 
@@ -23,24 +24,11 @@ pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
 /// An access that looks invalid.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedAccess {
-    sender: ConnectionSideAOrB,
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
+    event: UnnamedTransportEvent,
     access: RdmaReadOrWrite,
-    fault: RdmaAccessViolationReason,
+    /// `true` if no Call offers the memory.
+    is_unknown: bool,
     losses: u64,
-}
-
-impl SuspectedAccess {
-    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
-        context.transaction_table.transport_events.record_at(
-            (context.connection, self.sender),
-            (self.frame, self.time),
-            self.transaction,
-            (TransportAnomalyKind::InvalidAccess(self.access, self.fault), is_certain),
-        );
-    }
 }
 
 /// Accesses of one connection that look invalid.
@@ -106,8 +94,9 @@ impl ConnectionRpcState {
             None => self.suspects.last_unattributed = Some(now),
         }
         let suspects = &self.suspects.suspects;
-        let is_known =
-            |known: &SuspectedAccess| known.sender == context.sender && known.access.handle == access.handle;
+        let is_known = |known: &SuspectedAccess| {
+            known.event.sender == context.sender && known.access.handle == access.handle
+        };
         if context.packet_meta.anomaly.is_some()
             || self.has_cut_lists
             || suspects.len() >= MAX_SUSPECTS
@@ -117,12 +106,12 @@ impl ConnectionRpcState {
             return;
         }
         self.suspects.suspects.push(SuspectedAccess {
-            sender: context.sender,
-            frame: context.packet_meta.last_frame(),
-            time: now,
-            transaction,
+            event: context.event(transaction, TransportAnomalyKind::InvalidAccess(access, fault)),
             access,
-            fault,
+            is_unknown: matches!(
+                fault,
+                RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
+            ),
             losses: self.losses,
         });
     }
@@ -165,25 +154,23 @@ impl ConnectionRpcState {
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
-            let SuspectedAccess { sender, time, access, fault, losses, .. } = suspect;
+            let SuspectedAccess { event, access, is_unknown, losses } = suspect;
             let is_certain = losses == self.losses;
             if is_certain {
-                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_CAPTURE_SKEW_NS) {
+                let is_recent = now.abs_diff_ns(event.time) < MAX_CAPTURE_SKEW_NS;
+                if event.sender == owner || (!is_refusal && is_recent) {
                     waiting.push(suspect);
                     continue;
                 }
-                let is_unknown = matches!(
-                    fault,
-                    RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
-                );
                 let RdmaReadOrWrite { handle, offset, length, .. } = access;
-                let found = self.find_segment(context.transaction_table, owner, handle, offset, length);
+                let range = RdmaMemoryRange { handle, offset, length };
+                let found = self.find_segment(context.transaction_table, owner, range);
                 // A Call that was captured after the access offers the memory.
                 if is_unknown && found.0.is_some() {
                     continue;
                 }
             }
-            suspect.record(context, is_certain);
+            context.record_suspect(event, is_certain);
         }
         self.suspects.suspects = waiting;
     }
@@ -191,7 +178,7 @@ impl ConnectionRpcState {
     /// Records the suspected accesses as uncertain: the connection or the capture ends.
     pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut BorrowedFlowState<'_>) {
         for suspect in std::mem::take(&mut self.suspects.suspects) {
-            suspect.record(context, false);
+            context.record_suspect(suspect.event, false);
         }
     }
 }

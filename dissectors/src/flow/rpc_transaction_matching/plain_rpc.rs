@@ -31,14 +31,11 @@ impl ConnectionRpcState {
                 return (context.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
-        let (key, at) = match which {
-            RpcMessageKind::Call => {
-                (self.add_plain_call(context, xid, message), PackedChunkSegmentOrdinal::CALL)
-            }
-            RpcMessageKind::Reply => {
-                (self.add_reply(context, xid, message, None), PackedChunkSegmentOrdinal::REPLY)
-            }
+        let key = match which {
+            RpcMessageKind::Call => self.add_plain_call(context, xid, message),
+            RpcMessageKind::Reply => self.add_reply(context, xid, message, None),
         };
+        let at = PackedChunkSegmentOrdinal::of_message(which);
         (FrameContentKind::Message { key, which }, key.to_attribution(at))
     }
 

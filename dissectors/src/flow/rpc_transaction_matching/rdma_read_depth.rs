@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::transaction_table::TransactionSlabKey;
-use crate::flow::transport_event::TransportAnomalyKind;
+use crate::flow::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 use super::{BorrowedFlowState, MAX_REPLY_SKEW_NS};
@@ -25,23 +24,15 @@ struct RdmaReadInFlight {
     length: u32,
 }
 
-/// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
-/// last was sent: a capture of several queues reorders packets.
-#[derive(Clone, Copy, Debug)]
-struct SuspectedReadDepthExcess {
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
-    count: u32,
-}
-
 /// RDMA Reads of one side.
 #[derive(Debug, Default)]
 struct OutboundRdmaReads {
     /// Maximum number in flight, if the set-up was captured.
     limit: Option<u16>,
     in_flight: VecDeque<RdmaReadInFlight>,
-    suspect: Option<SuspectedReadDepthExcess>,
+    /// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
+    /// last was sent: a capture of several queues reorders packets.
+    suspect: Option<UnnamedTransportEvent>,
 }
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
@@ -92,11 +83,11 @@ impl RdmaReadDepthTracker {
         side.in_flight.push_back(RdmaReadInFlight { owner, offset, length });
         let count = side.in_flight.len() as u32;
         let transaction = TransactionSlabKey::from_attribution(owner).map(|(key, _)| key);
+        let kind = TransportAnomalyKind::ReadsInFlight { count, limit };
         if count > u32::from(limit) {
-            let (frame, time) = (context.packet_meta.last_frame(), context.packet_meta.time);
-            side.suspect.get_or_insert(SuspectedReadDepthExcess { frame, time, transaction, count });
+            side.suspect.get_or_insert(context.event(transaction, kind));
         } else if count == u32::from(limit) {
-            context.record_event(transaction, TransportAnomalyKind::ReadsInFlight { count, limit });
+            context.record_event(transaction, kind);
         }
     }
 
@@ -107,9 +98,7 @@ impl RdmaReadDepthTracker {
         owner: RdmaAttribution,
         (offset, length): (u64, u32),
     ) {
-        let reader = context.sender.peer();
-        let side = &mut self.0[reader];
-        let Some(limit) = side.limit else { return };
+        let side = &mut self.0[context.sender.peer()];
         let end = offset.saturating_add(u64::from(length));
         let is_answered = |read: &RdmaReadInFlight| {
             let read_end = read.offset.saturating_add(u64::from(read.length));
@@ -125,12 +114,9 @@ impl RdmaReadDepthTracker {
         if is_complete {
             side.in_flight.pop_front();
         }
-        let Some(suspect) = side.suspect.take() else { return };
-        let SuspectedReadDepthExcess { frame, time, transaction, count } = suspect;
-        let is_certain = is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS;
-        let kind = TransportAnomalyKind::ReadsInFlight { count, limit };
-        let place = (context.connection, reader);
-        let events = &mut context.transaction_table.transport_events;
-        events.record_at(place, (frame, time), transaction, (kind, is_certain));
+        if let Some(suspect) = side.suspect.take() {
+            let is_late = context.packet_meta.time.abs_diff_ns(suspect.time) > MAX_REPLY_SKEW_NS;
+            context.record_suspect(suspect, is_first && is_late);
+        }
     }
 }

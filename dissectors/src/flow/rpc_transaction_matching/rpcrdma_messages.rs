@@ -182,11 +182,7 @@ impl ConnectionRpcState {
             }
             None => self.add_message(context, (message, 1), envelope, kind),
         };
-        let at = match which {
-            RpcMessageKind::Call => PackedChunkSegmentOrdinal::CALL,
-            RpcMessageKind::Reply => PackedChunkSegmentOrdinal::REPLY,
-        };
-        *owner = key.to_attribution(at);
+        *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(which));
         FrameContentKind::Message { key, which }
     }
 

@@ -3,12 +3,13 @@
 //! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
 //! sent a further message without loss.
 
-use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
-use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
+use crate::flow::transport_event::{
+    RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason, UnnamedTransportEvent,
+};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
@@ -26,26 +27,11 @@ const MAX_COMPARED_CALLS: usize = 1024;
 /// A message that the state of its connection does not seem to permit.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedUnexpectedMessage {
-    sender: ConnectionSideAOrB,
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
-    kind: TransportAnomalyKind,
+    event: UnnamedTransportEvent,
     /// `true` if the Transaction had no Call.
     is_without_call: bool,
     /// Number of losses of the conversation, if a lost message would permit this one.
     losses: Option<u64>,
-}
-
-impl SuspectedUnexpectedMessage {
-    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
-        context.transaction_table.transport_events.record_at(
-            (context.connection, self.sender),
-            (self.frame, self.time),
-            self.transaction,
-            (self.kind, is_certain),
-        );
-    }
 }
 
 /// Messages of one connection that look invalid.
@@ -67,7 +53,7 @@ impl SuspectedUnexpectedMessages {
 
     /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
     pub(super) fn record_missing_call(&mut self, requester: ConnectionSideAOrB) {
-        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.sender == requester) {
+        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.event.sender == requester) {
             suspect.losses = suspect.losses.map(|losses| losses + 1);
         }
     }
@@ -103,11 +89,7 @@ impl ConnectionRpcState {
             && self.suspected_messages.suspects.len() < MAX_SUSPECTS
         {
             self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-                sender: context.sender,
-                frame: context.packet_meta.last_frame(),
-                time: context.packet_meta.time,
-                transaction,
-                kind,
+                event: context.event(transaction, kind),
                 is_without_call: false,
                 losses: None,
             });
@@ -244,11 +226,7 @@ impl ConnectionRpcState {
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-            sender: context.sender,
-            frame: context.packet_meta.last_frame(),
-            time: context.packet_meta.time,
-            transaction: Some(transaction),
-            kind: TransportAnomalyKind::UnexpectedMessage(fault),
+            event: context.event(Some(transaction), TransportAnomalyKind::UnexpectedMessage(fault)),
             is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
             losses: Some(self.losses),
         });
@@ -258,19 +236,20 @@ impl ConnectionRpcState {
     pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
-                suspect;
+            let SuspectedUnexpectedMessage { event, is_without_call, losses } = suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
-            if is_certain && (sender == context.sender || context.packet_meta.last_frame() == frame) {
+            if is_certain
+                && (event.sender == context.sender || context.packet_meta.last_frame() == event.frame)
+            {
                 waiting.push(suspect);
                 continue;
             }
-            let entry = transaction.and_then(|key| context.transaction_table.get(key));
+            let entry = event.transaction.and_then(|key| context.transaction_table.get(key));
             // The Call was captured after its Reply.
             let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
             let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
             if is_version1 && !(is_without_call && has_call) {
-                suspect.record(context, is_certain);
+                context.record_suspect(event, is_certain);
             }
         }
         self.suspected_messages.suspects = waiting;
@@ -281,7 +260,7 @@ impl ConnectionRpcState {
         let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             if is_version1 {
-                suspect.record(context, false);
+                context.record_suspect(suspect.event, false);
             }
         }
     }

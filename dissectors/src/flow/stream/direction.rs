@@ -437,10 +437,11 @@ impl TcpStreamDirection {
             .map(|held| held.time);
         if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
             self.next_position = Some(end);
-            let stall = since.map(|since| RetransmissionStall { since, until: packet_meta.time });
-            let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let came = PacketMeta { anomaly: stall.map(|_| &remark).or(packet_meta.anomaly), ..packet_meta };
-            reader.read_bytes(StreamBytes { meta: came, ..new });
+            let until = packet_meta.time;
+            let recovery =
+                since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref().or(packet_meta.anomaly), ..packet_meta };
+            reader.read_bytes(StreamBytes { meta, ..new });
         } else {
             self.buffer_new_part(new, received);
         }
@@ -522,19 +523,15 @@ impl TcpStreamDirection {
         } else if let Some(reports) = &mut self.reports {
             reports.record_needless(&piece.range());
         }
-        let remark = match is_needed {
+        let anomaly = match is_needed {
             // The first copy determines the start.
-            true => DeliveryAnomaly {
-                closes_gap: true,
-                stall: Some(RetransmissionStall { since: Timestamp(i64::MIN), until: time }),
-                ..DeliveryAnomaly::default()
-            },
-            false => DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() },
+            true => {
+                DeliveryAnomaly::ClosesGap(RetransmissionStall { since: Timestamp(i64::MIN), until: time })
+            }
+            false => DeliveryAnomaly::Surplus,
         };
-        reader.read_retransmission(StreamBytes {
-            meta: PacketMeta { anomaly: Some(&remark), ..piece.meta },
-            ..piece
-        });
+        let meta = PacketMeta { anomaly: Some(&anomaly), ..piece.meta };
+        reader.read_retransmission(StreamBytes { meta, ..piece });
     }
 
     /// Returns `true` if the receiver needs a retransmission, as far as its acknowledgements tell.
@@ -590,10 +587,10 @@ impl TcpStreamDirection {
             self.buffered_bytes -= held.counted_bytes();
             self.next_position = Some(held.end());
             let piece = held.to_stream_bytes();
-            let stall = until.map(|until| RetransmissionStall { since: held.time, until });
-            let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let packet_meta = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
-            reader.read_bytes(StreamBytes { meta: packet_meta, ..piece });
+            let recovery = until
+                .map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: held.time, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref(), ..piece.meta };
+            reader.read_bytes(StreamBytes { meta, ..piece });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }

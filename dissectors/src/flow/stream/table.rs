@@ -391,14 +391,9 @@ impl TcpConversationTable {
 
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
     pub(in crate::flow) fn idle_longest(&self) -> Vec<usize> {
-        let mut silent: Vec<_> =
-            self.slots.iter().map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)).collect();
-        let count = (silent.len() / 8).max(1).min(silent.len());
-        if count < silent.len() {
-            silent.select_nth_unstable(count - 1);
-            silent.truncate(count);
-        }
-        silent.sort_unstable();
-        silent.into_iter().map(|(_, _, at)| at).collect()
+        let streams = self.slots.iter();
+        bounded_slab_growth::first_eighth(
+            streams.map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)),
+        )
     }
 }
