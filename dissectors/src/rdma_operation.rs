@@ -110,6 +110,35 @@ pub struct RdmaSendMessage<'a> {
     pub invalidated_handle: Option<Handle>,
 }
 
+/// A message with its own buffers; the fields are those of [`RdmaSendMessage`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnedRdmaSendMessage {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) length: usize,
+    pub(crate) gaps: Vec<Range<u64>>,
+    pub(crate) frames: Vec<FrameNumber>,
+    pub(crate) time: Timestamp,
+    pub(crate) end_time: Timestamp,
+    pub(crate) stall: Option<RetransmissionStall>,
+    pub(crate) invalidated_handle: Option<Handle>,
+}
+
+impl OwnedRdmaSendMessage {
+    /// Returns the message without a copy of its buffers.
+    pub(crate) fn as_message(&self) -> RdmaSendMessage<'_> {
+        RdmaSendMessage {
+            bytes: &self.bytes,
+            length: self.length,
+            gaps: &self.gaps,
+            frames: &self.frames,
+            time: self.time,
+            end_time: self.end_time,
+            stall: self.stall,
+            invalidated_handle: self.invalidated_handle,
+        }
+    }
+}
+
 /// Cached attribution of the packets of one RDMA operation. The layer above writes it at the first packet, so that
 /// later packets and retransmissions need no lookup. Opaque to the transports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

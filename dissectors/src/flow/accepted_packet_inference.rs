@@ -89,7 +89,6 @@ struct PsnLossRecoveryState {
     timeout: Option<AckTimeoutRetransmission>,
     /// Time of the last refusal by the receiver.
     last_refusal: Option<Timestamp>,
-    /// Time of the last retransmission.
     last_retransmission: Option<Timestamp>,
     /// PSNs that were acknowledged before a packet with them was captured.
     skipped: Vec<Range<ExtendedPsn>>,
@@ -102,9 +101,7 @@ pub(super) struct ReceiverPsnState {
     expected: Option<NonZeroU64>,
     /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
     first_sequence: ExtendedPsn,
-    /// PSN before which all packets were acknowledged.
     acknowledged_before: ExtendedPsn,
-    /// Time of the last packet.
     last_packet_time: Timestamp,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
     losses: Option<Box<PsnLossRecoveryState>>,
@@ -129,13 +126,11 @@ impl ReceiverPsnState {
         self.record_out_of_order(sequence, count, last, now)
     }
 
-    /// Expects the PSN after the `count` PSNs from `sequence` on.
     #[inline]
     fn expect_after(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
     }
 
-    /// Expects this PSN next.
     pub(super) fn expect(&mut self, sequence: ExtendedPsn) {
         self.expected = NonZeroU64::new(sequence);
     }
@@ -331,7 +326,6 @@ impl ReceiverPsnState {
         self.losses.as_ref()?.last_refusal
     }
 
-    /// Returns the time of the last retransmission.
     pub(super) fn last_retransmission(&self) -> Option<Timestamp> {
         self.losses.as_ref()?.last_retransmission
     }

@@ -334,7 +334,6 @@ struct HostPairConnectionCount {
 pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
     paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSideAOrB)>,
-    /// UDP connections by ports.
     udp_connections: FxHashMap<EndpointPair, usize>,
     /// Serial number of the last connection added.
     serial: u64,
@@ -386,7 +385,6 @@ impl ConnectionTable {
         self.slots.get_mut(at)
     }
 
-    /// Returns the states of the connections that have a number.
     pub(super) fn states(&self) -> impl Iterator<Item = ConnectionParametersSnapshot> + '_ {
         self.slots.iter().filter_map(|(_, connection)| connection.state())
     }
@@ -398,7 +396,6 @@ impl ConnectionTable {
             .map(|(_, connection)| connection.conversation.checks())
     }
 
-    /// Returns the slots of all connections.
     pub(super) fn all_slots(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
@@ -414,7 +411,6 @@ impl ConnectionTable {
         )
     }
 
-    /// Updates the memory accounted for a connection.
     #[inline]
     pub(super) fn update_memory_bytes(&mut self, at: usize) {
         let Some(connection) = self.slots.get_mut(at) else { return };
@@ -423,12 +419,10 @@ impl ConnectionTable {
         self.accounted_bytes = (self.accounted_bytes + now as usize).saturating_sub(before as usize);
     }
 
-    /// Returns the memory of all connections, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.accounted_bytes
     }
 
-    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -625,7 +619,6 @@ impl ConnectionTable {
         }
     }
 
-    /// Returns the key of the connection in a slot.
     pub(super) fn key(&self, at: usize) -> Option<ConnectionSlabKey> {
         self.slots.get(at).map(|connection| ConnectionSlabKey { slot: at, serial: connection.serial })
     }
@@ -721,7 +714,6 @@ impl ConnectionTable {
         replaced
     }
 
-    /// Removes a connection.
     pub(super) fn remove(&mut self, at: usize) -> Option<FlowConnection> {
         self.lookups.clear();
         let connection = self.slots.try_remove(at)?;

@@ -137,7 +137,6 @@ type CmMessageRoute = (VirtualNetwork, Address, Address);
 /// A REQ that waits for its answer.
 #[derive(Debug)]
 struct PendingConnectRequest {
-    /// Virtual network of the REQ.
     tenant: VirtualNetwork,
     qpn: Qpn,
     /// First PSN of the server, if captured.
@@ -179,7 +178,6 @@ impl PendingConnectionSetUps {
         is_new
     }
 
-    /// Removes a request if it is known.
     fn remove_request(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
         let pending = self.pending.remove(question)?;
         let asker = (question.3, question.0, question.1, pending.qpn);
@@ -330,7 +328,6 @@ impl PendingConnectionSetUps {
         })
     }
 
-    /// Returns the number of set-ups in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.pending.len().max(self.order.len())

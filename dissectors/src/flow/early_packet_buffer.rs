@@ -39,7 +39,6 @@ const MAX_WRITE_DISTANCE: ExtendedPsn = 1 << 22;
 /// A Middle or Last packet of an RDMA Write whose First packet was not captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrphanWritePacket {
-    /// Sequence number of the packet.
     pub(super) psn: Psn,
     /// `true` for the Last packet.
     pub(super) is_last: bool,
@@ -52,9 +51,7 @@ pub(super) struct OrphanWritePacket {
 pub(super) struct OrphanReadResponse {
     /// Sequence number of its first packet.
     pub(super) first: Psn,
-    /// Number of its packets.
     pub(super) packets: u32,
-    /// Number of its bytes.
     pub(super) length: u32,
     /// Time of its first packet.
     pub(super) time: Timestamp,
@@ -73,7 +70,6 @@ pub(super) struct EarlyPacket {
     reason: UndecodedReason,
     /// Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionSlabKey>,
-    /// Extended sequence number.
     sequence: ExtendedPsn,
 }
 
@@ -87,7 +83,6 @@ pub(super) struct EarlyRdmaWriteHoldReason {
 }
 
 impl EarlyPacket {
-    /// Returns the number of bytes counted for it.
     fn counted_bytes(&self) -> u64 {
         self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
     }

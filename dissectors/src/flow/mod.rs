@@ -1,30 +1,7 @@
 //! Stateful analysis: queue pairs, reassembly, chunks, and the Transactions built from them.
 //!
-//! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. The layers, bottom
-//! up:
-//!
-//! - [`connection`]: pairs of queue pairs, from the connection manager ([`connection_setup`]) or from traffic;
-//! - [`infiniband_packets`]: attribution of each packet to its connection, and its effect there;
-//! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
-//! - [`infiniband_message_reassembly`]: messages of several packets;
-//! - [`accepted_packet_inference`]: the copy of a packet that its receiver accepted;
-//! - [`early_packet_buffer`]: packets captured before the packet that determines their place;
-//! - [`duplicate_frames`]: frames that the capture contains twice;
-//! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the
-//!   messages in them;
-//! - [`rpc_over_udp`]: messages in UDP datagrams;
-//! - [`rpc_transaction_matching`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
-//!   they move;
-//! - [`advertised_handles`]: the segments that a handle names;
-//! - [`memory_budget`]: the memory limits of all this;
-//! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
-//! - [`finality`]: Transactions that expect nothing more, for live views;
-//! - [`closed_connection_reports`]: connections that have ended;
-//! - [`pending_call_queries`]: Calls without a Reply, for live views;
-//! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
-//! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
-//! - [`transaction`] and [`chunk`]: the output; [`transaction_message_decoding`]: the RPC and NFS content of a
-//!   Transaction.
+//! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. ARCHITECTURE.md describes the
+//! modules in the order of the layers.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 
@@ -229,7 +206,6 @@ impl<'a> PacketMeta<'a> {
         matches!(self.anomaly, Some(DeliveryAnomaly::Repeated(_)))
     }
 
-    /// Returns `true` if the receiver refused the packet.
     fn is_refused(&self) -> bool {
         self.anomaly == Some(&DeliveryAnomaly::Refused)
     }
@@ -244,7 +220,6 @@ impl<'a> PacketMeta<'a> {
         }
     }
 
-    /// Returns the time at which the receiver accepted the packet.
     fn accepted_time(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
@@ -290,8 +265,7 @@ pub struct Flow {
     stream_bytes: usize,
     /// Meanings of the last frame.
     frame_kinds: Vec<FrameContentKind>,
-    /// MPA counts before the last frame.
-    mpa_before_frame: MpaCounts,
+    mpa_counts_before_frame: MpaCounts,
     /// Connection of the last frame if the frame is [`FrameContentKind::Control`].
     control_connection_key: Option<ConnectionSlabKey>,
     /// Time of the last frame.
@@ -320,7 +294,7 @@ impl Flow {
             streams: TcpConversationTable::new(limits.streams),
             stream_bytes: 0,
             frame_kinds: Vec::new(),
-            mpa_before_frame: MpaCounts::default(),
+            mpa_counts_before_frame: MpaCounts::default(),
             control_connection_key: None,
             now: Timestamp::default(),
             frames_since_check: 0,
@@ -368,7 +342,7 @@ impl Flow {
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
-        self.mpa_before_frame = self.stats.mpa_counts;
+        self.mpa_counts_before_frame.add(std::mem::take(&mut self.stats.frame_mpa_counts));
         if self.transaction_table.transport_events.is_enabled() {
             let is_marked = transport_event::has_congestion_mark(frame, datagram);
             self.transaction_table.transport_events.has_congestion_mark = is_marked;
@@ -589,21 +563,15 @@ impl Flow {
 
     /// Returns the counts of MPA CRC check results and of discarded bytes.
     pub fn mpa_counts(&self) -> MpaCounts {
-        self.stats.mpa_counts
+        let mut counts = self.mpa_counts_before_frame;
+        counts.add(self.stats.frame_mpa_counts);
+        counts
     }
 
     /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
     /// for it.
     pub fn frame_mpa_counts(&self) -> MpaCounts {
-        let (now, before) = (self.stats.mpa_counts, self.mpa_before_frame);
-        MpaCounts {
-            good: now.good - before.good,
-            bad: now.bad - before.bad,
-            absent: now.absent - before.absent,
-            unknown: now.unknown - before.unknown,
-            refused_bytes: now.refused_bytes - before.refused_bytes,
-            skipped_bytes: now.skipped_bytes - before.skipped_bytes,
-        }
+        self.stats.frame_mpa_counts
     }
 
     /// Adds an IP fragment and processes the datagram that it completes.
@@ -821,7 +789,6 @@ impl Flow {
         self.connections.remove(at);
     }
 
-    /// Emits a Transaction.
     fn emit_transaction(&mut self, key: TransactionSlabKey) {
         self.record_siblings();
         let Some(mut entry) = self.transaction_table.remove(key) else { return };

@@ -206,12 +206,10 @@ impl RequesterPacketState {
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
-    /// Returns the highest sequence number of a captured request.
     pub(super) fn highest_sequence(&self) -> Option<ExtendedPsn> {
         self.highest_sequence
     }
 
-    /// Returns `true` if a request was captured.
     pub(super) fn has_begun(&self) -> bool {
         self.highest_sequence.is_some()
     }
@@ -771,7 +769,6 @@ impl RequesterPacketState {
         self.deliver(run)
     }
 
-    /// Drops all packets of incomplete messages.
     pub(super) fn drop_partial_messages(&mut self) {
         if let Some(assembly) = &mut self.assembly {
             assembly.clear();

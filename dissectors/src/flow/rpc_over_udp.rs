@@ -16,7 +16,6 @@ use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];
 
 impl Flow {
-    /// Handles a datagram.
     pub(super) fn handle_udp_datagram(
         &mut self,
         packet_meta: PacketMeta<'_>,

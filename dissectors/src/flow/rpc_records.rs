@@ -54,7 +54,6 @@ enum RpcRecordParserState {
 struct PartialRpcRecord {
     /// Stream position of its first record mark.
     start: StreamPosition,
-    /// Number of fragments so far.
     fragments: u32,
     /// `true` if no more of its bytes are stored.
     is_storage_stopped: bool,
@@ -372,7 +371,6 @@ impl PartialRpcRecord {
         Self { start, fragments: 0, is_storage_stopped: false, record }
     }
 
-    /// Records a frame that carried some of it.
     fn record_frame(&mut self, packet_meta: &PacketMeta<'_>) {
         let Self { record, .. } = self;
         if packet_meta.frames.is_empty() {
@@ -407,7 +405,6 @@ impl PartialRpcRecord {
         self.add_gap((length - bytes.len()) as u64);
     }
 
-    /// Records missing bytes.
     fn add_gap(&mut self, bytes: u64) {
         let from = self.record.length as u64;
         add_gap(&mut self.record.gaps, from..from + bytes);

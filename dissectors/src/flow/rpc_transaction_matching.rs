@@ -38,10 +38,7 @@ use super::connection_setup::NegotiatedParameters;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
-use super::transaction::{
-    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcMessageKind, SiblingConnections,
-    Transaction,
-};
+use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
     TransactionTableEntryState,
@@ -78,7 +75,6 @@ impl BorrowedFlowState<'_> {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
     }
 
-    /// Returns a transport event of the packet.
     fn event(
         &self,
         transaction: Option<TransactionSlabKey>,
@@ -228,7 +224,6 @@ impl ConnectionRpcState {
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
-    /// Returns the numbers of packets examined.
     pub(super) fn checks(&self) -> ExaminedPacketCounts {
         self.checks.as_deref().copied().unwrap_or_default()
     }
@@ -280,7 +275,6 @@ impl ConnectionRpcState {
         (self.transactions.len(), uses.sum())
     }
 
-    /// Handles an RDMA operation.
     pub(super) fn handle_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
@@ -738,7 +732,6 @@ fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaHeaderSummar
     is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
 }
 
-/// Returns the program of a Call at the cursor.
 fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.call().map(|call| call.prog)
@@ -790,30 +783,9 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
 }
 
 fn empty_transaction(xid: Xid) -> Box<Transaction> {
-    Box::new(Transaction {
-        index: 0,
-        connection: super::transaction::TransactionConnection::UNKNOWN,
-        direction: CallDirection::Forward,
-        xid,
-        call: None,
-        reply: None,
-        read_chunks: Vec::new(),
-        write_chunks: Vec::new(),
-        reply_chunk: None,
-        reply_read_chunks: Vec::new(),
-        is_done: false,
-        has_connection_ended: false,
-        siblings: SiblingConnections::None,
-        retry_of: None,
-        stalls: Vec::new(),
-        set_up: None,
-        quiet_ns: None,
-        credit_use: CallCreditUse::default(),
-        has_suspected_access: false,
-    })
+    Box::new(Transaction { xid, ..Transaction::default() })
 }
 
-/// Returns a cursor at the inline RPC message.
 fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, envelope: &RpcRdmaHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.

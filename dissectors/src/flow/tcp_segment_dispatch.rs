@@ -51,13 +51,6 @@ struct StreamDispatcher<'a> {
 /// segments before.
 const MAX_STRAY_DISTANCE: u32 = 1 << 20;
 
-fn connection_transport(protocol: &StreamProtocol) -> ConnectionTransport {
-    match protocol {
-        StreamProtocol::Mpa(_) => ConnectionTransport::Iwarp,
-        _ => ConnectionTransport::Tcp,
-    }
-}
-
 impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
     fn with_context<R>(
@@ -92,7 +85,11 @@ impl StreamDispatcher<'_> {
     }
 
     fn connect(&mut self) -> ConnectionSlabKey {
-        let key = self.connections.add_port_connection(self.ports, connection_transport(self.protocol));
+        let transport = match self.protocol {
+            StreamProtocol::Mpa(_) => ConnectionTransport::Iwarp,
+            _ => ConnectionTransport::Tcp,
+        };
+        let key = self.connections.add_port_connection(self.ports, transport);
         if let Some(connection) = self.connections.get_mut(key.slot) {
             connection.opened_by = self.opened_by;
         }
@@ -134,7 +131,7 @@ impl StreamDispatcher<'_> {
             if stream_context.transaction_table.transport_events.is_enabled() {
                 stream_context.conversation.checks_mut().fpdu_crcs += counts.good + counts.bad;
             }
-            stream_context.stats.mpa_counts.add(counts);
+            stream_context.stats.frame_mpa_counts.add(counts);
             iwarp.take_started()
         });
         if started == Some(true) {
@@ -272,7 +269,6 @@ impl StreamDispatcher<'_> {
 }
 
 impl Flow {
-    /// Processes a TCP segment.
     pub(super) fn process_segment(
         &mut self,
         packet_meta: PacketMeta<'_>,
@@ -569,7 +565,6 @@ impl Flow {
         self.frame_kinds.push(meaning);
     }
 
-    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
     /// data.
     fn record_acknowledged_messages(
@@ -585,6 +580,7 @@ impl Flow {
         }
     }
 
+    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
     fn process_flags_and_ack(
         &mut self,
         at: usize,

@@ -22,7 +22,6 @@ impl Flow {
             && own.is_retransmission(segment.sequence, segment.payload.length as u32)
     }
 
-    /// Records the transport events of a segment.
     #[cold]
     pub(super) fn record_segment_events(
         &mut self,

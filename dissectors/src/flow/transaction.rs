@@ -18,9 +18,10 @@ use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
 
 /// Transport of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConnectionTransport {
     /// RDMA over UDP.
+    #[default]
     RoceV2,
     /// RDMA over Ethernet.
     RoceV1,
@@ -64,7 +65,7 @@ impl fmt::Display for ConnectionTransport {
 }
 
 /// One end of a connection: an address, and its port or queue pair, if known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Address of the endpoint.
     pub address: Address,
@@ -72,8 +73,8 @@ pub struct Endpoint {
     pub port: Option<u32>,
 }
 
-/// Identity of a connection in its Transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Identity of a connection in its Transactions; the default is a placeholder until a Transaction is emitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionConnection {
     /// Number from 1, in the order of the first RPC message of each connection.
     pub number: u64,
@@ -88,21 +89,11 @@ pub struct TransactionConnection {
     pub tenant: VirtualNetwork,
 }
 
-impl TransactionConnection {
-    /// Placeholder until a Transaction is emitted.
-    pub(super) const UNKNOWN: Self = Self {
-        number: 0,
-        transport: ConnectionTransport::RoceV2,
-        client: Endpoint { address: Address::Unknown, port: None },
-        server: Endpoint { address: Address::Unknown, port: None },
-        tenant: VirtualNetwork::NONE,
-    };
-}
-
 /// Direction of a Call on its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallDirection {
     /// The Call comes from the client of the connection.
+    #[default]
     Forward,
     /// The Call comes from the server of the connection: a callback (RFC 8167).
     Reverse,
@@ -299,7 +290,6 @@ impl CapturedMessage {
         }
     }
 
-    /// Records an acknowledgement of the message.
     pub(super) fn record_acknowledgment(&mut self) {
         if self.delivery_evidence == DeliveryEvidence::Assumed {
             self.delivery_evidence = DeliveryEvidence::Acknowledged;
@@ -407,7 +397,6 @@ impl CapturedMessage {
                 && one.get(..common) == other.get(..common))
     }
 
-    /// Returns `true` if bytes of it were not captured.
     fn is_cut(&self) -> bool {
         self.bytes.len() < self.length
     }
@@ -510,21 +499,13 @@ impl TransactionPhases {
     /// Returns the phases with their names in output, in the order in which they follow each other without
     /// loss.
     pub fn named_durations(&self) -> [(&'static str, u64); 6] {
-        let Self {
-            call_ns: call,
-            data_in_ns: data_in,
-            server_ns: server,
-            data_out_ns: data_out,
-            reply_ns: reply,
-            recovery_ns: recovery,
-        } = *self;
         [
-            ("call", call),
-            ("data_in", data_in),
-            ("server", server),
-            ("data_out", data_out),
-            ("reply", reply),
-            ("recovery", recovery),
+            ("call", self.call_ns),
+            ("data_in", self.data_in_ns),
+            ("server", self.server_ns),
+            ("data_out", self.data_out_ns),
+            ("reply", self.reply_ns),
+            ("recovery", self.recovery_ns),
         ]
     }
 }
@@ -626,7 +607,7 @@ pub enum SiblingConnections {
 }
 
 /// One RPC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Transaction {
     /// Index from 1, in the order in which Transactions close.
     pub index: u64,
@@ -684,7 +665,6 @@ impl Transaction {
             + call.iter().chain(reply).map(CapturedMessage::heap_bytes_of_message).sum::<usize>()
     }
 
-    /// Iterates over the chunks of the Call.
     pub(super) fn call_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
         self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk)
     }
@@ -863,7 +843,6 @@ impl Transaction {
         missing
     }
 
-    /// Returns the number of stored bytes of chunk content.
     pub(super) fn chunk_content_bytes(&self) -> u64 {
         let chunks = self.call_chunks().chain(&self.reply_read_chunks);
         chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::payload_memory_bytes).sum()

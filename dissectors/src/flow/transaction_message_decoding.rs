@@ -684,7 +684,6 @@ impl CallBodyDecodeParameters {
         Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
     }
 
-    /// Returns the procedure, if it is described.
     fn described_procedure(self) -> Option<Procedure> {
         Procedure::from_numbers(self.program, self.version, self.procedure)
     }

@@ -37,7 +37,6 @@ impl TransactionSlabKey {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
-    /// Returns the key and segment that a transport stored.
     pub(super) fn from_attribution(
         owner: RdmaAttribution,
     ) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
@@ -70,7 +69,6 @@ impl PackedChunkSegmentOrdinal {
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
-    /// Returns the value of a message.
     pub(super) fn of_message(which: RpcMessageKind) -> Self {
         match which {
             RpcMessageKind::Call => Self::CALL,
@@ -85,7 +83,6 @@ impl PackedChunkSegmentOrdinal {
             .find(|which| Self::of_message(*which) == self)
     }
 
-    /// Returns the kind of the segment's chunk.
     pub(super) fn kind(self) -> ChunkKind {
         match self.0 >> 29 {
             1 => ChunkKind::Write,
@@ -99,12 +96,10 @@ impl PackedChunkSegmentOrdinal {
         (self.0 >> 16 & 0x1fff) as usize
     }
 
-    /// Returns the index of the segment in its chunk.
     fn segment(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 
-    /// Returns `true` if both are segments of one chunk.
     pub(super) fn is_in_chunk_of(self, other: Self) -> bool {
         self.0 >> 16 == other.0 >> 16
     }
@@ -202,7 +197,6 @@ impl TrackedFlowTransaction {
         message.frames.first().copied()
     }
 
-    /// Returns the chunk of a segment and the index of the segment in it.
     pub(super) fn segment(&mut self, at: PackedChunkSegmentOrdinal) -> Option<(&mut Chunk, usize)> {
         let transaction = &mut *self.transaction;
         let chunks = match at.0 >> 29 {
@@ -216,7 +210,6 @@ impl TrackedFlowTransaction {
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
-    /// Returns a segment.
     pub(super) fn segment_at(&self, at: PackedChunkSegmentOrdinal) -> Option<&ChunkSegment> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
@@ -320,7 +313,6 @@ pub(super) struct TrackedTransactionTable {
     pub(super) transport_events: UnemittedTransportEvents,
     /// Transactions closed since the last frame, if transport events are recorded.
     pub(super) newly_closed: Vec<TransactionSlabKey>,
-    /// Header-only messages.
     pub(super) header_only_messages: FrameRpcRdmaControlMessages,
 }
 
@@ -356,7 +348,6 @@ impl TrackedTransactionTable {
         }
     }
 
-    /// Records an event of a Transaction for each frame of a packet.
     #[cold]
     pub(super) fn record_event(
         &mut self,
@@ -393,7 +384,6 @@ impl TrackedTransactionTable {
         self.pooled_bytes = bytes;
     }
 
-    /// Returns `true` if the pool is used up.
     #[inline]
     pub(super) fn is_pool_used_up(&self) -> bool {
         self.counted_bytes.saturating_add(self.pooled_bytes) > self.max_pool_bytes
@@ -474,7 +464,6 @@ impl TrackedTransactionTable {
         }
     }
 
-    /// Adds an open entry.
     pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionSlabKey {
         self.nothing_due_until = i64::MIN;
         self.counts_mut(entry.connection).open[entry.requester] += 1;
@@ -602,7 +591,6 @@ impl TrackedTransactionTable {
         entries.filter(|(_, entry)| entry.is_open())
     }
 
-    /// Returns the oldest open entry.
     pub(super) fn oldest_open(&mut self) -> Option<TransactionSlabKey> {
         while let Some(key) = self.open_queue.front().copied() {
             match self.get(key) {
@@ -655,7 +643,6 @@ impl TrackedTransactionTable {
         })
     }
 
-    /// Records that a message was acknowledged.
     pub(super) fn record_acknowledgment(&mut self, key: TransactionSlabKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let Transaction { call, reply, .. } = &mut *entry.transaction;
@@ -707,7 +694,6 @@ impl TrackedTransactionTable {
         }
     }
 
-    /// Returns the first closed entry.
     pub(super) fn first_closed(&mut self) -> Option<TransactionSlabKey> {
         while let Some(closing) = self.closing_queue.front() {
             if self.is_current(closing) {
@@ -738,7 +724,6 @@ impl TrackedTransactionTable {
         self.slots.len().max(self.open_queue.len()).max(self.closing_queue.len())
     }
 
-    /// Removes an entry.
     pub(super) fn remove(&mut self, key: TransactionSlabKey) -> Option<TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {

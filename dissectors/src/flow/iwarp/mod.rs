@@ -1,13 +1,5 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
-//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
-//!   in mid-stream;
-//! - [`fpdu_payload_buffering`]: FPDU payload, passed on or buffered until it is known to be valid ([`partial_fpdu`]);
-//! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
-//!   requests;
-//! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
-//! - [`isolated_tcp_segment`]: the fields of a single segment, for views.
-//!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
 //! is not contiguous is buffered until it is complete if CRCs are in use. Bytes lost inside an FPDU do not
 //! affect framing.
@@ -47,7 +39,7 @@ use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 pub use isolated_tcp_segment::observe_segment;
 
-use fpdu_payload_buffering::{DdpSegmentPayload, FpduSink};
+use fpdu_payload_buffering::DdpSegmentPayload;
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
@@ -114,7 +106,6 @@ pub(super) trait IwarpEventSink {
     /// Handles an event of one side.
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
 
-    /// Returns `true` if transport events are recorded.
     fn records_events(&self) -> bool;
 
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
@@ -247,9 +238,14 @@ impl IwarpConnection {
     ) {
         let packet_meta = piece.meta;
         let (own, peer) = self.directions.own_and_peer(sender);
-        let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
-        own.framing.process(piece, &mut self.shared, &mut inner);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink: taker,
+            startup: None,
+        };
+        own.framing.process(piece, &mut inner);
         if let Some((startup, frame)) = inner.startup {
             let request = peer.startup.as_ref().map(|(request, _)| request);
             if taker.records_events()
@@ -276,9 +272,14 @@ impl IwarpConnection {
     /// Ends a side: incomplete messages are delivered as far as they were captured.
     pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, taker: &mut impl IwarpEventSink) {
         let (own, peer) = self.directions.own_and_peer(sender);
-        let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
-        own.framing.finish(&mut self.shared, &mut inner);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink: taker,
+            startup: None,
+        };
+        own.framing.finish(&mut inner);
         own.messages.deliver_incomplete(taker);
     }
 
@@ -309,7 +310,6 @@ impl IwarpConnection {
         size_of::<Self>() + messages
     }
 
-    /// Drops buffered content.
     pub(super) fn drop_buffered(&mut self) {
         for own in &mut self.directions.0 {
             own.framing.drop_buffered();
@@ -317,7 +317,6 @@ impl IwarpConnection {
         }
     }
 
-    /// Handles a start-up frame.
     fn handle_startup(&mut self, sender: ConnectionSideAOrB, startup: MpaStartupFrame, frame: SetUpFrame) {
         self.has_started = true;
         let (own, peer) = self.directions.own_and_peer(sender);
@@ -339,6 +338,7 @@ impl IwarpConnection {
 
 /// Receiver of the FPDUs of one direction.
 struct IwarpFpduSink<'a, T> {
+    shared: &'a mut IwarpSharedState,
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,
     sink: &'a mut T,
@@ -363,12 +363,11 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {
-            self.sink.event(payload.meta, IwarpEvent::Transport(TransportAnomalyKind::Rdmap(fault)));
+            self.fault(fault, payload.meta);
         }
     }
-}
 
-impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
+    /// Handles payload; an FPDU without payload is reported with empty payload.
     #[inline]
     fn payload(&mut self, payload: DdpSegmentPayload<'_>) {
         if self.sink.records_events() {
@@ -396,8 +395,14 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.sink.records_events()
     }
 
+    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
     fn lost_fpdus(&mut self) {
         self.own.order = None;
+    }
+
+    #[cold]
+    fn fault(&mut self, fault: RdmapFault, packet_meta: PacketMeta<'_>) {
+        self.transport_event(TransportAnomalyKind::Rdmap(fault), packet_meta);
     }
 
     #[cold]
@@ -405,6 +410,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 
+    /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
     #[cold]
     fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>) {
         self.sink.event(packet_meta, IwarpEvent::Refused { is_proven });

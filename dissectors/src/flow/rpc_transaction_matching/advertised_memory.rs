@@ -51,7 +51,6 @@ impl ConnectionRpcState {
         ranges
     }
 
-    /// Returns `true` if this side has advertised the handle.
     pub(in crate::flow) fn has_handle(&self, side: ConnectionSideAOrB, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
     }

@@ -18,7 +18,6 @@ pub(super) struct ChunkDataPacket<'a> {
     pub(super) is_read: bool,
     /// Offset of the first byte.
     pub(super) offset: u64,
-    /// Bytes of the packet.
     pub(super) data: CapturedPacketPayload<'a>,
 }
 

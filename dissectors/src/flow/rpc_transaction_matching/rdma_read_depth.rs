@@ -65,7 +65,6 @@ impl RdmaReadDepthTracker {
         }
     }
 
-    /// Counts an RDMA Read request.
     pub(super) fn count_request(
         &mut self,
         context: &mut BorrowedFlowState<'_>,

@@ -142,7 +142,6 @@ impl ConnectionRpcState {
         }
     }
 
-    /// Handles a message that this Send completes.
     fn handle_complete_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
@@ -177,9 +176,12 @@ impl ConnectionRpcState {
             false => None,
         };
         let key = match &assembled {
-            Some(assembled) => {
-                self.add_message(context, (&assembled.message(), assembled.send_count), envelope, kind)
-            }
+            Some(assembled) => self.add_message(
+                context,
+                (&assembled.message.as_message(), assembled.send_count),
+                envelope,
+                kind,
+            ),
             None => self.add_message(context, (message, 1), envelope, kind),
         };
         *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(which));
@@ -242,7 +244,7 @@ impl ConnectionRpcState {
         which: RpcMessageKind,
         assembled: &MultiSendRpcMessage,
     ) -> Option<TransactionSlabKey> {
-        let message = assembled.message();
+        let message = assembled.message.as_message();
         let envelope = RpcRdmaHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { context.sender } else { context.sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
@@ -375,7 +377,6 @@ impl ConnectionRpcState {
     }
 }
 
-/// Returns `true` if a cursor is at this XID.
 fn starts_with(cursor: &Cursor<'_>, xid: Xid) -> bool {
     let mut cursor = *cursor;
     cursor.word() == Ok(xid.0)

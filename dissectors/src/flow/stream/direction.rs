@@ -224,7 +224,6 @@ impl TcpStreamDirection {
         self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
     }
 
-    /// Returns `true` if bytes of it were captured.
     pub(in crate::flow) fn has_bytes(&self) -> bool {
         self.next_position.is_some_and(|next| next > self.from)
     }
@@ -361,12 +360,10 @@ impl TcpStreamDirection {
         self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
     }
 
-    /// Iterates over the frames of the buffered segments.
     pub(in crate::flow) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
         self.out_of_order.iter().flat_map(|held| held.frames.iter().copied())
     }
 
-    /// Delivers the buffered segments.
     pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
         self.deliver_contiguous(None, reader);
     }

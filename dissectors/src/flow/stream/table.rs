@@ -85,7 +85,6 @@ impl TcpConversation {
         }
     }
 
-    /// Returns `true` if a segment is a copy of one of the previous incarnation.
     pub(in crate::flow) fn is_copy_of_previous(
         &self,
         sender: ConnectionSideAOrB,
@@ -128,12 +127,10 @@ impl TcpConversation {
         TcpSegmentNumbers { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
     }
 
-    /// Returns a side whose bytes have a gap.
     pub(in crate::flow) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
         ConnectionSideAOrB::BOTH.into_iter().find(|side| self.directions[*side].has_gap())
     }
 
-    /// Sets the detected protocol of the stream.
     pub(in crate::flow) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
         let begins = matches!(self.protocol, StreamProtocol::Opening);
         self.protocol = match verdict {
@@ -214,7 +211,6 @@ impl TcpConversation {
         self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum()
     }
 
-    /// Returns the number of buffered bytes.
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         self.waiting_bytes() + self.protocol.buffered_bytes()
     }
@@ -322,7 +318,6 @@ impl TcpConversationTable {
         }
     }
 
-    /// Removes a stream.
     pub(in crate::flow) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
@@ -334,7 +329,6 @@ impl TcpConversationTable {
         }
     }
 
-    /// Updates the deadline of a stream.
     pub(in crate::flow) fn update_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
@@ -380,7 +374,6 @@ impl TcpConversationTable {
         self.counted_memory_bytes
     }
 
-    /// Returns the number of streams.
     pub(in crate::flow) fn len(&self) -> usize {
         self.slots.len()
     }
