@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::RetransmissionStall;
+use crate::infiniband::Reth;
 
 crate::number! {
     /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
@@ -32,12 +33,49 @@ pub enum ConnectionSideAOrB {
 }
 
 impl ConnectionSideAOrB {
+    /// Both sides.
+    pub const BOTH: [Self; 2] = [Self::A, Self::B];
+
+    /// Returns side A if `is_a`, otherwise side B.
+    pub fn a_if(is_a: bool) -> Self {
+        if is_a { Self::A } else { Self::B }
+    }
+
     /// Returns the opposite side.
     pub fn peer(self) -> Self {
         match self {
             Self::A => Self::B,
             Self::B => Self::A,
         }
+    }
+}
+
+/// A range of remote memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RdmaMemoryRange {
+    /// Identifier of the memory.
+    pub handle: Handle,
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u32,
+}
+
+impl RdmaMemoryRange {
+    /// Returns the offset after the last byte.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length.into())
+    }
+
+    /// Returns `true` if both have common bytes.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.handle == other.handle && self.offset < other.end() && other.offset < self.end()
+    }
+}
+
+impl From<&Reth> for RdmaMemoryRange {
+    fn from(reth: &Reth) -> Self {
+        Self { handle: reth.r_key, offset: reth.va, length: reth.dmalen }
     }
 }
 
@@ -70,6 +108,35 @@ pub struct RdmaSendMessage<'a> {
     /// Handle that a Send with Invalidate invalidates (InfiniBand Architecture Specification volume 1, section
     /// 9.4.1.1.3; RFC 5040 section 5.3); `None` for other Sends, and if the last packet was not captured.
     pub invalidated_handle: Option<Handle>,
+}
+
+/// A message with its own buffers; the fields are those of [`RdmaSendMessage`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnedRdmaSendMessage {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) length: usize,
+    pub(crate) gaps: Vec<Range<u64>>,
+    pub(crate) frames: Vec<FrameNumber>,
+    pub(crate) time: Timestamp,
+    pub(crate) end_time: Timestamp,
+    pub(crate) stall: Option<RetransmissionStall>,
+    pub(crate) invalidated_handle: Option<Handle>,
+}
+
+impl OwnedRdmaSendMessage {
+    /// Returns the message without a copy of its buffers.
+    pub(crate) fn as_message(&self) -> RdmaSendMessage<'_> {
+        RdmaSendMessage {
+            bytes: &self.bytes,
+            length: self.length,
+            gaps: &self.gaps,
+            frames: &self.frames,
+            time: self.time,
+            end_time: self.end_time,
+            stall: self.stall,
+            invalidated_handle: self.invalidated_handle,
+        }
+    }
 }
 
 /// Cached attribution of the packets of one RDMA operation. The layer above writes it at the first packet, so that

@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
 
+use super::DeliveryAnomaly;
 use super::reliable_connection::ExtendedPsn;
 
 /// Time lost to retransmission of packets that were lost or refused.
@@ -40,21 +41,6 @@ impl RetransmissionStall {
             (one, other) => one.or(other),
         }
     }
-}
-
-/// Outcome of a packet at its receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReceiverPacketOutcome {
-    /// The receiver accepts it in order.
-    Accepted,
-    /// The receiver accepts it after an earlier copy was lost or refused.
-    Recovered(RetransmissionStall),
-    /// The receiver refuses it because of a gap before it.
-    Refused,
-    /// The receiver has already accepted a copy.
-    Surplus,
-    /// The sender retransmits it after an ACK timeout. It is unknown which copy the receiver accepts.
-    Repeated(RetransmissionStall),
 }
 
 /// Retransmission of everything that was not acknowledged, after an ACK timeout.
@@ -103,7 +89,6 @@ struct PsnLossRecoveryState {
     timeout: Option<AckTimeoutRetransmission>,
     /// Time of the last refusal by the receiver.
     last_refusal: Option<Timestamp>,
-    /// Time of the last retransmission.
     last_retransmission: Option<Timestamp>,
     /// PSNs that were acknowledged before a packet with them was captured.
     skipped: Vec<Range<ExtendedPsn>>,
@@ -116,39 +101,36 @@ pub(super) struct ReceiverPsnState {
     expected: Option<NonZeroU64>,
     /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
     first_sequence: ExtendedPsn,
-    /// PSN before which all packets were acknowledged.
     acknowledged_before: ExtendedPsn,
-    /// Time of the last packet.
     last_packet_time: Timestamp,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
     losses: Option<Box<PsnLossRecoveryState>>,
 }
 
 impl ReceiverPsnState {
-    /// Returns the outcome of a packet that uses `count` PSNs from `sequence` on; `None` if the count is unknown.
+    /// Returns the anomaly of a packet, unless the receiver accepts it in order. The packet uses `count` PSNs from
+    /// `sequence` on; `None` if the count is unknown.
     #[inline]
     pub(super) fn record_packet(
         &mut self,
         sequence: ExtendedPsn,
         count: Option<u64>,
         now: Timestamp,
-    ) -> ReceiverPacketOutcome {
+    ) -> Option<DeliveryAnomaly> {
         let last = std::mem::replace(&mut self.last_packet_time, now);
         let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
         if is_in_turn && self.gap().is_none() {
             self.expect_after(sequence, count);
-            return ReceiverPacketOutcome::Accepted;
+            return None;
         }
         self.record_out_of_order(sequence, count, last, now)
     }
 
-    /// Expects the PSN after the `count` PSNs from `sequence` on.
     #[inline]
     fn expect_after(&mut self, sequence: ExtendedPsn, count: Option<u64>) {
         self.expected = count.and_then(|count| NonZeroU64::new(sequence + count));
     }
 
-    /// Expects this PSN next.
     pub(super) fn expect(&mut self, sequence: ExtendedPsn) {
         self.expected = NonZeroU64::new(sequence);
     }
@@ -175,13 +157,13 @@ impl ReceiverPsnState {
         count: Option<u64>,
         last: Timestamp,
         now: Timestamp,
-    ) -> ReceiverPacketOutcome {
+    ) -> Option<DeliveryAnomaly> {
         if self.take_skipped(sequence) {
-            return ReceiverPacketOutcome::Accepted;
+            return None;
         }
         if sequence < self.acknowledged_before && self.expected.is_some() {
             self.losses().last_retransmission = Some(now);
-            return ReceiverPacketOutcome::Surplus;
+            return Some(DeliveryAnomaly::Surplus);
         }
         if self.gap().is_some_and(|gap| now.abs_diff_ns(gap.since) > MAX_GAP_AGE_NS) {
             self.end_gap();
@@ -192,7 +174,7 @@ impl ReceiverPsnState {
             return self.accept(sequence, count, now);
         };
         if sequence < self.first_sequence {
-            return ReceiverPacketOutcome::Accepted;
+            return None;
         }
         if sequence > expected {
             let seen =
@@ -200,15 +182,11 @@ impl ReceiverPsnState {
             let gap = self.losses().gap.get_or_insert(seen);
             gap.first_refused = gap.first_refused.min(sequence);
             gap.last_affected = gap.last_affected.max(sequence);
-            return ReceiverPacketOutcome::Refused;
+            return Some(DeliveryAnomaly::Refused);
         }
         if sequence < expected {
-            return ReceiverPacketOutcome::Repeated(self.record_ack_timeout(
-                sequence,
-                count,
-                (expected, last),
-                now,
-            ));
+            let stall = self.record_ack_timeout(sequence, count, (expected, last), now);
+            return Some(DeliveryAnomaly::Repeated(stall));
         }
         self.accept(sequence, count, now)
     }
@@ -237,22 +215,25 @@ impl ReceiverPsnState {
     }
 
     /// Accepts a packet, in order or as a retransmission after a gap.
-    fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> ReceiverPacketOutcome {
+    fn accept(
+        &mut self,
+        sequence: ExtendedPsn,
+        count: Option<u64>,
+        now: Timestamp,
+    ) -> Option<DeliveryAnomaly> {
         self.expect_after(sequence, count);
-        let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
-            return ReceiverPacketOutcome::Accepted;
-        };
+        let gap = self.losses.as_mut().and_then(|losses| losses.gap.as_mut())?;
         if sequence > gap.last_affected {
             self.end_gap();
-            return ReceiverPacketOutcome::Accepted;
+            return None;
         }
         gap.is_proven |= sequence >= gap.first_refused;
         if !gap.is_proven {
-            return ReceiverPacketOutcome::Accepted;
+            return None;
         }
         let stall = RetransmissionStall { since: gap.since, until: now };
         self.losses().last_retransmission = Some(now);
-        ReceiverPacketOutcome::Recovered(stall)
+        Some(DeliveryAnomaly::Recovered(stall))
     }
 
     /// Returns `true` if no packet with this number or a later one was captured.
@@ -345,7 +326,6 @@ impl ReceiverPsnState {
         self.losses.as_ref()?.last_refusal
     }
 
-    /// Returns the time of the last retransmission.
     pub(super) fn last_retransmission(&self) -> Option<Timestamp> {
         self.losses.as_ref()?.last_retransmission
     }
@@ -364,28 +344,25 @@ mod tests {
         Timestamp(time)
     }
 
-    fn arrive(delivery: &mut ReceiverPsnState, packets: &[(ExtendedPsn, i64)]) -> Vec<ReceiverPacketOutcome> {
+    fn arrive(
+        delivery: &mut ReceiverPsnState,
+        packets: &[(ExtendedPsn, i64)],
+    ) -> Vec<Option<DeliveryAnomaly>> {
         packets.iter().map(|(sequence, time)| delivery.record_packet(*sequence, Some(1), at(*time))).collect()
     }
 
-    fn recovered(since: i64, until: i64) -> ReceiverPacketOutcome {
-        ReceiverPacketOutcome::Recovered(RetransmissionStall { since: at(since), until: at(until) })
+    fn recovered(since: i64, until: i64) -> Option<DeliveryAnomaly> {
+        Some(DeliveryAnomaly::Recovered(RetransmissionStall { since: at(since), until: at(until) }))
     }
 
     #[test]
     fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
         let mut delivery = ReceiverPsnState::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
-        assert_eq!(
-            first,
-            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Refused, ReceiverPacketOutcome::Refused]
-        );
+        assert_eq!(first, [None, Some(DeliveryAnomaly::Refused), Some(DeliveryAnomaly::Refused)]);
         delivery.record_nak(11, at(5));
         let again = arrive(&mut delivery, &[(11, 7), (12, 8), (13, 9), (14, 10)]);
-        assert_eq!(
-            again,
-            [recovered(3, 7), recovered(3, 8), recovered(3, 9), ReceiverPacketOutcome::Accepted]
-        );
+        assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), None]);
     }
 
     #[test]
@@ -402,18 +379,10 @@ mod tests {
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.acknowledge(11);
         let repeated = |since, until| {
-            ReceiverPacketOutcome::Repeated(RetransmissionStall { since: at(since), until: at(until) })
+            Some(DeliveryAnomaly::Repeated(RetransmissionStall { since: at(since), until: at(until) }))
         };
         let again = arrive(&mut delivery, &[(10, 500), (11, 501), (12, 502), (13, 503)]);
-        assert_eq!(
-            again,
-            [
-                ReceiverPacketOutcome::Surplus,
-                repeated(500, 501),
-                repeated(500, 502),
-                ReceiverPacketOutcome::Accepted
-            ]
-        );
+        assert_eq!(again, [Some(DeliveryAnomaly::Surplus), repeated(500, 501), repeated(500, 502), None]);
         // Another timeout, and then a NAK: the receiver lacked 12.
         assert_eq!(arrive(&mut delivery, &[(12, 900), (13, 901)]), [repeated(503, 900), repeated(503, 901)]);
         delivery.record_nak(12, at(902));
@@ -427,38 +396,27 @@ mod tests {
     fn the_order_of_a_capture_alone_loses_no_time() {
         let mut delivery = ReceiverPsnState::default();
         let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
-        assert_eq!(
-            fates,
-            [
-                ReceiverPacketOutcome::Accepted,
-                ReceiverPacketOutcome::Refused,
-                ReceiverPacketOutcome::Accepted,
-                ReceiverPacketOutcome::Accepted
-            ]
-        );
+        assert_eq!(fates, [None, Some(DeliveryAnomaly::Refused), None, None]);
         delivery.acknowledge(14);
-        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [ReceiverPacketOutcome::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [None]);
     }
 
     #[test]
     fn what_was_captured_before_the_first_packet_in_turn_is_late() {
         let mut delivery = ReceiverPsnState::default();
-        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [ReceiverPacketOutcome::Accepted; 3]);
+        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [None; 3]);
         // The same applies after an RDMA Read of unknown size.
-        assert_eq!(delivery.record_packet(13, None, at(4)), ReceiverPacketOutcome::Accepted);
-        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [ReceiverPacketOutcome::Accepted; 3]);
+        assert_eq!(delivery.record_packet(13, None, at(4)), None);
+        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [None; 3]);
     }
 
     #[test]
     fn a_gap_that_only_the_capture_has_ends_with_the_acknowledgement() {
         let mut delivery = ReceiverPsnState::default();
-        assert_eq!(
-            arrive(&mut delivery, &[(10, 1), (12, 2)]),
-            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Refused]
-        );
+        assert_eq!(arrive(&mut delivery, &[(10, 1), (12, 2)]), [None, Some(DeliveryAnomaly::Refused)]);
         assert!(!delivery.has_proven_gap());
         delivery.acknowledge(13);
-        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [ReceiverPacketOutcome::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [None]);
     }
 
     /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, 7 retries.
@@ -467,7 +425,7 @@ mod tests {
         let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         let retries: Vec<_> = (1..=7).map(|retry| (12, 2 + retry * 4_294_967_296)).collect();
-        assert_eq!(arrive(&mut delivery, &retries), [ReceiverPacketOutcome::Refused; 7]);
+        assert_eq!(arrive(&mut delivery, &retries), [Some(DeliveryAnomaly::Refused); 7]);
         delivery.record_nak(11, at(retries[6].1));
         let until = retries[6].1;
         assert_eq!(arrive(&mut delivery, &[(11, until)]), [recovered(2, until)]);
@@ -479,10 +437,7 @@ mod tests {
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         delivery.acknowledge(13);
         assert!(delivery.is_late(11) && !delivery.is_late(12));
-        assert_eq!(
-            arrive(&mut delivery, &[(11, 3), (11, 4)]),
-            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Surplus]
-        );
+        assert_eq!(arrive(&mut delivery, &[(11, 3), (11, 4)]), [None, Some(DeliveryAnomaly::Surplus)]);
         assert!(!delivery.is_late(11));
         // A NAK has the number of the packet that it requests.
         arrive(&mut delivery, &[(14, 5)]);
@@ -496,11 +451,8 @@ mod tests {
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         assert_eq!(
             arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]),
-            [ReceiverPacketOutcome::Refused]
+            [Some(DeliveryAnomaly::Refused)]
         );
-        assert_eq!(
-            arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]),
-            [ReceiverPacketOutcome::Accepted]
-        );
+        assert_eq!(arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]), [None]);
     }
 }

@@ -37,13 +37,11 @@ impl HandleSegments {
         Self { latest, older: None }
     }
 
-    /// Returns the number of segments.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         1 + self.older.as_ref().map_or(0, |others| others.by_offset.len())
     }
 
-    /// Adds a segment as the latest.
     pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionSlabKey) -> bool) {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
@@ -84,7 +82,6 @@ impl HandleSegments {
         false
     }
 
-    /// Iterates over the Transactions of the segments.
     pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
         let others = self.older.iter().flat_map(|others| others.by_offset.values());
         std::iter::once(self.latest.key).chain(others.map(|(key, _)| *key))

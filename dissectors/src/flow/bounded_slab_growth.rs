@@ -1,6 +1,21 @@
-//! Tables whose capacity grows to a limit, not to twice the limit.
+//! Tables whose capacity grows to a limit, not to twice the limit, and eviction from them.
 
 use slab::Slab;
+
+use crate::captured_frame::FrameNumber;
+
+/// Returns the indexes of the first eighth of entries, but at least of one, in their order: entries that are to be kept
+/// come last, then those used last.
+pub(super) fn first_eighth(entries: impl Iterator<Item = (bool, FrameNumber, usize)>) -> Vec<usize> {
+    let mut entries: Vec<_> = entries.collect();
+    let count = (entries.len() / 8).max(1).min(entries.len());
+    if count < entries.len() {
+        entries.select_nth_unstable(count - 1);
+        entries.truncate(count);
+    }
+    entries.sort_unstable();
+    entries.into_iter().map(|(_, _, at)| at).collect()
+}
 
 /// Adds a value to a table of at most `bound` + 1 values and returns its index.
 ///

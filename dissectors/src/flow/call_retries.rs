@@ -18,7 +18,6 @@ type CallHostPair = (VirtualNetwork, Address, Address);
 pub(super) struct CallRetryHash(u64);
 
 impl CallRetryHash {
-    /// Returns the hash of the bytes of a Call.
     pub(super) fn new(call: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         call.hash(&mut hasher);
@@ -33,7 +32,6 @@ pub(super) enum EarlierCallEmissionState {
     Pending(TransactionSlabKey),
     /// Its Transaction was emitted with this index.
     Emitted {
-        /// Index of the Transaction.
         index: u64,
         /// Hash of the Call, which is gone.
         hash: CallRetryHash,
@@ -54,7 +52,6 @@ impl CallRetryDetectionTable {
         Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted: bound }
     }
 
-    /// Returns the number of Calls in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.calls.len()

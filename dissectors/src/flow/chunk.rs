@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{CapturedPacketPayload, Handle};
+use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaMemoryRange};
 
 use super::byte_range_set::ByteRangeSet;
 
@@ -111,6 +111,25 @@ impl ChunkSegment {
             .is_some_and(|end| end <= u64::from(self.length))
     }
 
+    /// Returns the number of bytes written according to the Reply; 0 if it reports none.
+    pub(super) fn returned_bytes(&self) -> u64 {
+        self.returned_length.unwrap_or(0).into()
+    }
+
+    /// Returns the number of bytes advertised.
+    pub(super) fn offered_bytes(&self) -> u64 {
+        self.length.into()
+    }
+
+    /// Iterates over the ranges of memory of which no byte was moved, within the first `length` bytes.
+    pub(super) fn unmoved_memory(&self, length: u64) -> impl Iterator<Item = RdmaMemoryRange> + '_ {
+        self.moved_coverage.missing_ranges(length).map(|range| RdmaMemoryRange {
+            handle: self.handle,
+            offset: self.offset.wrapping_add(range.start),
+            length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+        })
+    }
+
     /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
     fn content_coverage(&self) -> &ByteRangeSet {
         match &self.payload {
@@ -188,7 +207,7 @@ impl Chunk {
 
     /// Returns the number of bytes advertised.
     pub fn offered_bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| u64::from(segment.length)).sum()
+        self.segments.iter().map(ChunkSegment::offered_bytes).sum()
     }
 
     /// Returns the number of bytes written according to the Reply; `None` without a Reply.

@@ -39,7 +39,6 @@ impl Flow {
         self.closing_connections.closed_connections.pop_front()
     }
 
-    /// Records that the end of a connection was seen.
     pub(super) fn record_connection_end(&mut self, key: ConnectionSlabKey) {
         if self.connections.record_end(key) && self.limits.report_closed_connections {
             self.closing_connections.ending_connections.push_back(key);

@@ -21,7 +21,8 @@ use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
-use super::connection_setup::{CompletedCmConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
+use super::by_side::BySide;
+use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
@@ -155,8 +156,7 @@ pub struct ConnectionParametersSnapshot {
 pub(super) struct FlowConnection {
     pub(super) transport: ConnectionTransport,
     serial: u64,
-    pub(super) a: ConnectionEndpointState,
-    pub(super) b: ConnectionEndpointState,
+    pub(super) ends: BySide<ConnectionEndpointState>,
     pub(super) path_mtu: ObservedPathMtu,
     /// Side that opened the connection, if that was seen.
     pub(super) opened_by: Option<ConnectionSideAOrB>,
@@ -189,7 +189,8 @@ impl FlowConnection {
 
     /// Returns the addresses of both ends, in the same order for all connections between them.
     pub(super) fn addresses(&self) -> (Address, Address) {
-        ordered_addresses(self.a.address, self.b.address)
+        let [a, b] = &self.ends.0;
+        ordered_addresses(a.address, b.address)
     }
 
     /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA, and who opened it.
@@ -200,10 +201,8 @@ impl FlowConnection {
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
     pub(super) fn name(&self, requester: ConnectionSideAOrB) -> TransactionConnection {
-        let (client, server) = match self.client().unwrap_or(requester) {
-            ConnectionSideAOrB::A => (&self.a, &self.b),
-            ConnectionSideAOrB::B => (&self.b, &self.a),
-        };
+        let side = self.client().unwrap_or(requester);
+        let (client, server) = (&self.ends[side], &self.ends[side.peer()]);
         TransactionConnection {
             number: self.number.unwrap_or(0),
             transport: self.transport,
@@ -227,20 +226,16 @@ impl FlowConnection {
     /// Returns the connection's state; `None` before it has a number.
     pub(super) fn state(&self) -> Option<ConnectionParametersSnapshot> {
         let Self { number, is_ending, .. } = *self;
-        let terms = self.parameters.as_deref().copied();
-        let [a, b] = self.conversation.properties;
+        let parameters = self.parameters.as_deref().copied();
         let is_swapped = self.client() == Some(ConnectionSideAOrB::B);
-        let properties = if is_swapped { [b, a] } else { [a, b] };
-        let mut message_credits = self.conversation.message_credits;
-        if is_swapped {
-            message_credits.reverse();
-        }
-        if terms.is_none() {
-            message_credits.iter_mut().for_each(|of| of.min_remaining = None);
+        let BySide(properties) = self.conversation.properties.swapped_if(is_swapped);
+        let BySide(mut message_credits) = self.conversation.message_credits.swapped_if(is_swapped);
+        if parameters.is_none() {
+            message_credits.iter_mut().for_each(|credits| credits.min_remaining = None);
         }
         Some(ConnectionParametersSnapshot {
             number: number?,
-            parameters: terms,
+            parameters,
             properties,
             message_credits,
             is_ending,
@@ -249,49 +244,35 @@ impl FlowConnection {
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
     pub(super) fn route(&self, caller: ConnectionSideAOrB) -> (VirtualNetwork, Address, Address) {
-        let own = self.end(caller);
-        (own.tenant, own.address, self.end(caller.peer()).address)
+        let own = &self.ends[caller];
+        (own.tenant, own.address, self.ends[caller.peer()].address)
     }
 
     /// Returns the memory of the connection in bytes, without waiting packets.
     #[inline]
     fn memory_bytes(&self) -> usize {
-        let ends = self.a.requests.memory_bytes() + self.b.requests.memory_bytes();
+        let [a, b] = &self.ends.0;
+        let ends = a.requests.memory_bytes() + b.requests.memory_bytes();
         CONNECTION_BYTES + ends + self.conversation.memory_bytes()
     }
 
     /// Returns `true` if requests of either queue pair were seen.
     fn has_seen_requests(&self) -> bool {
-        self.a.requests.has_begun() || self.b.requests.has_begun()
+        self.ends.0.iter().any(|end| end.requests.has_begun())
     }
 
     pub(super) fn is_paired(&self) -> bool {
-        self.a.has_known_port() && self.b.has_known_port()
-    }
-
-    pub(super) fn end(&self, side: ConnectionSideAOrB) -> &ConnectionEndpointState {
-        match side {
-            ConnectionSideAOrB::A => &self.a,
-            ConnectionSideAOrB::B => &self.b,
-        }
-    }
-
-    fn end_mut(&mut self, side: ConnectionSideAOrB) -> &mut ConnectionEndpointState {
-        match side {
-            ConnectionSideAOrB::A => &mut self.a,
-            ConnectionSideAOrB::B => &mut self.b,
-        }
+        self.ends.0.iter().all(ConnectionEndpointState::has_known_port)
     }
 
     /// Returns the known paths of both directions, with the side that sends on each.
     fn paths(&self) -> impl Iterator<Item = (QueuePairFlowKey, ConnectionSideAOrB)> {
-        let path = |from: &ConnectionEndpointState, to: &ConnectionEndpointState| {
+        ConnectionSideAOrB::BOTH.into_iter().filter_map(|side| {
+            let (from, to) = (&self.ends[side], &self.ends[side.peer()]);
             let (source, destination) = (from.address, to.address);
-            to.qpn().map(|qpn| QueuePairFlowKey { tenant: from.tenant, source, destination, qpn })
-        };
-        let from_a = path(&self.a, &self.b).map(|path| (path, ConnectionSideAOrB::A));
-        let from_b = path(&self.b, &self.a).map(|path| (path, ConnectionSideAOrB::B));
-        from_a.into_iter().chain(from_b)
+            let qpn = to.qpn()?;
+            Some((QueuePairFlowKey { tenant: from.tenant, source, destination, qpn }, side))
+        })
     }
 }
 
@@ -353,7 +334,6 @@ struct HostPairConnectionCount {
 pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
     paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSideAOrB)>,
-    /// UDP connections by ports.
     udp_connections: FxHashMap<EndpointPair, usize>,
     /// Serial number of the last connection added.
     serial: u64,
@@ -405,19 +385,17 @@ impl ConnectionTable {
         self.slots.get_mut(at)
     }
 
-    /// Returns the states of the connections that have a number.
     pub(super) fn states(&self) -> impl Iterator<Item = ConnectionParametersSnapshot> + '_ {
         self.slots.iter().filter_map(|(_, connection)| connection.state())
     }
 
     /// Returns the numbers of packets examined on the connections that have a number.
-    pub(super) fn checks(&self) -> impl Iterator<Item = &ExaminedPacketCounts> {
+    pub(super) fn checks(&self) -> impl Iterator<Item = ExaminedPacketCounts> {
         { self.slots.iter() }
             .filter(|(_, connection)| connection.number.is_some())
             .map(|(_, connection)| connection.conversation.checks())
     }
 
-    /// Returns the slots of all connections.
     pub(super) fn all_slots(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
@@ -426,14 +404,13 @@ impl ConnectionTable {
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let unpaired: usize = self.unpaired.values().map(Vec::len).sum();
-        let ends = self.slots.iter().flat_map(|(_, connection)| [&connection.a, &connection.b]);
+        let ends = self.slots.iter().flat_map(|(_, connection)| &connection.ends.0);
         (
             self.slots.len().max(self.paths.len().div_ceil(2)).max(unpaired),
             ends.map(|end| end.requests.partial_message_bytes()).sum(),
         )
     }
 
-    /// Updates the memory accounted for a connection.
     #[inline]
     pub(super) fn update_memory_bytes(&mut self, at: usize) {
         let Some(connection) = self.slots.get_mut(at) else { return };
@@ -442,12 +419,10 @@ impl ConnectionTable {
         self.accounted_bytes = (self.accounted_bytes + now as usize).saturating_sub(before as usize);
     }
 
-    /// Returns the memory of all connections, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.accounted_bytes
     }
 
-    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -507,14 +482,12 @@ impl ConnectionTable {
                     // The sender of this packet is the end whose port or queue pair is known; the packet names the
                     // other end's queue pair.
                     let connection = self.slots.get(at)?;
-                    let sender = if connection.a.has_known_port() {
-                        ConnectionSideAOrB::A
-                    } else {
-                        ConnectionSideAOrB::B
-                    };
-                    let fits = connection.end(sender).address == path.source
-                        && is_alike(connection.end(sender.peer()).tenant, path.tenant)
-                        && connection.end(sender.peer()).address == path.destination
+                    let sender =
+                        ConnectionSideAOrB::a_if(connection.ends[ConnectionSideAOrB::A].has_known_port());
+                    let peer = &connection.ends[sender.peer()];
+                    let fits = connection.ends[sender].address == path.source
+                        && is_alike(peer.tenant, path.tenant)
+                        && peer.address == path.destination
                         && connection.transport == transport
                         && evidence(connection, sender.peer());
                     fits.then_some((at, sender))
@@ -532,33 +505,20 @@ impl ConnectionTable {
             }
             (None, Some((at, side))) => (at, side, ConnectionLookupResult::Known),
             (None, None) => {
-                let (a, b) = (
-                    ConnectionEndpointState::for_queue_pair(path.source, path.tenant, None),
-                    ConnectionEndpointState::for_queue_pair(
-                        path.destination,
-                        VirtualNetwork::NONE,
-                        Some(path.qpn),
-                    ),
-                );
-                let at = self.add(a, b, transport);
-                (at, ConnectionSideAOrB::A, ConnectionLookupResult::New)
+                let QueuePairFlowKey { tenant, source, destination, qpn } = path;
+                let a = ConnectionEndpointState::for_queue_pair(source, tenant, None);
+                let b = ConnectionEndpointState::for_queue_pair(destination, VirtualNetwork::NONE, Some(qpn));
+                (self.add([a, b], transport), ConnectionSideAOrB::A, ConnectionLookupResult::New)
             }
         }
     }
 
-    fn add(
-        &mut self,
-        a: ConnectionEndpointState,
-        b: ConnectionEndpointState,
-        transport: ConnectionTransport,
-    ) -> usize {
-        let addresses = ordered_addresses(a.address, b.address);
+    fn add(&mut self, ends: [ConnectionEndpointState; 2], transport: ConnectionTransport) -> usize {
         self.serial += 1;
         let connection = FlowConnection {
             transport,
             serial: self.serial,
-            a,
-            b,
+            ends: BySide(ends),
             path_mtu: ObservedPathMtu::default(),
             opened_by: None,
             number: None,
@@ -572,7 +532,7 @@ impl ConnectionTable {
             continues_as_mpa: false,
             accounted_bytes: 0,
         };
-        let is_paired = connection.is_paired();
+        let (is_paired, addresses) = (connection.is_paired(), connection.addresses());
         let paths: Vec<_> = connection.paths().collect();
         let at = bounded_slab_growth::insert(&mut self.slots, self.max_connections, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
@@ -590,10 +550,10 @@ impl ConnectionTable {
         ports: EndpointPair,
         transport: ConnectionTransport,
     ) -> ConnectionSlabKey {
-        let [a, b] = [ports.a, ports.b].map(|(address, port)| {
+        let ends = [ports.a, ports.b].map(|(address, port)| {
             ConnectionEndpointState::new(address, ports.tenant, EndpointKind::Port(port))
         });
-        let at = self.add(a, b, transport);
+        let at = self.add(ends, transport);
         if transport == ConnectionTransport::Udp {
             self.udp_connections.insert(ports.in_canonical_order().0, at);
         }
@@ -659,7 +619,6 @@ impl ConnectionTable {
         }
     }
 
-    /// Returns the key of the connection in a slot.
     pub(super) fn key(&self, at: usize) -> Option<ConnectionSlabKey> {
         self.slots.get(at).map(|connection| ConnectionSlabKey { slot: at, serial: connection.serial })
     }
@@ -677,9 +636,9 @@ impl ConnectionTable {
     /// Returns the UDP connection between these ports, and the side of `ports.a`.
     pub(super) fn find_udp_connection(&self, ports: EndpointPair) -> Option<(usize, ConnectionSideAOrB)> {
         let at = *self.udp_connections.get(&ports.in_canonical_order().0)?;
-        let a = &self.slots.get(at)?.a;
+        let a = &self.slots.get(at)?.ends[ConnectionSideAOrB::A];
         let is_a = (a.address, a.kind) == (ports.a.0, EndpointKind::Port(ports.a.1));
-        Some((at, if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B }))
+        Some((at, ConnectionSideAOrB::a_if(is_a)))
     }
 
     /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `joined`
@@ -696,18 +655,15 @@ impl ConnectionTable {
         self.remove_unpaired(ordered_addresses(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
-        connection.end_mut(sender.peer()).kind = EndpointKind::Queue(Some(path.qpn));
-        connection.end_mut(sender).tenant = path.tenant;
-        if let Some(taken) = taken {
-            let number = connection.number.into_iter().chain(taken.number).min();
-            connection.number = number;
+        connection.ends[sender.peer()].kind = EndpointKind::Queue(Some(path.qpn));
+        connection.ends[sender].tenant = path.tenant;
+        if let Some(mut taken) = taken {
+            connection.number = connection.number.into_iter().chain(taken.number).min();
             // In a connection with one direction, the sender is the end whose queue pair is unknown.
-            let taken_sender =
-                if !taken.a.has_known_port() { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B };
+            let taken_sender = ConnectionSideAOrB::a_if(!taken.ends[ConnectionSideAOrB::A].has_known_port());
             connection.conversation.merge(taken.conversation, taken_sender != sender);
             connection.reorder_buffer.adopt(taken.reorder_buffer, taken_sender != sender);
-            let taken = if taken_sender == ConnectionSideAOrB::A { taken.a } else { taken.b };
-            connection.end_mut(sender).requests = taken.requests;
+            connection.ends[sender].requests = std::mem::take(&mut taken.ends[taken_sender].requests);
         }
     }
 
@@ -719,15 +675,8 @@ impl ConnectionTable {
         transport: ConnectionTransport,
         frame: FrameNumber,
     ) -> Vec<usize> {
-        let CompletedCmConnectionSetUp {
-            client,
-            server,
-            communication,
-            parameters: terms,
-            starting_psns,
-            path_mtu,
-            is_new_request: is_anew,
-        } = set_up;
+        let CompletedCmConnectionSetUp { ends, communication, parameters, is_new_request, .. } = set_up;
+        let [client, server] = ends;
         let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairFlowKey {
             tenant: from.tenant,
             source: from.address,
@@ -742,32 +691,29 @@ impl ConnectionTable {
         // even with the same IDs.
         let is_same = |known: &FlowConnection| {
             known.communication_ids == Some(*communication)
-                && !((*is_anew || known.is_ending) && known.has_seen_requests())
+                && !((*is_new_request || known.is_ending) && known.has_seen_requests())
         };
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &ConnectionSetUpEndpoint| {
-            ConnectionEndpointState::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn))
-        };
-        let at = self.add(end(client), end(server), transport);
+        let ends = ends.map(|end| ConnectionEndpointState {
+            starting_psn: end.starting_psn,
+            ..ConnectionEndpointState::for_queue_pair(end.address, end.tenant, Some(end.qpn))
+        });
+        let at = self.add(ends, transport);
         self.lookups.clear();
         if let Some(connection) = self.slots.get_mut(at) {
             connection.last_frame = frame;
             connection.opened_by = Some(ConnectionSideAOrB::A);
             connection.communication_ids = Some(*communication);
-            connection.path_mtu = path_mtu.map(ObservedPathMtu::from_set_up).unwrap_or_default();
-            let (client_psn, server_psn) = *starting_psns;
-            connection.a.starting_psn = client_psn;
-            connection.b.starting_psn = server_psn;
-            connection.conversation.is_rpc = terms.shows_rpc_over_rdma();
-            connection.conversation.record_set_up(ConnectionSideAOrB::A, terms);
-            connection.parameters = Some(Arc::new(*terms));
+            connection.path_mtu = set_up.path_mtu.map(ObservedPathMtu::from_set_up).unwrap_or_default();
+            connection.conversation.is_rpc = parameters.shows_rpc_over_rdma();
+            connection.conversation.record_set_up(ConnectionSideAOrB::A, parameters);
+            connection.parameters = Some(Arc::new(*parameters));
         }
         replaced
     }
 
-    /// Removes a connection.
     pub(super) fn remove(&mut self, at: usize) -> Option<FlowConnection> {
         self.lookups.clear();
         let connection = self.slots.try_remove(at)?;
@@ -781,14 +727,11 @@ impl ConnectionTable {
         if !connection.is_ending {
             self.record_closed(connection.addresses(), connection.last_frame);
         }
-        if let (ConnectionTransport::Udp, EndpointKind::Port(a), EndpointKind::Port(b)) =
-            (connection.transport, connection.a.kind, connection.b.kind)
+        let [a, b] = &connection.ends.0;
+        if let (ConnectionTransport::Udp, EndpointKind::Port(port_a), EndpointKind::Port(port_b)) =
+            (connection.transport, a.kind, b.kind)
         {
-            let ports = EndpointPair {
-                tenant: connection.a.tenant,
-                a: (connection.a.address, a),
-                b: (connection.b.address, b),
-            };
+            let ports = EndpointPair { tenant: a.tenant, a: (a.address, port_a), b: (b.address, port_b) };
             self.udp_connections.remove(&ports.in_canonical_order().0);
         }
         Some(connection)
@@ -807,15 +750,10 @@ impl ConnectionTable {
 
     /// Returns the eighth of the connections that were idle longest, those that are ending first.
     pub(super) fn longest_idle(&self) -> Vec<usize> {
-        let mut silent: Vec<_> =
-            self.slots.iter().map(|(at, other)| (!other.is_ending, other.last_frame, at)).collect();
-        let count = (silent.len() / 8).max(1).min(silent.len());
-        if count < silent.len() {
-            silent.select_nth_unstable(count - 1);
-            silent.truncate(count);
-        }
-        silent.sort_unstable();
-        silent.into_iter().map(|(_, _, at)| at).collect()
+        let connections = self.slots.iter();
+        bounded_slab_growth::first_eighth(
+            connections.map(|(at, connection)| (!connection.is_ending, connection.last_frame, at)),
+        )
     }
 }
 

@@ -114,35 +114,29 @@ pub(super) struct ConnectionSetUpEndpoint {
     pub(super) tenant: VirtualNetwork,
     pub(super) address: Address,
     pub(super) qpn: Qpn,
+    /// Its first PSN, if captured. Its peer chooses it (section 12.7.31).
+    pub(super) starting_psn: Option<Psn>,
 }
 
 /// A completed connection set-up.
 #[derive(Debug)]
 pub(super) struct CompletedCmConnectionSetUp {
-    pub(super) client: ConnectionSetUpEndpoint,
-    pub(super) server: ConnectionSetUpEndpoint,
+    /// Client and server.
+    pub(super) ends: [ConnectionSetUpEndpoint; 2],
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) parameters: NegotiatedParameters,
-    /// First PSNs of client and server, if captured. Each side chooses that of its peer (section 12.7.31).
-    pub(super) starting_psns: (Option<Psn>, Option<Psn>),
     /// Path MTU that the client chose, if captured.
     pub(super) path_mtu: Option<PathMtu>,
     /// `true` if the REQ was captured after the previous REP, if any.
     pub(super) is_new_request: bool,
 }
 
-/// Sender and receiver of a message of the connection manager.
-#[derive(Clone, Copy, Debug)]
-struct CmMessageEndpoints {
-    tenant: VirtualNetwork,
-    source: Address,
-    destination: Address,
-}
+/// Virtual network, sender and receiver of a message of the connection manager.
+type CmMessageRoute = (VirtualNetwork, Address, Address);
 
 /// A REQ that waits for its answer.
 #[derive(Debug)]
 struct PendingConnectRequest {
-    /// Virtual network of the REQ.
     tenant: VirtualNetwork,
     qpn: Qpn,
     /// First PSN of the server, if captured.
@@ -184,7 +178,6 @@ impl PendingConnectionSetUps {
         is_new
     }
 
-    /// Removes a request if it is known.
     fn remove_request(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
         let pending = self.pending.remove(question)?;
         let asker = (question.3, question.0, question.1, pending.qpn);
@@ -201,45 +194,44 @@ impl PendingConnectionSetUps {
     /// evicted unanswered.
     pub(super) fn process_message(
         &mut self,
-        tenant: VirtualNetwork,
-        (source, destination): (Address, Address),
+        route: CmMessageRoute,
         message: &CmMessage<'_>,
         frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
     ) -> Option<CompletedCmConnectionSetUp> {
-        let ends = CmMessageEndpoints { tenant, source, destination };
         match message {
             CmMessage::Request(request, ip, private) => {
                 let request = PartlyCapturedHeader::new(*request, *request);
-                self.process_request(ends, &request, *ip, *private, frame, gave_up);
-                None
+                self.process_request(route, &request, *ip, *private, frame, gave_up);
             }
             CmMessage::Cut(CmMessageType::REQ, part) => {
                 let request = cm::CmConnectionRequest::decode_part(part.bytes)?;
                 let private = part.skip_bytes(cm::CmConnectionRequest::LENGTH);
-                self.process_request(ends, &request, None, private, frame, gave_up);
-                None
+                self.process_request(route, &request, None, private, frame, gave_up);
             }
             CmMessage::Reply(reply, private) => {
-                self.process_reply(ends, &PartlyCapturedHeader::new(*reply, *reply), *private, frame)
+                let reply = PartlyCapturedHeader::new(*reply, *reply);
+                return self.process_reply(route, &reply, *private, frame);
             }
             CmMessage::Cut(CmMessageType::REP, part) => {
                 let private = part.skip_bytes(cm::CmConnectionReply::LENGTH);
-                self.process_reply(ends, &cm::CmConnectionReply::decode_part(part.bytes)?, private, frame)
+                let reply = cm::CmConnectionReply::decode_part(part.bytes)?;
+                return self.process_reply(route, &reply, private, frame);
             }
             // A REJ names the request of the client, which is no longer pending.
             CmMessage::Reject(reject, ..) => {
+                let (tenant, source, destination) = route;
                 self.remove_request(&(destination, source, reject.remote_comm_id, tenant));
-                None
             }
-            _ => None,
+            _ => {}
         }
+        None
     }
 
     /// Processes a REQ, or its beginning. One without a queue pair is dropped.
     fn process_request(
         &mut self,
-        CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
+        (tenant, source, destination): CmMessageRoute,
         request: &PartlyCapturedHeader<cm::CmConnectionRequest>,
         ip: Option<CmRequestIpEndpoints>,
         private: CapturedSlice<'_>,
@@ -295,7 +287,7 @@ impl PendingConnectionSetUps {
     /// dropped.
     fn process_reply(
         &mut self,
-        CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
+        (tenant, source, destination): CmMessageRoute,
         reply: &PartlyCapturedHeader<cm::CmConnectionReply>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
@@ -308,14 +300,17 @@ impl PendingConnectionSetUps {
         let question = [tenant, VirtualNetwork::NONE].map(asked);
         let known = question.iter().find(|question| self.pending.contains_key(question))?;
         let pending = self.pending.get_mut(known)?;
-        let is_anew = !std::mem::replace(&mut pending.is_answered, true);
+        let is_new_request = !std::mem::replace(&mut pending.is_answered, true);
+        let client = ConnectionSetUpEndpoint {
+            tenant: pending.tenant,
+            address: destination,
+            qpn: pending.qpn,
+            starting_psn: reply.field(|reply| reply.starting_psn),
+        };
+        let server =
+            ConnectionSetUpEndpoint { tenant, address: source, qpn, starting_psn: pending.starting_psn };
         Some(CompletedCmConnectionSetUp {
-            client: ConnectionSetUpEndpoint {
-                tenant: pending.tenant,
-                address: destination,
-                qpn: pending.qpn,
-            },
-            server: ConnectionSetUpEndpoint { tenant, address: source, qpn },
+            ends: [client, server],
             communication: (asker, own),
             parameters: NegotiatedParameters {
                 server: SidePrivateData::find(private, &mut NullFieldObserver),
@@ -328,13 +323,11 @@ impl PendingConnectionSetUps {
                 is_cut: pending.parameters.is_cut || reply.field(|reply| *reply).is_none(),
                 ..pending.parameters
             },
-            starting_psns: (reply.field(|reply| reply.starting_psn), pending.starting_psn),
             path_mtu: pending.path_mtu,
-            is_new_request: is_anew,
+            is_new_request,
         })
     }
 
-    /// Returns the number of set-ups in the table.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         self.pending.len().max(self.order.len())

@@ -71,7 +71,6 @@ impl VaryingIpIdDetector {
         }
     }
 
-    /// Returns `true` if the identification distinguishes packets.
     pub(super) fn distinguishes_packets(self, identification: u16) -> bool {
         self.is_varying && identification != 0
     }
@@ -83,7 +82,6 @@ pub(super) struct DuplicateFrameDetector {
     headers: Box<[u64; MAX_FRAMES]>,
     icrcs: Box<[u32; MAX_FRAMES]>,
     times: Box<[Timestamp; MAX_FRAMES]>,
-    /// Index of the next frame.
     next_index: usize,
 }
 
@@ -99,7 +97,6 @@ impl Default for DuplicateFrameDetector {
 }
 
 impl DuplicateFrameDetector {
-    /// Records a frame.
     #[inline]
     pub(super) fn record(&mut self, frame: impl Into<FrameFingerprint>, time: Timestamp) {
         let frame = frame.into();

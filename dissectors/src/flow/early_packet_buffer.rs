@@ -39,7 +39,6 @@ const MAX_WRITE_DISTANCE: ExtendedPsn = 1 << 22;
 /// A Middle or Last packet of an RDMA Write whose First packet was not captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OrphanWritePacket {
-    /// Sequence number of the packet.
     pub(super) psn: Psn,
     /// `true` for the Last packet.
     pub(super) is_last: bool,
@@ -52,9 +51,7 @@ pub(super) struct OrphanWritePacket {
 pub(super) struct OrphanReadResponse {
     /// Sequence number of its first packet.
     pub(super) first: Psn,
-    /// Number of its packets.
     pub(super) packets: u32,
-    /// Number of its bytes.
     pub(super) length: u32,
     /// Time of its first packet.
     pub(super) time: Timestamp,
@@ -62,8 +59,8 @@ pub(super) struct OrphanReadResponse {
 
 /// A buffered packet.
 #[derive(Debug)]
-struct EarlyPacket {
-    sender: ConnectionSideAOrB,
+pub(super) struct EarlyPacket {
+    pub(super) sender: ConnectionSideAOrB,
     packet: InfinibandPacket<'static>,
     /// Length of the payload on the wire; a snap length may have truncated it.
     length: u32,
@@ -73,7 +70,6 @@ struct EarlyPacket {
     reason: UndecodedReason,
     /// Transaction whose Reply followed: only its Call may have advertised the memory.
     answered_by: Option<TransactionSlabKey>,
-    /// Extended sequence number.
     sequence: ExtendedPsn,
 }
 
@@ -86,12 +82,7 @@ pub(super) struct EarlyRdmaWriteHoldReason {
     pub(super) newest: ExtendedPsn,
 }
 
-/// A buffered packet to process again.
-#[derive(Debug)]
-pub(super) struct EarlyPacketRetry(EarlyPacket);
-
 impl EarlyPacket {
-    /// Returns the number of bytes counted for it.
     fn counted_bytes(&self) -> u64 {
         self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
     }
@@ -113,25 +104,14 @@ impl EarlyPacket {
         expected.oldest_call.is_some_and(|call| call <= self.time)
             && expected.newest.saturating_sub(self.sequence) < MAX_WRITE_DISTANCE
     }
-}
-
-impl EarlyPacketRetry {
-    /// Returns the side that sent the packet.
-    pub(super) fn sender(&self) -> ConnectionSideAOrB {
-        self.0.sender
-    }
 
     /// Returns the packet with its payload.
     pub(super) fn packet(&self) -> InfinibandPacket<'_> {
-        self.0.packet.with_payload(&self.0.payload)
+        self.packet.with_payload(&self.payload)
     }
 
-    /// Returns the time and frames of the packet.
     pub(super) fn meta(&self) -> PacketMeta<'_> {
-        PacketMeta {
-            anomaly: Some(&DeliveryAnomaly::REORDERED),
-            ..PacketMeta::new(&self.0.frames, self.0.time)
-        }
+        PacketMeta { anomaly: Some(&DeliveryAnomaly::Reordered), ..PacketMeta::new(&self.frames, self.time) }
     }
 }
 
@@ -283,7 +263,7 @@ impl PacketsAwaitingMemoryOwner {
         begun: Option<(ConnectionSideAOrB, Psn)>,
         now: Timestamp,
         account: &mut FlowDecodingStatistics,
-    ) -> Vec<EarlyPacketRetry> {
+    ) -> Vec<EarlyPacket> {
         while self.early_packets.front().is_some_and(|first| now.abs_diff_ns(first.time) > MAX_AGE_NS) {
             drop_oldest(&mut self.early_packets, account);
         }
@@ -292,7 +272,7 @@ impl PacketsAwaitingMemoryOwner {
             for held in std::mem::take(queue) {
                 if may_belong(&held) {
                     account.reorder_bytes -= held.counted_bytes();
-                    retries.push(EarlyPacketRetry(held));
+                    retries.push(held);
                 } else {
                     queue.push_back(held);
                 }
@@ -310,8 +290,8 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Puts back the packets whose place is still unknown.
-    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacketRetry>, account: &mut FlowDecodingStatistics) {
-        for EarlyPacketRetry(held) in retries.into_iter().rev() {
+    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacket>, account: &mut FlowDecodingStatistics) {
+        for held in retries.into_iter().rev() {
             account.reorder_bytes += held.counted_bytes();
             match held.is_orphan() {
                 true => self.orphans.push_front(held),

@@ -14,7 +14,7 @@ use super::early_packet_buffer::MAX_AGE_NS;
 use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
-use super::transaction_table::{PackedChunkSegmentOrdinal, TrackedTransactionTable, TransactionSlabKey};
+use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
 
 /// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
 /// after it closed. Missing parts may have been captured late.
@@ -35,18 +35,10 @@ pub(super) fn handle_acknowledgement(
     transactions: &mut TrackedTransactionTable,
 ) {
     if let Some(aeth) = packet.aeth {
-        for (key, at) in sent
-            .process_acknowledgment(sequence, aeth.syndrome, now)
-            .filter_map(TransactionSlabKey::from_attribution)
-        {
-            match at {
-                PackedChunkSegmentOrdinal::CALL => {
-                    transactions.record_acknowledgment(key, RpcMessageKind::Call)
-                }
-                PackedChunkSegmentOrdinal::REPLY => {
-                    transactions.record_acknowledgment(key, RpcMessageKind::Reply)
-                }
-                _ => {}
+        let acknowledged = sent.process_acknowledgment(sequence, aeth.syndrome, now);
+        for (key, at) in acknowledged.filter_map(TransactionSlabKey::from_attribution) {
+            if let Some(which) = at.message_kind() {
+                transactions.record_acknowledgment(key, which);
             }
         }
     }
@@ -69,7 +61,7 @@ pub(super) fn handle_emitted_messages(
                 RpcMessageKind::Call => entry.requester,
                 RpcMessageKind::Reply => entry.requester.peer(),
             };
-            if stream.directions_from(sender).0.record_message_end(key, which) {
+            if stream.directions[sender].record_message_end(key, which) {
                 transactions.record_acknowledgment(key, which);
             }
         }

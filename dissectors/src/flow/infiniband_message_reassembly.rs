@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaSendMessage};
+use crate::rdma_operation::{CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::RetransmissionStall;
@@ -63,9 +63,8 @@ pub(super) struct InfinibandMessageReassembler {
     payload_bytes: usize,
     /// Frames of buffered packets dropped because their message is unknown.
     dropped_frames: u64,
-    message_buffer: Vec<u8>,
-    message_frames: Vec<FrameNumber>,
-    gaps: Vec<Range<u64>>,
+    /// Buffer for the message delivered last.
+    message: OwnedRdmaSendMessage,
 }
 
 impl InfinibandMessageReassembler {
@@ -121,23 +120,27 @@ impl InfinibandMessageReassembler {
 
     /// Returns the contiguous run of buffered packets around one of them, starting at a First packet.
     pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<DeliverablePacketRange> {
-        let at = self.packets.partition_point(|part| part.sequence < sequence);
-        let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
-        let mut start = at;
+        let mut start = self.packets.partition_point(|part| part.sequence < sequence);
         while self.packets.get(start)?.position != PacketPositionInMessage::First {
             let before = start.checked_sub(1)?;
-            follows(self.packets.get(before)?, self.packets.get(start)?).then_some(())?;
+            (self.packets.get(before)?.sequence + 1 == self.packets.get(start)?.sequence).then_some(())?;
             start = before;
         }
+        Some(self.run_from(start, 1))
+    }
+
+    /// Returns the buffered packets of the message whose First packet is at index `start`, up to the first increase of
+    /// the sequence number by more than `max_step`.
+    fn run_from(&self, start: usize, max_step: u64) -> DeliverablePacketRange {
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
             && before.position != PacketPositionInMessage::Last
             && part.position != PacketPositionInMessage::First
-            && follows(before, part)
+            && part.sequence - before.sequence <= max_step
         {
             end += 1;
         }
-        Some(self.packet_run(start..end))
+        self.packet_run(start..end)
     }
 
     fn packet_run(&self, parts: Range<usize>) -> DeliverablePacketRange {
@@ -153,75 +156,60 @@ impl InfinibandMessageReassembler {
     /// missing packet between two others can only be a Middle packet; more could be the end of this
     /// message and the start of another.
     fn partial_run(&self, start: usize) -> DeliverablePacketRange {
-        let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
-            && before.position != PacketPositionInMessage::Last
-            && part.position != PacketPositionInMessage::First
-            && part.sequence - before.sequence <= 2
-        {
-            end += 1;
-        }
-        self.packet_run(start..end)
+        self.run_from(start, 2)
     }
 
     /// Removes the packets of a run and concatenates them into a message.
     pub(super) fn deliver(&mut self, run: DeliverablePacketRange) -> ReassembledMessage<'_> {
-        self.message_buffer.clear();
-        self.message_frames.clear();
-        self.gaps.clear();
+        let message = &mut self.message;
+        message.bytes.clear();
+        message.frames.clear();
+        message.gaps.clear();
+        (message.time, message.end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
+        (message.stall, message.invalidated_handle) = (None, None);
         // Every packet but the last is as long as the first.
         let packet = self.packets.get(run.packets.start).map_or(0, |part| u64::from(part.length));
         let mut length = 0;
         let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
-        let (mut time, mut end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
-        let (mut is_refused, mut stall) = (false, None::<RetransmissionStall>);
-        let mut invalidated_handle = None;
+        let mut is_refused = false;
         for part in self.packets.drain(run.packets) {
             self.payload_bytes -= part.bytes.len();
             let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
             let lost = (part.sequence - last - 1) * packet;
-            add_gap(&mut self.gaps, length..length + lost);
+            add_gap(&mut message.gaps, length..length + lost);
             length += lost;
             sequences = Some((first, part.sequence));
-            (time, end_time) = (time.min(part.time), end_time.max(part.end_time));
+            message.time = message.time.min(part.time);
+            message.end_time = message.end_time.max(part.end_time);
             is_refused = part.is_refused;
-            invalidated_handle = part.invalidated_handle;
-            stall = RetransmissionStall::span(stall, part.stall);
-            self.message_frames.extend(part.frames);
-            if self.gaps.is_empty() {
-                self.message_buffer.extend_from_slice(&part.bytes);
+            message.invalidated_handle = part.invalidated_handle;
+            message.stall = RetransmissionStall::span(message.stall, part.stall);
+            message.frames.extend(part.frames);
+            if message.gaps.is_empty() {
+                message.bytes.extend_from_slice(&part.bytes);
             }
             let end = length + u64::from(part.length);
-            add_gap(&mut self.gaps, length + part.bytes.len() as u64..end);
+            add_gap(&mut message.gaps, length + part.bytes.len() as u64..end);
             length = end;
         }
         if !run.is_complete {
             // At least one more packet belongs to the message; its bytes are missing, and their number is
             // unknown.
-            add_gap(&mut self.gaps, length..length + 1);
+            add_gap(&mut message.gaps, length..length + 1);
             length += 1;
         }
-        self.message_frames.sort_unstable();
-        let message = RdmaSendMessage {
-            bytes: &self.message_buffer,
-            length: length as usize,
-            gaps: &self.gaps,
-            frames: &self.message_frames,
-            time,
-            end_time,
-            stall,
-            invalidated_handle,
-        };
+        message.length = length as usize;
+        message.frames.sort_unstable();
         let (first, last) = sequences.unwrap_or_default();
-        ReassembledMessage { message, first, last, is_refused }
+        ReassembledMessage { message: message.as_message(), first, last, is_refused }
     }
 
     /// Returns the memory in bytes, without the payload of the buffered packets.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.packets.capacity() * size_of::<MessagePacket>()
-            + self.message_buffer.capacity()
-            + self.message_frames.capacity() * size_of::<FrameNumber>()
+            + self.message.bytes.capacity()
+            + self.message.frames.capacity() * size_of::<FrameNumber>()
     }
 
     /// Returns `true` if no packet is buffered.

@@ -9,17 +9,16 @@ use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
 use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaOperation};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 use crate::rpc::Xid;
 
-use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::finality;
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, UncapturedRdmaWriteRange};
-use super::rpc_transaction_matching::{self, BorrowedFlowState};
+use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, RequesterPacketState};
+use super::rpc_transaction_matching::{self, ConnectionRpcState};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
 use super::transport_event::TransportAnomalyKind;
@@ -46,14 +45,11 @@ impl Flow {
                 UndecodedReason::Management
             });
         };
-        let account = &mut self.stats;
-        let mut gave_up = || account.count_evicted(EvictedState::SetUp);
-        let (tenant, source, destination) = (datagram.tenant, datagram.source, datagram.destination);
+        let mut gave_up = || self.stats.count_evicted(EvictedState::SetUp);
+        let InnermostNetworkPacket { tenant, source, destination, .. } = *datagram;
+        let route = (tenant, source, destination);
         let set_up_frame = packet_meta.set_up_frame();
-        let hosts = (source, destination);
-        if let Some(established) =
-            self.set_ups.process_message(tenant, hosts, &message, set_up_frame, &mut gave_up)
-        {
+        if let Some(established) = self.set_ups.process_message(route, &message, set_up_frame, &mut gave_up) {
             let replaced = self.connections.establish(
                 &established,
                 connection_transport(packet.encapsulation),
@@ -66,7 +62,7 @@ impl Flow {
                 self.evict_connections(None, packet_meta);
             }
         } else {
-            self.end_connection_before_set_up(tenant, hosts, &message);
+            self.end_connection_before_set_up(route, &message);
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
             && let Some(key) = self.connections.key_by_path(QueuePairFlowKey {
@@ -84,8 +80,7 @@ impl Flow {
     /// Ends the connection whose queue pair a REQ or a REP assigns to another one.
     fn end_connection_before_set_up(
         &mut self,
-        tenant: VirtualNetwork,
-        (source, destination): (Address, Address),
+        (tenant, source, destination): (VirtualNetwork, Address, Address),
         message: &cm::CmMessage<'_>,
     ) {
         let (qpn, communication) = match message {
@@ -101,7 +96,7 @@ impl Flow {
         connection.is_replaced |= match communication {
             _ if connection.is_ending => true,
             // A client that has sent messages has received the REP, and does not repeat its REQ.
-            None => connection.end(peer.peer()).requests.has_begun(),
+            None => connection.ends[peer.peer()].requests.has_begun(),
             // A server repeats its REP until it receives the RTU, even if it has sent messages.
             Some(_) => {
                 connection.communication_ids.is_some() && connection.communication_ids != communication
@@ -236,10 +231,7 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> bool {
         let Some(connection) = self.connections.get(ended) else { return false };
-        let sent = match sender {
-            ConnectionSideAOrB::A => &connection.a.requests,
-            ConnectionSideAOrB::B => &connection.b.requests,
-        };
+        let sent = &connection.ends[sender].requests;
         let fingerprint = packet_fingerprint(ended, sender, packet, packet_meta.identification);
         packet.properties.operation == infiniband::PacketOperation::Send
             && packet.properties.position.begins()
@@ -259,12 +251,9 @@ impl Flow {
     ) -> (ExtendedPsn, Option<DeliveryAnomaly>) {
         let Some(connection) = self.connections.get_mut(at) else { return (0, None) };
         let sequence = sequence_of(connection, sender, packet);
-        let FlowConnection { a, b, path_mtu, last_frame, conversation, .. } = connection;
+        let FlowConnection { ends, path_mtu, last_frame, conversation, .. } = connection;
         *last_frame = packet_meta.last_frame();
-        let (own, peer) = match sender {
-            ConnectionSideAOrB::A => (a, b),
-            ConnectionSideAOrB::B => (b, a),
-        };
+        let (own, peer) = ends.own_and_peer(sender);
         let (psn, id) = (packet.bth.psn, packet_meta.identification);
         let mark = packet_fingerprint(at, sender, packet, id);
         let is_response = is_response(packet);
@@ -282,7 +271,7 @@ impl Flow {
             if self.recent_frames.contains_copy(mark, packet_meta.time, ids_distinguish, asked) {
                 self.recent_frames.record(mark, packet_meta.time);
                 self.stats.duplicate_frames += 1;
-                return (sequence, Some(DeliveryAnomaly::CAPTURED_TWICE));
+                return (sequence, Some(DeliveryAnomaly::CapturedTwice));
             }
         } else {
             own.ip_id_variation.record(id);
@@ -303,33 +292,15 @@ impl Flow {
         if is_first_missing || own.requests.may_follow_gap(sequence) {
             conversation.record_loss(packet_meta.time);
         }
-        let anomaly = match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
-            ReceiverPacketOutcome::Accepted => return (sequence, None),
-            ReceiverPacketOutcome::Recovered(stall) => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Refused => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Surplus => {
-                DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
-            }
-            ReceiverPacketOutcome::Repeated(stall) => {
-                conversation.record_loss(packet_meta.time);
-                DeliveryAnomaly {
-                    was_already_accepted: true,
-                    may_be_accepted: true,
-                    stall: Some(stall),
-                    ..DeliveryAnomaly::default()
-                }
-            }
-        };
-        (sequence, Some(anomaly))
+        let anomaly = own.requests.detect_anomaly(sequence, packet, packet_meta.time, *path_mtu);
+        if !matches!(anomaly, None | Some(DeliveryAnomaly::Surplus)) {
+            conversation.record_loss(packet_meta.time);
+        }
+        (sequence, anomaly)
     }
 
-    /// Decodes the effect of a packet of a connection on messages and memory; `sequence` is its sequence number.
+    /// Decodes the effect of a packet of a connection on messages and memory; `sequence` is its sequence number. It may
+    /// complete or end incomplete messages.
     fn apply_packet(
         &mut self,
         at: usize,
@@ -338,76 +309,16 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
         sequence: ExtendedPsn,
     ) -> FrameContentKind {
-        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
-        let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
-        let (own, peer) = match sender {
-            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
-            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
+        let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta) else {
+            return FrameContentKind::Unrelated;
         };
+        let FlowConnection { ends, path_mtu, conversation, .. } = connection;
+        let (own, peer) = ends.own_and_peer(sender);
+        let (own, peer) = (&mut own.requests, &mut peer.requests);
         // Most connections never have a message of several packets.
-        if own.has_partial_messages() || peer.has_partial_messages() {
-            return self.apply_packet_among_parts(at, sender, packet_meta, packet, sequence);
-        }
-        let mut context = BorrowedFlowState {
-            connection: at,
-            transaction_table: &mut self.transaction_table,
-            stats: &mut self.stats,
-            limits: &self.limits,
-            packet_meta: &packet_meta,
-            is_in_causal_order: false,
-        };
-        let operation = if is_response(packet) {
-            if !packet_meta.is_captured_twice() {
-                let sent = (&mut *peer, sequence);
-                finality::handle_acknowledgement(sent, packet, packet_meta.time, context.transaction_table);
-            }
-            peer.process_response(packet, sequence, path_mtu)
-        } else {
-            own.process_request(packet, sequence, packet_meta, path_mtu)
-        };
-        let meaning = match operation {
-            Ok(operation) => exchange.handle_operation_inline(&mut context, sender, operation),
-            Err(reason) => exchange.handle_no_operation(&mut context, reason),
-        };
-        if let FrameContentKind::Message { key, which } = meaning
-            && own.is_acknowledged(sequence)
-        {
-            self.transaction_table.record_acknowledgment(key, which);
-        }
-        if own.has_partial_messages() {
-            self.account_partial_messages(at, sender, 0);
-        }
-        self.on_message(at, meaning, packet_meta);
-        meaning
-    }
-
-    /// Does the same as [`Flow::apply_packet`] for a packet of a connection with incomplete messages, which it may
-    /// complete or end.
-    #[inline(never)]
-    fn apply_packet_among_parts(
-        &mut self,
-        at: usize,
-        sender: ConnectionSideAOrB,
-        packet_meta: PacketMeta<'_>,
-        packet: &InfinibandPacket<'_>,
-        sequence: ExtendedPsn,
-    ) -> FrameContentKind {
-        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
-        let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
-        let (own, peer) = match sender {
-            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
-            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
-        };
-        let mut context = BorrowedFlowState {
-            connection: at,
-            transaction_table: &mut self.transaction_table,
-            stats: &mut self.stats,
-            limits: &self.limits,
-            packet_meta: &packet_meta,
-            is_in_causal_order: false,
-        };
+        let mut has_parts = own.has_partial_messages() || peer.has_partial_messages();
+        let bytes_before = own.partial_message_bytes() + peer.partial_message_bytes();
         let mut early = Vec::new();
-        let held = own.partial_message_bytes() + peer.partial_message_bytes();
         let operation = if is_response(packet) {
             if !packet_meta.is_captured_twice() {
                 let sent = (&mut *peer, sequence);
@@ -418,47 +329,32 @@ impl Flow {
             while own.has_partial_messages()
                 && let Some(message) = own.take_ended_message(packet_meta.time)
             {
-                early.push(exchange.handle_operation(&mut context, sender, message));
+                early.push(conversation.handle_operation(&mut context, message));
             }
             let operation = own.process_request(packet, sequence, packet_meta, path_mtu);
-            // An answer to a Call that is still incomplete shows that the other parts of the Call will not come.
             if peer.has_partial_messages()
                 && let Ok(operation) = &operation
+                && let Some(call) = take_answered_part(conversation, sender.peer(), peer, operation)
             {
-                let unfinished = match operation {
-                    RdmaOperation::Send { message, .. } => {
-                        rpc_transaction_matching::reply_xid(message.bytes, message.length)
-                            .filter(|xid| !exchange.has_transaction(sender.peer(), *xid))
-                            .and_then(|xid| {
-                                peer.take_incomplete_message(|bytes| {
-                                    rpc_transaction_matching::may_start_call(bytes, xid)
-                                })
-                            })
-                    }
-                    RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
-                        let unknown = !exchange.has_handle(sender.peer(), *handle);
-                        let wanted =
-                            |bytes: &[u8]| rpc_transaction_matching::advertises_handle(bytes, *handle);
-                        unknown.then(|| peer.take_incomplete_message(wanted)).flatten()
-                    }
-                    _ => None,
-                };
-                if let Some(call) = unfinished {
-                    early.push(exchange.handle_operation(&mut context, sender.peer(), call));
-                }
+                context.sender = sender.peer();
+                early.push(conversation.handle_operation(&mut context, call));
+                context.sender = sender;
             }
             operation
         };
         let meaning = match operation {
-            Ok(operation) => exchange.handle_operation(&mut context, sender, operation),
-            Err(reason) => exchange.handle_no_operation(&mut context, reason),
+            Ok(operation) => conversation.handle_operation_inline(&mut context, operation),
+            Err(reason) => conversation.handle_no_operation(&mut context, reason),
         };
+        has_parts |= own.has_partial_messages();
         if let FrameContentKind::Message { key, which } = meaning
             && own.is_acknowledged(sequence)
         {
             self.transaction_table.record_acknowledgment(key, which);
         }
-        self.account_partial_messages(at, sender, held);
+        if has_parts {
+            self.account_partial_messages(at, sender, bytes_before);
+        }
         for meaning in early {
             self.on_message(at, meaning, packet_meta);
         }
@@ -466,17 +362,15 @@ impl Flow {
         meaning
     }
 
-    /// Updates the accounted bytes of a connection's incomplete messages, which were `held` before a packet of
+    /// Updates the accounted bytes of a connection's incomplete messages, which were `bytes_before` before a packet of
     /// `sender`.
-    fn account_partial_messages(&mut self, at: usize, sender: ConnectionSideAOrB, held: usize) {
-        let Some(FlowConnection { a, b, .. }) = self.connections.get_mut(at) else { return };
-        let (own, peer) = match sender {
-            ConnectionSideAOrB::A => (&mut a.requests, &mut b.requests),
-            ConnectionSideAOrB::B => (&mut b.requests, &mut a.requests),
-        };
+    fn account_partial_messages(&mut self, at: usize, sender: ConnectionSideAOrB, bytes_before: usize) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let (own, peer) = connection.ends.own_and_peer(sender);
+        let (own, peer) = (&mut own.requests, &mut peer.requests);
         self.partial_message_bytes =
             (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
-                .saturating_sub(held);
+                .saturating_sub(bytes_before);
         if self.partial_message_bytes > self.limits.partial_message_bytes
             || self.transaction_table.is_pool_used_up()
         {
@@ -504,11 +398,7 @@ impl Flow {
         }
         let events = &self.transaction_table.transport_events;
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let end = match sender {
-            ConnectionSideAOrB::A => &mut connection.a,
-            ConnectionSideAOrB::B => &mut connection.b,
-        };
-        let order = end.packet_order.get_or_insert_default().check(packet);
+        let order = connection.ends[sender].packet_order.get_or_insert_default().check(packet);
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
         let checks = connection.conversation.checks_mut();
         checks.packets += 1;
@@ -545,29 +435,17 @@ impl Flow {
         };
         if let Some(TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
             refusal
-            && let Some(connection) = self.connections.get_mut(at)
+            && let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta)
         {
-            let mut context = BorrowedFlowState {
-                connection: at,
-                transaction_table: &mut self.transaction_table,
-                stats: &mut self.stats,
-                limits: &self.limits,
-                packet_meta: &packet_meta,
-                is_in_causal_order: false,
-            };
-            connection.conversation.confirm_accesses(&mut context, sender, true);
+            connection.conversation.confirm_accesses(&mut context, true);
         }
         let is_read = packet.properties.operation == infiniband::PacketOperation::ReadRequest;
-        let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
-            DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
-                Some(match is_read {
-                    true => TransportAnomalyKind::RepeatedReadRequest,
-                    false => TransportAnomalyKind::Retransmission,
-                })
-            }
-            DeliveryAnomaly { is_refused: true, .. } => Some(TransportAnomalyKind::SequenceGap),
-            _ => None,
-        });
+        let anomaly = match packet_meta.anomaly {
+            None | Some(DeliveryAnomaly::CapturedTwice | DeliveryAnomaly::Reordered) => None,
+            Some(DeliveryAnomaly::Refused) => Some(TransportAnomalyKind::SequenceGap),
+            Some(_) if is_read => Some(TransportAnomalyKind::RepeatedReadRequest),
+            Some(_) => Some(TransportAnomalyKind::Retransmission),
+        };
         let events = &mut self.transaction_table.transport_events;
         let mark = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportAnomalyKind::BadIcrc);
@@ -603,11 +481,7 @@ impl Flow {
         if let FrameContentKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
         {
-            let own = match sender {
-                ConnectionSideAOrB::A => &connection.a.requests,
-                ConnectionSideAOrB::B => &connection.b.requests,
-            };
-            let place = (sender, own.extend_psn(packet.bth.psn));
+            let place = (sender, connection.ends[sender].requests.extend_psn(packet.bth.psn));
             connection.reorder_buffer.add(place, packet, packet_meta, why, &mut self.stats, &self.limits);
             return;
         }
@@ -635,10 +509,7 @@ impl Flow {
                 }
                 let Some(connection) = self.connections.get_mut(at) else { return };
                 let Some(entry) = self.transaction_table.get(key) else { return };
-                let own = match sender {
-                    ConnectionSideAOrB::A => &mut connection.a.requests,
-                    ConnectionSideAOrB::B => &mut connection.b.requests,
-                };
+                let own = &mut connection.ends[sender].requests;
                 let orphans = connection.reorder_buffer.orphans(sender);
                 let found = own.infer_lost_writes(
                     orphans,
@@ -652,12 +523,11 @@ impl Flow {
             FrameContentKind::ChunkData { .. } | FrameContentKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
-        let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
+        let FlowConnection { ends, conversation, reorder_buffer, .. } = connection;
         reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
-            let own = if writer == ConnectionSideAOrB::A { &a.requests } else { &b.requests };
             EarlyRdmaWriteHoldReason {
                 oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
-                newest: own.highest_sequence().unwrap_or_default(),
+                newest: ends[writer].requests.highest_sequence().unwrap_or_default(),
             }
         });
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
@@ -674,18 +544,15 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let FlowConnection { a, b, path_mtu, conversation, reorder_buffer, .. } = connection;
+        let FlowConnection { ends, path_mtu, conversation, reorder_buffer, .. } = connection;
         let responses = reorder_buffer.orphan_responses(responder);
         if responses.is_empty() {
             return;
         }
-        let reader = match responder {
-            ConnectionSideAOrB::A => &mut b.requests,
-            ConnectionSideAOrB::B => &mut a.requests,
-        };
+        let reader = &mut ends[responder.peer()].requests;
         let transactions = &self.transaction_table;
         let unread = conversation.unread_ranges(transactions, responder, answered);
-        let owner = |range: &_| conversation.owner_of_range(transactions, responder, range);
+        let owner = |range| conversation.find_segment(transactions, responder, range);
         if reader.infer_lost_reads(&responses, unread, *path_mtu, owner) {
             self.retry_early_packets(at, None, None, packet_meta);
         }
@@ -707,7 +574,7 @@ impl Flow {
             let before = retries.len();
             let mut still = Vec::new();
             for retry in retries {
-                let (sender, packet) = (retry.sender(), retry.packet());
+                let (sender, packet) = (retry.sender, retry.packet());
                 let Some(connection) = self.connections.get(at) else { continue };
                 let sequence = sequence_of(connection, sender, &packet);
                 if let FrameContentKind::Undecoded(why) =
@@ -761,26 +628,39 @@ fn sequence_of(
     sender: ConnectionSideAOrB,
     packet: &InfinibandPacket<'_>,
 ) -> ExtendedPsn {
-    let is_of_a = (sender == ConnectionSideAOrB::A) != is_response(packet);
-    let numbered = if is_of_a { &connection.a } else { &connection.b };
-    numbered.requests.extend_psn(packet.bth.psn)
+    let requester = if is_response(packet) { sender.peer() } else { sender };
+    connection.ends[requester].requests.extend_psn(packet.bth.psn)
+}
+
+/// Ends the wait for the rest of a Call of `requester` that an operation of its peer answers, and returns its captured
+/// part: the rest will not come.
+#[cold]
+fn take_answered_part<'a>(
+    conversation: &ConnectionRpcState,
+    requester: ConnectionSideAOrB,
+    requests: &'a mut RequesterPacketState,
+    answer: &RdmaOperation<'_>,
+) -> Option<RdmaOperation<'a>> {
+    match answer {
+        RdmaOperation::Send { message, .. } => {
+            let xid = rpc_transaction_matching::reply_xid(message.bytes, message.length)
+                .filter(|xid| !conversation.has_transaction(requester, *xid))?;
+            requests.take_incomplete_message(|bytes| rpc_transaction_matching::may_start_call(bytes, xid))
+        }
+        RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
+            let advertises = |bytes: &[u8]| rpc_transaction_matching::advertises_handle(bytes, *handle);
+            let is_known = conversation.has_handle(requester, *handle);
+            if is_known { None } else { requests.take_incomplete_message(advertises) }
+        }
+        _ => None,
+    }
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
-fn unseen_write_ranges(transaction: &Transaction) -> Vec<UncapturedRdmaWriteRange> {
+fn unseen_write_ranges(transaction: &Transaction) -> Vec<RdmaMemoryRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
-    let missing = segments.flat_map(|segment| {
-        let missing = segment.moved_coverage.missing_ranges(segment.returned_length.unwrap_or(0).into());
-        missing.into_iter().map(move |range| (segment, range))
-    });
-    missing
-        .map(|(segment, range)| UncapturedRdmaWriteRange {
-            handle: segment.handle,
-            offset: segment.offset.wrapping_add(range.start),
-            length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
-        })
-        .collect()
+    segments.flat_map(|segment| segment.unmoved_memory(segment.returned_bytes())).collect()
 }
 
 fn queue_pair_path(datagram: &InnermostNetworkPacket<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {
@@ -812,15 +692,13 @@ fn refers_to_side(
     use infiniband::PacketOperation::{
         Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write,
     };
-    let requests = match side {
-        ConnectionSideAOrB::A => &connection.a.requests,
-        ConnectionSideAOrB::B => &connection.b.requests,
-    };
     match packet.properties.operation {
-        Acknowledge | AtomicAcknowledge | ReadResponse => requests.was_sent_recently(packet.bth.psn),
-        ReadRequest | Write => packet
-            .reth
-            .is_some_and(|reth| connection.conversation.has_advertised_range(transactions, side, &reth)),
+        Acknowledge | AtomicAcknowledge | ReadResponse => {
+            connection.ends[side].requests.was_sent_recently(packet.bth.psn)
+        }
+        ReadRequest | Write => packet.reth.as_ref().is_some_and(|reth| {
+            connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()
+        }),
         Send => answered
             .get_or_init(|| rpc_transaction_matching::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),

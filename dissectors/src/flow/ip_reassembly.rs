@@ -161,10 +161,15 @@ impl IpReassembler {
             self.serial += 1;
         }
         let serial = self.serial;
-        let waiting = self
-            .partial_datagrams
-            .entry(key)
-            .or_insert_with(|| PartialDatagram::new(frame.time, serial, fragment));
+        let waiting = self.partial_datagrams.entry(key).or_insert_with(|| PartialDatagram {
+            first_seen: frame.time,
+            serial,
+            protocol: fragment.protocol,
+            length: None,
+            payloads: Vec::new(),
+            frames: Vec::new(),
+            buffered_bytes: 0,
+        });
         let kept_before = waiting.buffered_bytes;
         waiting.frames.push(frame.number);
         if start == 0 {
@@ -209,18 +214,6 @@ fn is_ipv4(address: &Address) -> bool {
 }
 
 impl PartialDatagram {
-    fn new(since: Timestamp, serial: u64, fragment: &IpFragment<'_>) -> Self {
-        Self {
-            first_seen: since,
-            serial,
-            protocol: fragment.protocol,
-            length: None,
-            payloads: Vec::new(),
-            frames: Vec::new(),
-            buffered_bytes: 0,
-        }
-    }
-
     /// Adds the bytes that no earlier fragment has.
     fn add_missing_bytes(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = start;

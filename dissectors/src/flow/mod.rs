@@ -1,36 +1,14 @@
 //! Stateful analysis: queue pairs, reassembly, chunks, and the Transactions built from them.
 //!
-//! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. The layers, bottom
-//! up:
-//!
-//! - [`connection`]: pairs of queue pairs, from the connection manager ([`connection_setup`]) or from traffic;
-//! - [`infiniband_packets`]: attribution of each packet to its connection, and its effect there;
-//! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
-//! - [`infiniband_message_reassembly`]: messages of several packets;
-//! - [`accepted_packet_inference`]: the copy of a packet that its receiver accepted;
-//! - [`early_packet_buffer`]: packets captured before the packet that determines their place;
-//! - [`duplicate_frames`]: frames that the capture contains twice;
-//! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the
-//!   messages in them;
-//! - [`rpc_over_udp`]: messages in UDP datagrams;
-//! - [`rpc_transaction_matching`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
-//!   they move;
-//! - [`advertised_handles`]: the segments that a handle names;
-//! - [`memory_budget`]: the memory limits of all this;
-//! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
-//! - [`finality`]: Transactions that expect nothing more, for live views;
-//! - [`closed_connection_reports`]: connections that have ended;
-//! - [`pending_call_queries`]: Calls without a Reply, for live views;
-//! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
-//! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
-//! - [`transaction`] and [`chunk`]: the output; [`transaction_message_decoding`]: the RPC and NFS content of a
-//!   Transaction.
+//! [`Flow`] takes frames and returns [`Transaction`]s in the order in which they close. ARCHITECTURE.md describes the
+//! modules in the order of the layers.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 
 mod accepted_packet_inference;
 mod advertised_handles;
 mod bounded_slab_growth;
+mod by_side;
 mod byte_range_set;
 mod call_retries;
 pub mod chunk;
@@ -181,41 +159,24 @@ struct PacketMeta<'a> {
 }
 
 /// Anomaly of a packet that did not arrive once and in order.
-#[derive(Clone, Copy, Debug, Default)]
-struct DeliveryAnomaly {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DeliveryAnomaly {
     /// The frame is a duplicate made by the capture.
-    is_captured_twice: bool,
-    /// The receiver had already accepted a copy of the packet, as far as is known.
-    was_already_accepted: bool,
-    /// The receiver may have accepted this copy instead: there was no acknowledgement of the one before.
-    may_be_accepted: bool,
-    /// The receiver refused the packet.
-    is_refused: bool,
-    /// The packet closes a gap in a stream, and so delays all messages that end behind the gap.
-    closes_gap: bool,
-    /// Time lost to packet loss before the packet arrived.
-    stall: Option<RetransmissionStall>,
-}
-
-impl DeliveryAnomaly {
-    const CAPTURED_TWICE: Self = Self {
-        is_captured_twice: true,
-        was_already_accepted: false,
-        may_be_accepted: false,
-        is_refused: false,
-        closes_gap: false,
-        stall: None,
-    };
-
+    CapturedTwice,
     /// The packet was captured before the packet that determines its place.
-    const REORDERED: Self = Self {
-        is_captured_twice: false,
-        was_already_accepted: false,
-        may_be_accepted: false,
-        is_refused: false,
-        closes_gap: false,
-        stall: None,
-    };
+    Reordered,
+    /// The receiver accepts the packet after an earlier copy was lost or refused.
+    Recovered(RetransmissionStall),
+    /// The receiver accepts the packet after an earlier copy was lost. It closes a gap in a stream, and so delays all
+    /// messages that end behind the gap.
+    ClosesGap(RetransmissionStall),
+    /// The receiver refuses the packet because of a gap before it.
+    Refused,
+    /// The receiver had already accepted a copy of the packet, as far as is known.
+    Surplus,
+    /// The sender retransmits the packet after an ACK timeout: there was no acknowledgement of the copy before, and it
+    /// is unknown which copy the receiver accepts.
+    Repeated(RetransmissionStall),
 }
 
 impl<'a> PacketMeta<'a> {
@@ -226,31 +187,39 @@ impl<'a> PacketMeta<'a> {
 
     /// Returns `true` if the frame is a duplicate made by the capture.
     fn is_captured_twice(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_captured_twice)
+        self.anomaly == Some(&DeliveryAnomaly::CapturedTwice)
     }
 
     /// Returns `true` if the receiver ignores the packet: a duplicate of the capture, or a packet accepted
     /// before.
     fn is_duplicate(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_captured_twice || remark.was_already_accepted)
+        self.is_captured_twice() || self.was_already_accepted()
+    }
+
+    /// Returns `true` if the receiver had already accepted a copy of the packet, as far as is known.
+    fn was_already_accepted(&self) -> bool {
+        matches!(self.anomaly, Some(DeliveryAnomaly::Surplus | DeliveryAnomaly::Repeated(_)))
     }
 
     /// Returns `true` if the receiver may have accepted this copy of a packet instead of an earlier one.
     fn may_be_accepted(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.may_be_accepted)
+        matches!(self.anomaly, Some(DeliveryAnomaly::Repeated(_)))
     }
 
-    /// Returns `true` if the receiver refused the packet.
     fn is_refused(&self) -> bool {
-        self.anomaly.is_some_and(|remark| remark.is_refused)
+        self.anomaly == Some(&DeliveryAnomaly::Refused)
     }
 
     /// Returns the time lost to packet loss before the packet arrived.
     fn stall(&self) -> Option<RetransmissionStall> {
-        self.anomaly.and_then(|remark| remark.stall)
+        match *self.anomaly? {
+            DeliveryAnomaly::Recovered(stall)
+            | DeliveryAnomaly::ClosesGap(stall)
+            | DeliveryAnomaly::Repeated(stall) => Some(stall),
+            _ => None,
+        }
     }
 
-    /// Returns the time at which the receiver accepted the packet.
     fn accepted_time(&self) -> Timestamp {
         self.stall().map_or(self.time, |stall| stall.until.max(self.time))
     }
@@ -296,8 +265,7 @@ pub struct Flow {
     stream_bytes: usize,
     /// Meanings of the last frame.
     frame_kinds: Vec<FrameContentKind>,
-    /// MPA counts before the last frame.
-    mpa_before_frame: MpaCounts,
+    mpa_counts_before_frame: MpaCounts,
     /// Connection of the last frame if the frame is [`FrameContentKind::Control`].
     control_connection_key: Option<ConnectionSlabKey>,
     /// Time of the last frame.
@@ -326,7 +294,7 @@ impl Flow {
             streams: TcpConversationTable::new(limits.streams),
             stream_bytes: 0,
             frame_kinds: Vec::new(),
-            mpa_before_frame: MpaCounts::default(),
+            mpa_counts_before_frame: MpaCounts::default(),
             control_connection_key: None,
             now: Timestamp::default(),
             frames_since_check: 0,
@@ -374,7 +342,7 @@ impl Flow {
         self.skip_expired_gaps(frame.time);
         self.frame_kinds.clear();
         self.control_connection_key = None;
-        self.mpa_before_frame = self.stats.mpa_counts;
+        self.mpa_counts_before_frame.add(std::mem::take(&mut self.stats.frame_mpa_counts));
         if self.transaction_table.transport_events.is_enabled() {
             let is_marked = transport_event::has_congestion_mark(frame, datagram);
             self.transaction_table.transport_events.has_congestion_mark = is_marked;
@@ -515,9 +483,8 @@ impl Flow {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
-        (is_a || source == stream.ports.b).then(|| {
-            stream.relative_numbers(if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B }, segment)
-        })
+        (is_a || source == stream.ports.b)
+            .then(|| stream.relative_numbers(ConnectionSideAOrB::a_if(is_a), segment))
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
@@ -596,21 +563,15 @@ impl Flow {
 
     /// Returns the counts of MPA CRC check results and of discarded bytes.
     pub fn mpa_counts(&self) -> MpaCounts {
-        self.stats.mpa_counts
+        let mut counts = self.mpa_counts_before_frame;
+        counts.add(self.stats.frame_mpa_counts);
+        counts
     }
 
     /// Returns the MPA counts of the last frame alone: of the FPDUs it completed, its own and those that waited
     /// for it.
     pub fn frame_mpa_counts(&self) -> MpaCounts {
-        let (now, before) = (self.stats.mpa_counts, self.mpa_before_frame);
-        MpaCounts {
-            good: now.good - before.good,
-            bad: now.bad - before.bad,
-            absent: now.absent - before.absent,
-            unknown: now.unknown - before.unknown,
-            refused_bytes: now.refused_bytes - before.refused_bytes,
-            skipped_bytes: now.skipped_bytes - before.skipped_bytes,
-        }
+        self.stats.frame_mpa_counts
     }
 
     /// Adds an IP fragment and processes the datagram that it completes.
@@ -662,35 +623,49 @@ impl Flow {
         }
     }
 
-    /// Ends the reassembly of partial messages: processes each as far as it was captured.
-    fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
-        let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
-            return;
-        };
-        let mut context = BorrowedFlowState {
+    /// Returns a connection, and the context of its RPC conversation for a packet of `sender`.
+    #[inline]
+    fn rpc_context<'a>(
+        &'a mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        packet_meta: &'a PacketMeta<'a>,
+    ) -> Option<(&'a mut FlowConnection, BorrowedFlowState<'a>)> {
+        let context = BorrowedFlowState {
             connection: at,
+            sender,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
             limits: &self.limits,
-            packet_meta: &packet_meta,
+            packet_meta,
             is_in_causal_order: false,
         };
+        Some((self.connections.get_mut(at)?, context))
+    }
+
+    /// Ends the reassembly of partial messages: processes each as far as it was captured.
+    fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
+        let Some((connection, mut context)) = self.rpc_context(at, ConnectionSideAOrB::A, &packet_meta)
+        else {
+            return;
+        };
+        let FlowConnection { ends, conversation, .. } = connection;
         let mut meanings = Vec::new();
-        for (side, requests) in
-            [(ConnectionSideAOrB::A, &mut a.requests), (ConnectionSideAOrB::B, &mut b.requests)]
-        {
-            self.partial_message_bytes =
-                self.partial_message_bytes.saturating_sub(requests.partial_message_bytes());
+        let mut partial_message_bytes = 0;
+        for side in ConnectionSideAOrB::BOTH {
+            let requests = &mut ends[side].requests;
+            partial_message_bytes += requests.partial_message_bytes();
             requests.finish();
+            context.sender = side;
             while let Some(message) = requests.take_ended_message(packet_meta.time) {
-                meanings.push(exchange.handle_operation(&mut context, side, message));
+                meanings.push(conversation.handle_operation(&mut context, message));
             }
-            context
-                .stats
-                .count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
+            let dropped_frames = requests.take_dropped_frames();
+            context.stats.count_undecoded_frames(UndecodedReason::MessagePart, dropped_frames);
         }
-        exchange.drop_suspected_accesses(&mut context);
-        exchange.drop_suspected_messages(&mut context);
+        conversation.drop_suspected_accesses(&mut context);
+        conversation.drop_suspected_messages(&mut context);
+        self.partial_message_bytes = self.partial_message_bytes.saturating_sub(partial_message_bytes);
         for meaning in meanings {
             self.on_message(at, meaning, packet_meta);
         }
@@ -814,7 +789,6 @@ impl Flow {
         self.connections.remove(at);
     }
 
-    /// Emits a Transaction.
     fn emit_transaction(&mut self, key: TransactionSlabKey) {
         self.record_siblings();
         let Some(mut entry) = self.transaction_table.remove(key) else { return };

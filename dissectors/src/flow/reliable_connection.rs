@@ -11,31 +11,15 @@ use std::collections::VecDeque;
 use crate::captured_frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
-use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{
+    CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
+};
 
-use super::PacketMeta;
-use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
+use super::accepted_packet_inference::ReceiverPsnState;
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
-
-/// Reason why a packet of a reliable connection yields no operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketWithoutRdmaOperationReason {
-    /// It carries none: an acknowledgement.
-    Control,
-    /// It is part of a message whose other parts are still to come.
-    Part,
-    /// It is a Middle or Last packet of an RDMA Write whose First packet, with the address, was not captured.
-    WriteWithoutFirst,
-    /// It is a Read response whose request was not captured.
-    ResponseWithoutRequest,
-    /// The capture truncated the extension header that its opcode requires.
-    Cut,
-    /// It is a Middle or Last packet of an RDMA Write whose First packet may have been truncated.
-    WriteOfCutFirst,
-    /// It is a Read response whose request may have been truncated.
-    ResponseToCutRequest,
-}
+use super::statistics::UndecodedReason;
+use super::{DeliveryAnomaly, FrameContentKind, PacketMeta};
 
 /// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
 /// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.
@@ -53,31 +37,22 @@ pub(super) type ExtendedPsn = u64;
 struct RdmaRequestSpan {
     first: ExtendedPsn,
     is_read: bool,
-    handle: Handle,
-    offset: u64,
-    length: u32,
+    range: RdmaMemoryRange,
     attribution: RdmaAttribution,
     /// `true` for the end of an RDMA Write whose beginning was lost, and for an RDMA Read whose request was lost.
     is_inferred: bool,
 }
 
-/// A memory range that a Reply reports as written but for which no RDMA Write was captured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UncapturedRdmaWriteRange {
-    /// Handle of the memory.
-    pub(super) handle: Handle,
-    /// Start of the range.
-    pub(super) offset: u64,
-    /// Length of the range in bytes.
-    pub(super) length: u32,
+impl RdmaRequestSpan {
+    fn new(first: ExtendedPsn, is_read: bool, range: RdmaMemoryRange) -> Self {
+        Self { first, is_read, range, attribution: RdmaAttribution::default(), is_inferred: false }
+    }
 }
 
 /// A range of a Read segment of which no byte was captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UncapturedRdmaReadRange {
-    pub(super) handle: Handle,
-    pub(super) offset: u64,
-    pub(super) length: u32,
+    pub(super) range: RdmaMemoryRange,
     /// Time of the Call that offers it.
     pub(super) offered: Timestamp,
     /// `true` if it must have been read: its Call is the one that was just answered.
@@ -88,9 +63,7 @@ pub(super) struct UncapturedRdmaReadRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadlessRdmaWriteRange {
     first: ExtendedPsn,
-    handle: Handle,
-    offset: u64,
-    length: u32,
+    range: RdmaMemoryRange,
 }
 
 impl HeadlessRdmaWriteRange {
@@ -233,12 +206,10 @@ impl RequesterPacketState {
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
-    /// Returns the highest sequence number of a captured request.
     pub(super) fn highest_sequence(&self) -> Option<ExtendedPsn> {
         self.highest_sequence
     }
 
-    /// Returns `true` if a request was captured.
     pub(super) fn has_begun(&self) -> bool {
         self.highest_sequence.is_some()
     }
@@ -311,25 +282,25 @@ impl RequesterPacketState {
     fn correct_newest_read(&mut self, sequence: ExtendedPsn, packet: &InfinibandPacket<'_>) {
         let Some(span) = self.spans.iter().rev().find(|span| span.first < sequence) else { return };
         // A requester may ask for the rest of a Read again.
-        let is_rest = packet.reth.is_some_and(|reth| {
-            let [end, end_before] = [(reth.va, reth.dmalen), (span.offset, span.length)]
-                .map(|(offset, length)| offset.saturating_add(length.into()));
-            reth.r_key == span.handle && reth.va >= span.offset && end == end_before
+        let is_rest = packet.reth.as_ref().map(RdmaMemoryRange::from).is_some_and(|range| {
+            range.handle == span.range.handle
+                && range.offset >= span.range.offset
+                && range.end() == span.range.end()
         });
         if span.is_read && Some(span.first) == self.highest_sequence && !is_rest {
             self.delivery.expect(sequence);
         }
     }
 
-    /// Returns the outcome of a request that this side sends.
+    /// Returns the anomaly of a request that this side sends, unless the receiver accepts it in order.
     #[inline]
-    pub(super) fn packet_outcome(
+    pub(super) fn detect_anomaly(
         &mut self,
         sequence: ExtendedPsn,
         packet: &InfinibandPacket<'_>,
         now: Timestamp,
         path_mtu: ObservedPathMtu,
-    ) -> ReceiverPacketOutcome {
+    ) -> Option<DeliveryAnomaly> {
         let count = match (packet.properties.operation, packet.reth) {
             (infiniband::PacketOperation::ReadRequest, Some(reth)) => path_mtu.packet_count(reth.dmalen),
             (infiniband::PacketOperation::ReadRequest, None) => None,
@@ -348,7 +319,7 @@ impl RequesterPacketState {
     fn expect_after_newest_read(&mut self, path_mtu: ObservedPathMtu) {
         let Some(span) = self.spans.back().filter(|span| span.is_read) else { return };
         let is_newest = Some(span.first) == self.highest_sequence;
-        if let Some(count) = path_mtu.packet_count(span.length).filter(|_| is_newest) {
+        if let Some(count) = path_mtu.packet_count(span.range.length).filter(|_| is_newest) {
             self.delivery.expect(span.first + count);
         }
     }
@@ -370,7 +341,8 @@ impl RequesterPacketState {
         let after = position_after(&self.spans, sequence, |span| span.first);
         let known = after.checked_sub(1).filter(|before| {
             self.spans.get(*before).is_some_and(|other| {
-                other.first == sequence && other.handle == span.handle && other.offset == span.offset
+                (other.first, other.range.handle, other.range.offset)
+                    == (sequence, span.range.handle, span.range.offset)
             })
         });
         match known {
@@ -381,22 +353,14 @@ impl RequesterPacketState {
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
     pub(super) fn add_inferred_write(&mut self, found: HeadlessRdmaWriteRange) {
-        let HeadlessRdmaWriteRange { first, handle, offset, length } = found;
-        self.find_or_add_span(RdmaRequestSpan {
-            first,
-            is_read: false,
-            handle,
-            offset,
-            length,
-            attribution: RdmaAttribution::default(),
-            is_inferred: true,
-        });
+        let span = RdmaRequestSpan::new(found.first, false, found.range);
+        self.find_or_add_span(RdmaRequestSpan { is_inferred: true, ..span });
     }
 
     /// Returns the end of the last known message, RDMA Write or RDMA Read before a sequence number.
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
         let span = self.spans.iter().rev().find(|span| span.first < sequence);
-        let span = span.map(|span| span.first + u64::from(span.length.div_ceil(mtu).max(1)));
+        let span = span.map(|span| span.first + u64::from(span.range.length.div_ceil(mtu).max(1)));
         let sent =
             self.sent_messages.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
         span.max(sent).map(|end| end.min(sequence))
@@ -415,7 +379,7 @@ impl RequesterPacketState {
     pub(super) fn infer_lost_writes(
         &self,
         orphans: impl Iterator<Item = OrphanWritePacket>,
-        holes: Vec<UncapturedRdmaWriteRange>,
+        holes: Vec<RdmaMemoryRange>,
         path_mtu: ObservedPathMtu,
     ) -> Vec<HeadlessRdmaWriteRange> {
         // If the path MTU is unknown, complete operations were single packets.
@@ -453,13 +417,14 @@ impl RequesterPacketState {
                 continue;
             };
             let lost = before.unwrap_or(u64::MAX);
-            let fits = |hole: &UncapturedRdmaWriteRange| {
+            let fits = |hole: &RdmaMemoryRange| {
                 hole.length > seen && path_mtu.can_hold(lost, hole.length - seen, length)
             };
             let mut behind = holes.clone();
-            if let Some(UncapturedRdmaWriteRange { handle, offset, length }) = behind.find(fits) {
-                let offset = offset.wrapping_add(u64::from(length - seen));
-                found.push(HeadlessRdmaWriteRange { first, handle, offset, length: seen });
+            if let Some(hole) = behind.find(fits) {
+                let offset = hole.offset.wrapping_add(u64::from(hole.length - seen));
+                let range = RdmaMemoryRange { offset, length: seen, ..hole };
+                found.push(HeadlessRdmaWriteRange { first, range });
                 holes = behind;
             }
         }
@@ -472,7 +437,7 @@ impl RequesterPacketState {
     fn extend_inferred_write(
         &self,
         orphans: &[(ExtendedPsn, bool, u32)],
-        holes: &[UncapturedRdmaWriteRange],
+        holes: &[RdmaMemoryRange],
         mtu: u32,
     ) -> Vec<HeadlessRdmaWriteRange> {
         let mut found = Vec::new();
@@ -483,15 +448,16 @@ impl RequesterPacketState {
             });
             let count = run.count() as u32;
             let length = count.saturating_mul(mtu);
-            let fits = |hole: &UncapturedRdmaWriteRange| {
-                hole.handle == span.handle
+            let RdmaMemoryRange { handle, offset, .. } = span.range;
+            let fits = |hole: &RdmaMemoryRange| {
+                hole.handle == handle
                     && hole.length >= length
-                    && hole.offset.wrapping_add(hole.length.into()) == span.offset
+                    && hole.offset.wrapping_add(hole.length.into()) == offset
             };
             if count > 0 && holes.iter().any(fits) {
-                let (first, offset) =
-                    (span.first - u64::from(count), span.offset.wrapping_sub(length.into()));
-                found.push(HeadlessRdmaWriteRange { first, handle: span.handle, offset, length });
+                let first = span.first - u64::from(count);
+                let range = RdmaMemoryRange { handle, offset: offset.wrapping_sub(length.into()), length };
+                found.push(HeadlessRdmaWriteRange { first, range });
             }
         }
         found
@@ -506,18 +472,12 @@ impl RequesterPacketState {
         responses: &[OrphanReadResponse],
         mut unread: Vec<UncapturedRdmaReadRange>,
         path_mtu: ObservedPathMtu,
-        attribute: impl Fn(&UncapturedRdmaReadRange) -> RdmaAttribution,
+        attribute: impl Fn(RdmaMemoryRange) -> RdmaAttribution,
     ) -> bool {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
-        unread.retain(|range| {
-            let is_requested = |span: &RdmaRequestSpan| {
-                span.is_read
-                    && span.handle == range.handle
-                    && span.offset < range.offset.saturating_add(range.length.into())
-                    && range.offset < span.offset.saturating_add(span.length.into())
-            };
-            !self.spans.iter().any(is_requested)
+        unread.retain(|unread| {
+            !self.spans.iter().any(|span| span.is_read && span.range.overlaps(&unread.range))
         });
         let mut has_found = false;
         for response in responses {
@@ -525,27 +485,19 @@ impl RequesterPacketState {
             let end = first + u64::from(response.packets);
             let is_gap = self.ends_before(first, mtu) == Some(first) && self.begins_at(end);
             let is_only = responses.iter().filter(|other| other.length == response.length).count() == 1;
-            let is_long_enough = |range: &UncapturedRdmaReadRange| {
-                range.length >= response.length && range.offered <= response.time
+            let is_long_enough = |unread: &UncapturedRdmaReadRange| {
+                unread.range.length >= response.length && unread.offered <= response.time
             };
-            let mut fitting = (0..).zip(&unread).filter(|(_, range)| is_long_enough(range)).map(|(at, _)| at);
-            let (Some(at), None) = (fitting.next(), fitting.next()) else { continue };
-            let is_it =
-                |range: &UncapturedRdmaReadRange| range.is_answered && range.length == response.length;
-            if !is_gap || !is_only || !unread.get(at).is_some_and(is_it) {
+            let mut fitting = (0..).zip(&unread).filter(|(_, unread)| is_long_enough(unread));
+            let (Some((at, fits)), None) = (fitting.next(), fitting.next()) else { continue };
+            if !is_gap || !is_only || !fits.is_answered || fits.range.length != response.length {
                 continue;
             }
-            let range = unread.swap_remove(at);
-            let UncapturedRdmaReadRange { handle, offset, length, .. } = range;
-            let attribution = attribute(&range);
+            let UncapturedRdmaReadRange { range, .. } = unread.swap_remove(at);
             self.find_or_add_span(RdmaRequestSpan {
-                first,
-                is_read: true,
-                handle,
-                offset,
-                length,
-                attribution,
+                attribution: attribute(range),
                 is_inferred: true,
+                ..RdmaRequestSpan::new(first, true, range)
             });
             has_found = true;
         }
@@ -553,23 +505,17 @@ impl RequesterPacketState {
     }
 
     /// Subtracts the known RDMA Writes from unseen ranges: some of their packets were lost.
-    fn subtract_spans(&self, mut holes: Vec<UncapturedRdmaWriteRange>) -> Vec<UncapturedRdmaWriteRange> {
+    fn subtract_spans(&self, mut holes: Vec<RdmaMemoryRange>) -> Vec<RdmaMemoryRange> {
         for span in self.spans.iter().filter(|span| !span.is_read) {
-            let touches = |hole: &UncapturedRdmaWriteRange| {
-                hole.handle == span.handle
-                    && hole.offset < span.offset.saturating_add(span.length.into())
-                    && span.offset < hole.offset.saturating_add(hole.length.into())
-            };
-            let Some(at) = holes.iter().position(touches) else { continue };
-            let UncapturedRdmaWriteRange { handle, offset, length } = holes.remove(at);
-            let (end, span_end) =
-                (offset.saturating_add(length.into()), span.offset.saturating_add(span.length.into()));
-            let parts = [(offset, span.offset.min(end)), (span_end.max(offset), end)];
-            let parts = parts.into_iter().filter(|(from, to)| from < to);
-            let parts = parts.map(|(from, to)| UncapturedRdmaWriteRange {
-                handle,
-                offset: from,
-                length: (to - from) as u32,
+            let Some(at) = holes.iter().position(|hole| hole.overlaps(&span.range)) else { continue };
+            let hole = holes.remove(at);
+            let before = hole.offset..span.range.offset.min(hole.end());
+            let after = span.range.end().max(hole.offset)..hole.end();
+            let parts = [before, after].into_iter().filter(|part| !part.is_empty());
+            let parts = parts.map(|part| RdmaMemoryRange {
+                offset: part.start,
+                length: (part.end - part.start) as u32,
+                ..hole
             });
             holes.splice(at..at, parts);
         }
@@ -578,12 +524,15 @@ impl RequesterPacketState {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn record_cut_request(&mut self) -> PacketWithoutRdmaOperationReason {
+    fn record_cut_request(&mut self) -> FrameContentKind {
         self.has_cut_request = true;
-        PacketWithoutRdmaOperationReason::Cut
+        FrameContentKind::Undecoded(UndecodedReason::CutFrame)
     }
 
     /// Processes a request packet of this side with the number `sequence`.
+    ///
+    /// # Errors
+    /// Returns the meaning of a packet that yields no operation.
     #[inline(always)]
     pub(super) fn process_request<'a>(
         &'a mut self,
@@ -591,97 +540,83 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, FrameContentKind> {
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
-        let without_first = match self.has_cut_request {
-            true => PacketWithoutRdmaOperationReason::WriteOfCutFirst,
-            false => PacketWithoutRdmaOperationReason::WriteWithoutFirst,
-        };
+        let without_first = FrameContentKind::Undecoded(match self.has_cut_request {
+            true => UndecodedReason::CutWrite,
+            false => UndecodedReason::WriteWithoutFirst,
+        });
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
             infiniband::PacketOperation::Write => {
                 path_mtu.record_packet_length(place, data.length);
                 let span = match place {
                     PacketPositionInMessage::First | PacketPositionInMessage::Only => {
-                        let reth = packet.reth.ok_or_else(|| self.record_cut_request())?;
-                        self.find_or_add_span(RdmaRequestSpan {
-                            first: sequence,
-                            is_read: false,
-                            handle: reth.r_key,
-                            offset: reth.va,
-                            length: reth.dmalen,
-                            attribution: RdmaAttribution::default(),
-                            is_inferred: false,
-                        })
+                        let reth = packet.reth.as_ref().ok_or_else(|| self.record_cut_request())?;
+                        self.find_or_add_span(RdmaRequestSpan::new(sequence, false, reth.into()))
                     }
                     _ => self.span_at(sequence).filter(|span| !span.is_read).ok_or(without_first)?,
                 };
-                let at =
-                    path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_first)?;
-                let offset = span.offset.wrapping_add(at);
+                let range = span.range;
+                let at = path_mtu
+                    .offset(sequence - span.first, place, &data, range.length)
+                    .ok_or(without_first)?;
                 Ok(RdmaOperation::Write {
-                    handle: span.handle,
-                    offset,
+                    handle: range.handle,
+                    offset: range.offset.wrapping_add(at),
                     data,
                     attribution: &mut span.attribution,
                 })
             }
             infiniband::PacketOperation::ReadRequest => {
-                let reth = packet.reth.ok_or_else(|| self.record_cut_request())?;
-                let span = self.find_or_add_span(RdmaRequestSpan {
-                    first: sequence,
-                    is_read: true,
-                    handle: reth.r_key,
-                    offset: reth.va,
-                    length: reth.dmalen,
-                    attribution: RdmaAttribution::default(),
-                    is_inferred: false,
-                });
-                Ok(RdmaOperation::ReadRequest {
-                    handle: span.handle,
-                    offset: span.offset,
-                    length: span.length,
-                    attribution: &mut span.attribution,
-                })
+                let reth = packet.reth.as_ref().ok_or_else(|| self.record_cut_request())?;
+                let span = self.find_or_add_span(RdmaRequestSpan::new(sequence, true, reth.into()));
+                let RdmaMemoryRange { handle, offset, length } = span.range;
+                let attribution = &mut span.attribution;
+                Ok(RdmaOperation::ReadRequest { handle, offset, length, attribution })
             }
             infiniband::PacketOperation::Send => {
                 path_mtu.record_packet_length(place, data.length);
                 self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
-            _ => Err(PacketWithoutRdmaOperationReason::Control),
+            _ => Err(FrameContentKind::Control),
         }
     }
 
     /// Processes a response packet of the peer to the request of this side with the number `sequence`.
+    ///
+    /// # Errors
+    /// Returns the meaning of a packet that yields no operation.
     #[inline(always)]
     pub(super) fn process_response<'a>(
         &mut self,
         packet: &InfinibandPacket<'a>,
         sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, FrameContentKind> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
                 self.record_acknowledgment(sequence);
             }
-            return Err(PacketWithoutRdmaOperationReason::Control);
+            return Err(FrameContentKind::Control);
         }
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
-        let without_request = match self.has_cut_request {
-            true => PacketWithoutRdmaOperationReason::ResponseToCutRequest,
-            false => PacketWithoutRdmaOperationReason::ResponseWithoutRequest,
-        };
+        let without_request = FrameContentKind::Undecoded(match self.has_cut_request {
+            true => UndecodedReason::CutRead,
+            false => UndecodedReason::ReadWithoutRequest,
+        });
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
-        let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
+        let range = span.range;
+        let at = path_mtu.offset(sequence - span.first, place, &data, range.length).ok_or(without_request)?;
         Ok(RdmaOperation::ReadResponse {
-            offset: span.offset.wrapping_add(at),
+            offset: range.offset.wrapping_add(at),
             data,
             attribution: span.attribution,
         })
@@ -697,7 +632,7 @@ impl RequesterPacketState {
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'a>,
-    ) -> Result<RdmaOperation<'a>, PacketWithoutRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, FrameContentKind> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
@@ -728,11 +663,11 @@ impl RequesterPacketState {
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
-            Some(run) if run.is_complete => self.deliver(run).ok_or(PacketWithoutRdmaOperationReason::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(FrameContentKind::PartialMessage),
             _ if assembly.is_full() => {
-                self.take_incomplete_message(|_| true).ok_or(PacketWithoutRdmaOperationReason::Part)
+                self.take_incomplete_message(|_| true).ok_or(FrameContentKind::PartialMessage)
             }
-            _ => Err(PacketWithoutRdmaOperationReason::Part),
+            _ => Err(FrameContentKind::PartialMessage),
         }
     }
 
@@ -834,7 +769,6 @@ impl RequesterPacketState {
         self.deliver(run)
     }
 
-    /// Drops all packets of incomplete messages.
     pub(super) fn drop_partial_messages(&mut self) {
         if let Some(assembly) = &mut self.assembly {
             assembly.clear();

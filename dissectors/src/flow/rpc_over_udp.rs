@@ -2,21 +2,20 @@
 
 use crate::address::Port;
 use crate::net::{InnermostNetworkPacket, UdpDatagram};
+use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
 use super::connection::EndpointPair;
 use super::duplicate_frames;
 use super::finality;
-use super::rpc_transaction_matching::BorrowedFlowState;
 use super::statistics::IgnoredTraffic;
-use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
+use super::transaction::{CapturedMessage, ConnectionTransport};
 use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];
 
 impl Flow {
-    /// Handles a datagram.
     pub(super) fn handle_udp_datagram(
         &mut self,
         packet_meta: PacketMeta<'_>,
@@ -40,42 +39,19 @@ impl Flow {
             return self.stats.count_ignored(IgnoredTraffic::Udp);
         }
         let (at, sender) = known.unwrap_or_else(|| {
-            (
-                self.connections.add_port_connection(ports, ConnectionTransport::Udp).slot,
-                crate::rdma_operation::ConnectionSideAOrB::A,
-            )
+            let key = self.connections.add_port_connection(ports, ConnectionTransport::Udp);
+            (key.slot, ConnectionSideAOrB::A)
         });
         let remark =
-            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
+            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
+        let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta) else {
+            return FrameContentKind::Unrelated;
+        };
         connection.last_frame = packet_meta.last_frame();
-        let mut context = BorrowedFlowState {
-            connection: at,
-            transaction_table: &mut self.transaction_table,
-            stats: &mut self.stats,
-            limits: &self.limits,
-            packet_meta: &packet_meta,
-            is_in_causal_order: false,
-        };
-        let message = CapturedMessage {
-            frames: packet_meta.frames.to_vec(),
-            time: packet_meta.time,
-            end_time: packet_meta.time,
-            delivery_evidence: DeliveryEvidence::Assumed,
-            copies: 1,
-            retransmissions: 0,
-            stall: None,
-            rpcrdma: None,
-            sends: 1,
-            bytes: payload.bytes.to_vec(),
-            length: payload.length,
-            invalidated_handle: None,
-            gaps: Vec::new(),
-            rpc_offset: Some(0),
-            is_kind_known: true,
-        };
-        let (meaning, _) = connection.conversation.handle_plain_message(&mut context, sender, message);
+        let (frames, bytes) = (packet_meta.frames.to_vec(), payload.bytes.to_vec());
+        let message = CapturedMessage::plain(frames, packet_meta.time, bytes, payload.length);
+        let (meaning, _) = connection.conversation.handle_plain_message(&mut context, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {
             finality::handle_datagram_reply(meaning, &mut self.transaction_table);
         }

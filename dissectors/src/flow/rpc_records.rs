@@ -18,8 +18,8 @@ use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
-use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
-use super::transaction_table::{PackedChunkSegmentOrdinal, TrackedTransactionTable, TransactionSlabKey};
+use super::transaction::CapturedMessage;
+use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
 use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
@@ -54,7 +54,6 @@ enum RpcRecordParserState {
 struct PartialRpcRecord {
     /// Stream position of its first record mark.
     start: StreamPosition,
-    /// Number of fragments so far.
     fragments: u32,
     /// `true` if no more of its bytes are stored.
     is_storage_stopped: bool,
@@ -230,10 +229,9 @@ impl CapturedRpcRecordParser {
         record.frames.dedup();
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
-        let sender = stream_context.sender;
         let packet_meta = PacketMeta::new(&last, record.end_time);
-        let (exchange, mut context) = stream_context.rpc_context(&packet_meta);
-        let (meaning, owner) = exchange.handle_plain_message(&mut context, sender, record);
+        let (conversation, mut context) = stream_context.rpc_context(&packet_meta);
+        let (meaning, owner) = conversation.handle_plain_message(&mut context, record);
         stream_context.frame_kinds.push(meaning);
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
@@ -358,9 +356,7 @@ impl DeliveredRpcRecord {
         else {
             return false;
         };
-        let which =
-            if at == PackedChunkSegmentOrdinal::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        let message = transactions.get(key).and_then(|entry| entry.transaction.message(which));
+        let message = transactions.get(key).and_then(|entry| entry.transaction.message(at.message_kind()?));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;
         let known = message.bytes.get(copy.at.saturating_sub(begin) as usize..).unwrap_or_default();
@@ -371,27 +367,10 @@ impl DeliveredRpcRecord {
 
 impl PartialRpcRecord {
     fn new(start: StreamPosition, time: Timestamp) -> Self {
-        let record = CapturedMessage {
-            frames: Vec::new(),
-            time,
-            end_time: time,
-            delivery_evidence: DeliveryEvidence::Assumed,
-            copies: 1,
-            retransmissions: 0,
-            stall: None,
-            rpcrdma: None,
-            sends: 1,
-            bytes: Vec::new(),
-            length: 0,
-            invalidated_handle: None,
-            gaps: Vec::new(),
-            rpc_offset: Some(0),
-            is_kind_known: true,
-        };
+        let record = CapturedMessage::plain(Vec::new(), time, Vec::new(), 0);
         Self { start, fragments: 0, is_storage_stopped: false, record }
     }
 
-    /// Records a frame that carried some of it.
     fn record_frame(&mut self, packet_meta: &PacketMeta<'_>) {
         let Self { record, .. } = self;
         if packet_meta.frames.is_empty() {
@@ -426,7 +405,6 @@ impl PartialRpcRecord {
         self.add_gap((length - bytes.len()) as u64);
     }
 
-    /// Records missing bytes.
     fn add_gap(&mut self, bytes: u64) {
         let from = self.record.length as u64;
         add_gap(&mut self.record.gaps, from..from + bytes);

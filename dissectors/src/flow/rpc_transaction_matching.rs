@@ -4,7 +4,6 @@
 
 mod advertised_memory;
 mod chunk_data;
-mod chunk_data_retransmission;
 mod credits;
 mod dialect;
 mod invalid_memory_access;
@@ -23,7 +22,9 @@ pub(super) use rpcrdma_messages::{advertises_handle, may_start_call, reply_xid};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::nfs::{self, Procedure, SymlinkTextChunkFlags};
-use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{
+    ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
+};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
@@ -31,22 +32,22 @@ use crate::xdr::{Cursor, XdrError};
 
 use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
+use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::reliable_connection::PacketWithoutRdmaOperationReason;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
-use super::transaction::{
-    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcMessageKind, SiblingConnections,
-    Transaction,
-};
+use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
     TransactionTableEntryState,
 };
-use super::transport_event::{ExaminedPacketCounts, RdmaReadOrWrite, UnexpectedRpcMessageReason};
-use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
+use super::transport_event::{
+    ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
+    UnnamedTransportEvent,
+};
+use super::{DeliveryAnomaly, FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::RequesterCreditState;
 pub use credits::Version2SendCredits;
@@ -57,6 +58,8 @@ use unexpected_messages::SuspectedUnexpectedMessages;
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {
     pub(super) connection: usize,
+    /// Side that sent the packet.
+    pub(super) sender: ConnectionSideAOrB,
     pub(super) transaction_table: &'a mut TrackedTransactionTable,
     pub(super) stats: &'a mut FlowDecodingStatistics,
     pub(super) limits: &'a FlowLimits,
@@ -70,6 +73,32 @@ impl BorrowedFlowState<'_> {
     /// Counts an undecoded frame, unless it is a duplicate made by the capture.
     pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
+    }
+
+    fn event(
+        &self,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) -> UnnamedTransportEvent {
+        let sides = (self.connection, self.sender);
+        UnnamedTransportEvent::new(sides, self.packet_meta, transaction, kind)
+    }
+
+    /// Records a transport event of the packet, if such events are recorded.
+    #[inline]
+    pub(super) fn record_event(
+        &mut self,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) {
+        let sides = (self.connection, self.sender);
+        self.transaction_table.transport_events.record(sides, self.packet_meta, transaction, kind);
+    }
+
+    /// Records an event of an earlier packet of the connection, and whether it is certain.
+    fn record_suspect(&mut self, event: UnnamedTransportEvent, is_certain: bool) {
+        let event = UnnamedTransportEvent { connection: self.connection, is_certain, ..event };
+        self.transaction_table.transport_events.record_event(event);
     }
 }
 
@@ -115,9 +144,9 @@ pub(super) struct ConnectionRpcState {
     /// Dialect of the connection, once a message identified it.
     dialect: Option<Dialect>,
     /// Version 2 properties announced by side A and by side B; `None` before the first.
-    pub(super) properties: [Option<PeerProperties>; 2],
+    pub(super) properties: BySide<Option<PeerProperties>>,
     /// Message credits of side A and of side B in version 2.
-    pub(super) message_credits: [Version2SendCredits; 2],
+    pub(super) message_credits: BySide<Version2SendCredits>,
     /// Messages in several Sends that are incomplete.
     pub(super) continuations: PartialRpcMessageTable,
     /// `true` if a snap length cut the chunk lists of a message.
@@ -132,7 +161,7 @@ pub(super) struct ConnectionRpcState {
     /// the Reply.
     pub(super) split_transactions: Vec<(TransactionSlabKey, TransactionSlabKey)>,
     /// Credits for Calls of side A and of side B.
-    credits: [RequesterCreditState; 2],
+    credits: BySide<RequesterCreditState>,
     /// Number of times that messages were found lost or missing from the capture.
     losses: u64,
     /// Time of the last of them.
@@ -179,11 +208,11 @@ impl ConnectionRpcState {
             self.checks_mut().add(&checks);
         }
         self.continuations.adopt(other.continuations, side);
-        let [a, b] = if swapped { [other.properties[1], other.properties[0]] } else { other.properties };
-        self.properties = [self.properties[0].or(a), self.properties[1].or(b)];
-        let [a, b] = other.message_credits;
-        let [c, d] = if swapped { [b, a] } else { [a, b] };
-        self.message_credits = [self.message_credits[0].merge(c), self.message_credits[1].merge(d)];
+        for of in ConnectionSideAOrB::BOTH {
+            let own = side(of);
+            self.properties[own] = self.properties[own].or(other.properties[of]);
+            self.message_credits[own] = self.message_credits[own].merge(other.message_credits[of]);
+        }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
         self.last_message_time = self.last_message_time.max(other.last_message_time);
         for ((of, xid), key) in other.transactions {
@@ -195,10 +224,8 @@ impl ConnectionRpcState {
         self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
     }
 
-    /// Returns the numbers of packets examined.
-    pub(super) fn checks(&self) -> &ExaminedPacketCounts {
-        const NONE: &ExaminedPacketCounts = &ExaminedPacketCounts::NONE;
-        self.checks.as_deref().unwrap_or(NONE)
+    pub(super) fn checks(&self) -> ExaminedPacketCounts {
+        self.checks.as_deref().copied().unwrap_or_default()
     }
 
     /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
@@ -248,14 +275,12 @@ impl ConnectionRpcState {
         (self.transactions.len(), uses.sum())
     }
 
-    /// Handles an RDMA operation of `sender`.
     pub(super) fn handle_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
-        self.handle_operation_inline(context, sender, operation)
+        self.handle_operation_inline(context, operation)
     }
 
     /// Does the same as [`ConnectionRpcState::handle_operation`] where most operations come from, so that they need not
@@ -264,7 +289,6 @@ impl ConnectionRpcState {
     pub(super) fn handle_operation_inline(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
         if context.transaction_table.transport_events.is_enabled() {
@@ -274,12 +298,14 @@ impl ConnectionRpcState {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {
                 if owner.0.is_none() {
                     let length = data.length;
-                    *owner =
-                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    let range = RdmaMemoryRange { handle, offset, length };
+                    *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
                     if context.transaction_table.transport_events.is_enabled() {
-                        self.record_empty_write(context, sender, length);
+                        if length == 0 {
+                            context.record_event(None, TransportAnomalyKind::EmptyWrite);
+                        }
                         let access = RdmaReadOrWrite { is_read: false, handle, offset, length };
-                        self.check_access(context, sender, *owner, access);
+                        self.check_access(context, *owner, access);
                     }
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(false));
@@ -287,33 +313,33 @@ impl ConnectionRpcState {
                 if rest == 0 {
                     return kind;
                 }
-                let packet = ChunkDataPacket { sender, is_read: false, offset, data };
+                let packet = ChunkDataPacket { is_read: false, offset, data };
                 self.record_rest(context, packet, owner, (rest, kind))
             }
             RdmaOperation::ReadResponse { offset, data, attribution: mut owner } => {
                 if context.transaction_table.transport_events.is_enabled() {
                     let place = (offset, data.length);
-                    self.read_depths.count_response(context, sender.peer(), owner, place);
+                    self.read_depths.count_response(context, owner, place);
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(true));
                 let (kind, rest) = record_payload(context, owner, offset, &data, unknown);
                 if rest == 0 {
                     return kind;
                 }
-                let packet = ChunkDataPacket { sender, is_read: true, offset, data };
+                let packet = ChunkDataPacket { is_read: true, offset, data };
                 self.record_rest(context, packet, &mut owner, (rest, kind))
             }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
-                    *owner =
-                        self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
+                    let range = RdmaMemoryRange { handle, offset, length };
+                    *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
                     if context.transaction_table.transport_events.is_enabled() {
                         let access = RdmaReadOrWrite { is_read: true, handle, offset, length };
-                        self.check_access(context, sender, *owner, access);
+                        self.check_access(context, *owner, access);
                     }
                 }
                 if context.transaction_table.transport_events.is_enabled() {
-                    self.read_depths.count_request(context, sender, *owner, (offset, length));
+                    self.read_depths.count_request(context, *owner, (offset, length));
                 }
                 record_read_request(
                     context,
@@ -323,10 +349,10 @@ impl ConnectionRpcState {
                 )
             }
             RdmaOperation::Send { message, attribution: owner } => {
-                let kind = self.handle_message(context, sender, &message, owner);
+                let kind = self.handle_message(context, &message, owner);
                 if context.packet_meta.anomaly.is_none() {
-                    self.confirm_accesses(context, sender, false);
-                    self.confirm_messages(context, sender);
+                    self.confirm_accesses(context, false);
+                    self.confirm_messages(context);
                 }
                 kind
             }
@@ -336,35 +362,28 @@ impl ConnectionRpcState {
                 record_retransmission(context, owner, ends, unknown)
             }
             RdmaOperation::ChunkDataRetransmission { attribution: owner } => {
-                chunk_data_retransmission::record_retransmitted_data(context, owner)
+                chunk_data::record_retransmitted_data(context, owner)
             }
         }
     }
 
-    /// Handles a packet that yields no operation.
+    /// Counts a packet that yields no operation, if it is undecoded.
     pub(super) fn handle_no_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        reason: PacketWithoutRdmaOperationReason,
+        meaning: FrameContentKind,
     ) -> FrameContentKind {
-        let undecoded = match reason {
-            PacketWithoutRdmaOperationReason::Control => return FrameContentKind::Control,
-            PacketWithoutRdmaOperationReason::Part => return FrameContentKind::PartialMessage,
-            PacketWithoutRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
-            PacketWithoutRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
-            PacketWithoutRdmaOperationReason::Cut => UndecodedReason::CutFrame,
-            PacketWithoutRdmaOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
-            PacketWithoutRdmaOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
-        };
-        // It may have been a message, or data that a rule would miss.
-        self.record_loss(context.packet_meta.time);
-        context.count_undecoded(undecoded)
+        if let FrameContentKind::Undecoded(reason) = meaning {
+            // It may have been a message, or data that a rule would miss.
+            self.record_loss(context.packet_meta.time);
+            context.count_undecoded(reason);
+        }
+        meaning
     }
 
     fn add_call(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         call: CapturedMessage,
         envelope: RpcRdmaHeaderSummary,
         cursor: Cursor<'_>,
@@ -372,7 +391,7 @@ impl ConnectionRpcState {
         let xid = envelope.xid;
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
-        let answered = match self.match_call_xid(context, sender, xid, &call) {
+        let answered = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => {
                 let moved = |entry: &TrackedFlowTransaction| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
@@ -395,11 +414,11 @@ impl ConnectionRpcState {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        self.record_caller(sender, cursor);
+        self.record_caller(context.sender, cursor);
         store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
-        let key = self.open_transaction(context, sender, transaction, answered);
+        let key = self.open_transaction(context, transaction, answered);
         if is_xid_in_use {
-            self.suspect_message(context, sender, key, UnexpectedRpcMessageReason::XidInUse);
+            self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse);
         }
         key
     }
@@ -414,11 +433,10 @@ impl ConnectionRpcState {
     fn match_call_xid(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         copy: &CapturedMessage,
     ) -> NewCallXidMatch {
-        let Some(key) = self.transactions.get(&(sender, xid)).copied() else {
+        let Some(key) = self.transactions.get(&(context.sender, xid)).copied() else {
             return NewCallXidMatch::NoMatch;
         };
         let Some(entry) = context.transaction_table.get_mut(key) else { return NewCallXidMatch::NoMatch };
@@ -438,7 +456,7 @@ impl ConnectionRpcState {
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionTableEntryState::Open {
             context.transaction_table.close(key, *context.packet_meta);
-            self.suspected_messages.record_forgotten_call();
+            self.suspected_messages.has_forgotten_calls = true;
             return NewCallXidMatch::InUse(key);
         }
         NewCallXidMatch::NoMatch
@@ -457,7 +475,6 @@ impl ConnectionRpcState {
     fn open_transaction(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: Box<Transaction>,
         answered: Option<TransactionSlabKey>,
     ) -> TransactionSlabKey {
@@ -474,26 +491,20 @@ impl ConnectionRpcState {
                 context.transaction_table.add_call(key, transaction);
                 key
             }
-            None => context.transaction_table.add(TrackedFlowTransaction {
+            None => context.transaction_table.add(TrackedFlowTransaction::new(
                 transaction,
-                connection: context.connection,
-                requester: sender,
-                state: TransactionTableEntryState::Open,
-                repeated_by: None,
-                counted_bytes: 0,
-                is_reply_acknowledged: false,
-                is_refused: context.packet_meta.is_refused(),
-                is_delayed: false,
-                losses_when_idle: 0,
-            }),
+                context.connection,
+                context.sender,
+                context.packet_meta,
+            )),
         };
-        self.transactions.insert((sender, xid), key);
+        self.transactions.insert((context.sender, xid), key);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
-            let in_flight = context.transaction_table.open_on(context.connection, sender);
-            let peer_in_flight = context.transaction_table.open_on(context.connection, sender.peer());
+            let in_flight = context.transaction_table.open_on(context.connection, context.sender);
+            let peer_in_flight = context.transaction_table.open_on(context.connection, context.sender.peer());
             let (losses, time) = (self.losses, context.packet_meta.time);
-            let credits = self.credits_mut(sender);
+            let credits = &mut self.credits[context.sender];
             if in_flight <= 1 {
                 credits.losses_when_idle = losses;
             }
@@ -522,17 +533,6 @@ impl ConnectionRpcState {
             }
         }
         key
-    }
-
-    /// Returns the credits for Calls of a side.
-    fn credits_of(&self, caller: ConnectionSideAOrB) -> &RequesterCreditState {
-        let [a, b] = &self.credits;
-        if caller == ConnectionSideAOrB::A { a } else { b }
-    }
-
-    fn credits_mut(&mut self, caller: ConnectionSideAOrB) -> &mut RequesterCreditState {
-        let [a, b] = &mut self.credits;
-        if caller == ConnectionSideAOrB::A { a } else { b }
     }
 
     /// Replaces the chunks of a Call by those of its retransmission.
@@ -566,12 +566,11 @@ impl ConnectionRpcState {
     fn add_reply(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: CapturedMessage,
         envelope: Option<RpcRdmaHeaderSummary>,
     ) -> TransactionSlabKey {
-        let requester = sender.peer();
+        let requester = context.sender.peer();
         self.update_last_message_time(&reply);
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
@@ -584,7 +583,7 @@ impl ConnectionRpcState {
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
-            let suspected_fault = self.fault_of_unknown_reply(context, sender, xid, &reply);
+            let suspected_fault = self.fault_of_unknown_reply(context, xid, &reply);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
@@ -594,23 +593,13 @@ impl ConnectionRpcState {
                 transaction.record_stall(stall);
             }
             transaction.reply = Some(reply);
-            let entry = TrackedFlowTransaction {
-                transaction,
-                connection: context.connection,
-                requester,
-                state: TransactionTableEntryState::Open,
-                repeated_by: None,
-                counted_bytes: 0,
-                is_reply_acknowledged: false,
-                is_refused: context.packet_meta.is_refused(),
-                is_delayed: false,
-                losses_when_idle: 0,
-            };
+            let entry =
+                TrackedFlowTransaction::new(transaction, context.connection, requester, context.packet_meta);
             let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
             if let Some(fault) = suspected_fault {
-                self.suspect_message(context, sender, key, fault);
+                self.suspect_message(context, key, fault);
             }
             return key;
         };
@@ -627,7 +616,7 @@ impl ConnectionRpcState {
                 context.transaction_table.close(key, *context.packet_meta);
             }
             if context.transaction_table.transport_events.is_enabled() {
-                self.check_second_reply(context, sender, key, &reply);
+                self.check_second_reply(context, key, &reply);
             }
             return key;
         }
@@ -639,10 +628,7 @@ impl ConnectionRpcState {
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses && !is_loss_later;
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
-        let credits = {
-            let [a, b] = &mut self.credits;
-            if requester == ConnectionSideAOrB::A { a } else { b }
-        };
+        let credits = &mut self.credits[requester];
         if let Some(since) = credits.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
@@ -704,7 +690,7 @@ impl ConnectionRpcState {
     /// Removes a Transaction that is being emitted.
     pub(super) fn remove_transaction(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         if entry.is_unanswered() {
-            self.suspected_messages.record_forgotten_call();
+            self.suspected_messages.has_forgotten_calls = true;
         }
         if let Entry::Occupied(found) = self.transactions.entry((entry.requester, entry.transaction.xid))
             && *found.get() == key
@@ -738,8 +724,7 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
 
 /// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
 fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaHeaderSummary) -> bool {
-    let before =
-        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let before = transaction.call_chunks();
     let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
     let place = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
     let is_unused = before.clone().all(|chunk| chunk.times.is_none());
@@ -747,7 +732,6 @@ fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaHeaderSummar
     is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
 }
 
-/// Returns the program of a Call at the cursor.
 fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.call().map(|call| call.prog)
@@ -799,30 +783,9 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
 }
 
 fn empty_transaction(xid: Xid) -> Box<Transaction> {
-    Box::new(Transaction {
-        index: 0,
-        connection: super::transaction::TransactionConnection::UNKNOWN,
-        direction: CallDirection::Forward,
-        xid,
-        call: None,
-        reply: None,
-        read_chunks: Vec::new(),
-        write_chunks: Vec::new(),
-        reply_chunk: None,
-        reply_read_chunks: Vec::new(),
-        is_done: false,
-        has_connection_ended: false,
-        siblings: SiblingConnections::None,
-        retry_of: None,
-        stalls: Vec::new(),
-        set_up: None,
-        quiet_ns: None,
-        credit_use: CallCreditUse::default(),
-        has_suspected_access: false,
-    })
+    Box::new(Transaction { xid, ..Transaction::default() })
 }
 
-/// Returns a cursor at the inline RPC message.
 fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, envelope: &RpcRdmaHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
@@ -854,21 +817,20 @@ fn message_record(
     (sends, is_kind_known): (u32, bool),
 ) -> CapturedMessage {
     CapturedMessage {
-        frames: message.frames.to_vec(),
-        time: message.time,
         end_time: message.end_time,
-        delivery_evidence: DeliveryEvidence::Assumed,
-        copies: 1,
-        retransmissions: 0,
         stall: message.stall,
         rpcrdma: Some(envelope.words),
         sends,
-        bytes: message.bytes.to_vec(),
-        length: message.length,
         gaps: message.gaps.to_vec(),
         invalidated_handle: message.invalidated_handle,
         rpc_offset: envelope.rpc_offset,
         is_kind_known,
+        ..CapturedMessage::plain(
+            message.frames.to_vec(),
+            message.time,
+            message.bytes.to_vec(),
+            message.length,
+        )
     }
 }
 
@@ -891,10 +853,7 @@ pub(super) fn record_retransmission(
         return context.count_undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
-    let chunks =
-        transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-    // A Call was delivered if the Responder works on it.
-    let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
+    let is_call_delivered = transaction.is_call_delivered();
     let (which, message) = match at {
         PackedChunkSegmentOrdinal::DONE => return FrameContentKind::Done { key },
         PackedChunkSegmentOrdinal::CALL => (RpcMessageKind::Call, &mut transaction.call),
@@ -906,7 +865,7 @@ pub(super) fn record_retransmission(
     let is_accepted =
         packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
     let is_needed = message.delivery_evidence != DeliveryEvidence::Acknowledged
-        && (which == RpcMessageKind::Reply || !is_answered);
+        && (which == RpcMessageKind::Reply || !is_call_delivered);
     if ends && is_needed && packet_meta.may_be_accepted() {
         message.delivery_evidence = DeliveryEvidence::AssumedFirst;
     }
@@ -914,7 +873,7 @@ pub(super) fn record_retransmission(
         entry.is_refused = packet_meta.is_refused();
     }
     // In a stream, it delays messages behind it, too: TcpStreamDirection::delay_messages.
-    let is_accepted = is_accepted && packet_meta.anomaly.is_none_or(|remark| !remark.closes_gap);
+    let is_accepted = is_accepted && !matches!(packet_meta.anomaly, Some(DeliveryAnomaly::ClosesGap(_)));
     if let Some(stall) = packet_meta.stall().filter(|_| is_accepted && is_needed) {
         let since = stall.since.max(message.end_time);
         if ends {

@@ -8,11 +8,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaSendMessage};
+use crate::rdma_operation::{ConnectionSideAOrB, OwnedRdmaSendMessage, RdmaSendMessage};
 use crate::rpc::Xid;
 
-use super::RetransmissionStall;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::transaction::RpcMessageKind;
@@ -34,17 +32,8 @@ const PART_OVERHEAD_BYTES: u64 = 128;
 struct ContinuedRpcMessagePart {
     /// Bytes of the RPC message after this part, from its header.
     remaining_bytes: u64,
-    /// Bytes of this part on the wire.
-    length: u64,
-    /// Captured bytes up to the first gap.
-    bytes: Vec<u8>,
-    /// Ranges of the part that were not captured.
-    gaps: Vec<Range<u64>>,
-    frames: Vec<FrameNumber>,
-    time: Timestamp,
-    end_time: Timestamp,
-    stall: Option<RetransmissionStall>,
-    invalidated_handle: Option<Handle>,
+    /// The part without its header.
+    content: OwnedRdmaSendMessage,
 }
 
 impl ContinuedRpcMessagePart {
@@ -60,25 +49,30 @@ impl ContinuedRpcMessagePart {
         if gaps.is_empty() && (bytes.len() as u64) < length {
             gaps.push(bytes.len() as u64..length);
         }
-        Self {
-            remaining_bytes: envelope.remaining_bytes.into(),
-            length,
+        let content = OwnedRdmaSendMessage {
             bytes,
+            length: length as usize,
             gaps,
             frames: message.frames.to_vec(),
             time: message.time,
             end_time: message.end_time,
             stall: message.stall,
             invalidated_handle: message.invalidated_handle,
-        }
+        };
+        Self { remaining_bytes: envelope.remaining_bytes.into(), content }
     }
 
     fn has_same_content(&self, other: &Self) -> bool {
-        (self.remaining_bytes, &self.bytes) == (other.remaining_bytes, &other.bytes)
+        (self.remaining_bytes, &self.content.bytes) == (other.remaining_bytes, &other.content.bytes)
+    }
+
+    /// Returns the number of bytes on the wire of the message from this part on.
+    fn length_with_rest(&self) -> u64 {
+        self.content.length as u64 + self.remaining_bytes
     }
 
     fn counted_bytes(&self) -> u64 {
-        self.bytes.len() as u64 + PART_OVERHEAD_BYTES
+        self.content.bytes.len() as u64 + PART_OVERHEAD_BYTES
     }
 }
 
@@ -111,22 +105,22 @@ impl PendingContinuedRpcMessage {
     fn assemble(&self) -> Option<MultiSendRpcMessage> {
         let (header, last) = self.last_part.as_ref()?;
         let all = || self.parts.iter().chain([last]);
-        let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
         // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
-        let begins = |part: &ContinuedRpcMessagePart| total - part.remaining_bytes - part.length;
+        let total = all().map(ContinuedRpcMessagePart::length_with_rest).max()?;
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
         let mut end = 0;
         for part in all() {
-            let start = begins(part).max(end);
+            let start = (total - part.length_with_rest()).max(end);
             if start > end {
                 gaps.push(end..start);
             }
+            let content = &part.content;
             if gaps.is_empty() {
-                bytes.extend_from_slice(&part.bytes);
+                bytes.extend_from_slice(&content.bytes);
             }
-            gaps.extend(part.gaps.iter().map(|gap| gap.start + start..gap.end + start));
-            end = start + part.length;
+            gaps.extend(content.gaps.iter().map(|gap| gap.start + start..gap.end + start));
+            end = start + content.length as u64;
         }
         let header_length = header.len() as u64;
         let captured = bytes.get(header.len()..).unwrap_or_default();
@@ -137,18 +131,19 @@ impl PendingContinuedRpcMessage {
             gaps.push(0..end);
         }
         let gaps = gaps.into_iter().map(|gap| gap.start + header_length..gap.end + header_length).collect();
-        let first_stall = all().find_map(|part| part.stall);
-        Some(MultiSendRpcMessage {
+        let contents = || all().map(|part| &part.content);
+        let message = OwnedRdmaSendMessage {
             bytes,
             length: usize::try_from(header_length + end).unwrap_or(usize::MAX),
             gaps,
-            frames: all().flat_map(|part| part.frames.iter().copied()).collect(),
-            time: all().map(|part| part.time).min()?,
-            end_time: all().map(|part| part.end_time).max()?,
-            stall: first_stall,
-            invalidated_handle: last.invalidated_handle,
-            send_count: u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX),
-        })
+            frames: contents().flat_map(|content| &content.frames).copied().collect(),
+            time: contents().map(|content| content.time).min()?,
+            end_time: contents().map(|content| content.end_time).max()?,
+            stall: contents().find_map(|content| content.stall),
+            invalidated_handle: last.content.invalidated_handle,
+        };
+        let send_count = u32::try_from(self.parts.len() + 1).unwrap_or(u32::MAX);
+        Some(MultiSendRpcMessage { message, send_count })
     }
 }
 
@@ -171,32 +166,9 @@ fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind)
 /// A message reassembled from its parts.
 #[derive(Debug)]
 pub(super) struct MultiSendRpcMessage {
-    bytes: Vec<u8>,
-    length: usize,
-    gaps: Vec<Range<u64>>,
-    frames: Vec<FrameNumber>,
-    time: Timestamp,
-    end_time: Timestamp,
-    stall: Option<RetransmissionStall>,
-    invalidated_handle: Option<Handle>,
-    /// Number of Sends that carried it.
+    /// The message as if it had arrived in one Send with the header of the last part.
+    pub(super) message: OwnedRdmaSendMessage,
     pub(super) send_count: u32,
-}
-
-impl MultiSendRpcMessage {
-    /// Returns the message as if it had arrived in one Send with the header of the last part.
-    pub(super) fn message(&self) -> RdmaSendMessage<'_> {
-        RdmaSendMessage {
-            bytes: &self.bytes,
-            length: self.length,
-            gaps: &self.gaps,
-            frames: &self.frames,
-            time: self.time,
-            end_time: self.end_time,
-            stall: self.stall,
-            invalidated_handle: self.invalidated_handle,
-        }
-    }
 }
 
 /// The partial messages of a connection.
@@ -221,7 +193,7 @@ impl PartialRpcMessageTable {
         // The first part of a new message with the same XID ends the old one.
         let is_over = |one: &PendingContinuedRpcMessage| {
             let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
-            let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
+            let is_later = !one.parts.iter().any(|known| known.content.end_time >= part.content.time);
             one.last_part.is_none()
                 && is_last
                 && is_later
@@ -239,8 +211,9 @@ impl PartialRpcMessageTable {
             && known.remaining_bytes == part.remaining_bytes
         {
             // A copy of a known part.
-            if known.frames.len() < MAX_PART_FRAMES {
-                known.frames.extend_from_slice(&part.frames);
+            let frames = &mut known.content.frames;
+            if frames.len() < MAX_PART_FRAMES {
+                frames.extend_from_slice(&part.content.frames);
             }
             return None;
         }
@@ -251,7 +224,7 @@ impl PartialRpcMessageTable {
         account.continuation_bytes += part.counted_bytes();
         one.parts.insert(place, part);
         let assembled = one.assemble()?;
-        if assembled.gaps.is_empty() {
+        if assembled.message.gaps.is_empty() {
             self.remove_at(at, account);
         }
         Some(assembled)
@@ -291,7 +264,7 @@ impl PartialRpcMessageTable {
         account.continuation_bytes += part.counted_bytes();
         one.last_part = Some((header.to_vec(), part));
         let assembled = one.assemble()?;
-        if assembled.gaps.is_empty() {
+        if assembled.message.gaps.is_empty() {
             self.remove_at(at, account);
         }
         Some(assembled)
@@ -335,7 +308,7 @@ impl PartialRpcMessageTable {
     /// Drops a message and counts its parts as undecoded if its last part never arrived.
     fn drop_at(&mut self, at: usize, account: &mut FlowDecodingStatistics) {
         if let Some(one) = self.0.get(at).filter(|one| one.last_part.is_none()) {
-            let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
+            let frames = one.parts.iter().map(|part| part.content.frames.len() as u64).sum();
             account.count_undecoded_frames(UndecodedReason::MessagePart, frames);
         }
         self.remove_at(at, account);

@@ -185,7 +185,6 @@ impl RpcRdmaHeaderSummary {
         })
     }
 
-    /// Decodes any header.
     fn decode_with_chunks(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
         let mut collector = TransportHeaderFieldCollector::default();
@@ -232,7 +231,6 @@ impl RpcRdmaHeaderSummary {
         self.read_chunks.iter().any(|chunk| chunk.position == Some(0))
     }
 
-    /// Sets `reply`, which has this header, as the Reply of a Transaction.
     pub(super) fn set_reply(self, transaction: &mut Transaction, reply: CapturedMessage) {
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
             record_returned_lengths(chunk, returned);

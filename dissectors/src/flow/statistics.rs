@@ -147,8 +147,8 @@ pub struct FlowDecodingStatistics {
     pub(super) reorder_bytes: u64,
     /// Bytes of messages in several Sends that are incomplete.
     pub(super) continuation_bytes: u64,
-    /// MPA CRC check results.
-    pub(super) mpa_counts: super::iwarp::MpaCounts,
+    /// MPA CRC check results of the last frame.
+    pub(super) frame_mpa_counts: super::iwarp::MpaCounts,
     /// Frames that are duplicates made by the capture.
     pub(super) duplicate_frames: u64,
     /// Bytes of records whose marks were not captured.
@@ -156,7 +156,6 @@ pub struct FlowDecodingStatistics {
 }
 
 impl FlowDecodingStatistics {
-    /// Counts an undecoded frame.
     pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.undecoded[reason as usize] += 1;
         FrameContentKind::Undecoded(reason)
@@ -190,7 +189,6 @@ impl FlowDecodingStatistics {
         FrameContentKind::Unrelated
     }
 
-    /// Counts evicted state.
     pub(super) fn count_evicted(&mut self, what: EvictedState) {
         self.evicted[what as usize] += 1;
     }

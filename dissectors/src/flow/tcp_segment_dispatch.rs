@@ -9,6 +9,7 @@ use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
+use super::by_side::BySide;
 use super::connection::{ConnectionSlabKey, ConnectionTable, EndpointPair, FlowConnection};
 use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort};
 use super::duplicate_frames;
@@ -19,7 +20,6 @@ use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, Un
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::direction::{self, TcpStreamDirection};
 use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
-use super::stream::table::TcpConversation;
 use super::stream::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
@@ -36,8 +36,8 @@ struct StreamDispatcher<'a> {
     now: Timestamp,
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
-    /// `true` for side A or B if its next bytes are the first captured ones, but may not be its first.
-    may_begin_late: [bool; 2],
+    /// `true` for a side if its next bytes are the first captured ones, but may not be its first.
+    may_begin_late: BySide<bool>,
     connections: &'a mut ConnectionTable,
     transaction_table: &'a mut TrackedTransactionTable,
     stats: &'a mut FlowDecodingStatistics,
@@ -50,13 +50,6 @@ struct StreamDispatcher<'a> {
 /// Maximum distance between two segments that together show that a new stream began, both far from all
 /// segments before.
 const MAX_STRAY_DISTANCE: u32 = 1 << 20;
-
-fn connection_transport(protocol: &StreamProtocol) -> ConnectionTransport {
-    match protocol {
-        StreamProtocol::Mpa(_) => ConnectionTransport::Iwarp,
-        _ => ConnectionTransport::Tcp,
-    }
-}
 
 impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
@@ -71,8 +64,7 @@ impl StreamDispatcher<'_> {
         let FlowConnection { conversation: exchange, last_frame, .. } = self.connections.get_mut(key.slot)?;
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
-        let [a, b] = &mut self.may_begin_late;
-        if std::mem::take(if self.sender == ConnectionSideAOrB::A { a } else { b }) {
+        if std::mem::take(&mut self.may_begin_late[self.sender]) {
             exchange.record_loss(self.now);
         }
         let mut stream_context = StreamParserBorrowedFlowState {
@@ -93,7 +85,11 @@ impl StreamDispatcher<'_> {
     }
 
     fn connect(&mut self) -> ConnectionSlabKey {
-        let key = self.connections.add_port_connection(self.ports, connection_transport(self.protocol));
+        let transport = match self.protocol {
+            StreamProtocol::Mpa(_) => ConnectionTransport::Iwarp,
+            _ => ConnectionTransport::Tcp,
+        };
+        let key = self.connections.add_port_connection(self.ports, transport);
         if let Some(connection) = self.connections.get_mut(key.slot) {
             connection.opened_by = self.opened_by;
         }
@@ -135,7 +131,7 @@ impl StreamDispatcher<'_> {
             if stream_context.transaction_table.transport_events.is_enabled() {
                 stream_context.conversation.checks_mut().fpdu_crcs += counts.good + counts.bad;
             }
-            stream_context.stats.mpa_counts.add(counts);
+            stream_context.stats.frame_mpa_counts.add(counts);
             iwarp.take_started()
         });
         if started == Some(true) {
@@ -147,33 +143,24 @@ impl StreamDispatcher<'_> {
     fn apply_mpa_startup(&mut self) {
         let (StreamProtocol::Mpa(iwarp), Some(key)) = (&*self.protocol, *self.connection) else { return };
         let Some(connection) = self.connections.get_mut(key.slot) else { return };
-        let startups = [ConnectionSideAOrB::A, ConnectionSideAOrB::B].map(|side| iwarp.startup(side));
-        for (side, startup) in [ConnectionSideAOrB::A, ConnectionSideAOrB::B].into_iter().zip(startups) {
-            match startup.map(|startup| startup.kind) {
+        for side in ConnectionSideAOrB::BOTH {
+            match iwarp.startup(side).map(|(startup, _)| startup.kind) {
                 Some(MpaStartupFrameKind::Request) => connection.opened_by = Some(side),
                 Some(MpaStartupFrameKind::Reply) => connection.opened_by = Some(side.peer()),
                 None => {}
             }
         }
         let Some(opened_by) = connection.opened_by else { return };
-        let not_captured = SidePrivateData::Cut;
-        let [a, b] = startups.map(|startup| startup.map_or(not_captured, |startup| startup.rpcrdma));
-        let [a_format, b_format] = startups.map(|startup| startup?.private_data_format);
-        let reads = startups.map(|startup| {
-            let enhanced = startup?.enhanced?;
+        let startups = [opened_by, opened_by.peer()].map(|side| iwarp.startup(side));
+        let [client, server] =
+            startups.map(|startup| startup.map_or(SidePrivateData::Cut, |(startup, _)| startup.rpcrdma));
+        let [client_format, server_format] = startups.map(|startup| startup?.0.private_data_format);
+        let [client_reads, server_reads] = startups.map(|startup| {
+            let enhanced = startup?.0.enhanced?;
             Some(RdmaReadResources { inbound: enhanced.ird.0, outbound: enhanced.ord.0 })
         });
-        let ([client_reads, server_reads], [client, server], [client_format, server_format]) = match opened_by
-        {
-            ConnectionSideAOrB::A => (reads, [a, b], [a_format, b_format]),
-            ConnectionSideAOrB::B => ([reads[1], reads[0]], [b, a], [b_format, a_format]),
-        };
-        let client_frame = iwarp.startup_frame(opened_by);
-        let server_frame = iwarp.startup_frame(opened_by.peer());
-        let port = match opened_by {
-            ConnectionSideAOrB::A => self.ports.b.1,
-            ConnectionSideAOrB::B => self.ports.a.1,
-        };
+        let [client_frame, server_frame] = startups.map(|startup| Some(startup?.1));
+        let (_, port) = if opened_by == ConnectionSideAOrB::A { self.ports.b } else { self.ports.a };
         let terms = NegotiatedParameters {
             service: ServiceIdOrPort::Port(port),
             client,
@@ -194,7 +181,7 @@ impl StreamDispatcher<'_> {
 
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
     fn finish(&mut self) {
-        for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
+        for side in ConnectionSideAOrB::BOTH {
             self.sender = side;
             // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
             // created.
@@ -217,11 +204,7 @@ fn record_reader(
     sender: ConnectionSideAOrB,
 ) -> Option<&mut CapturedRpcRecordParser> {
     let StreamProtocol::Records(records) = protocol else { return None };
-    let [a, b] = &mut **records;
-    Some(match sender {
-        ConnectionSideAOrB::A => a,
-        ConnectionSideAOrB::B => b,
-    })
+    Some(&mut records[sender])
 }
 
 impl TcpDirectionReader for StreamDispatcher<'_> {
@@ -286,7 +269,6 @@ impl StreamDispatcher<'_> {
 }
 
 impl Flow {
-    /// Processes a TCP segment.
     pub(super) fn process_segment(
         &mut self,
         packet_meta: PacketMeta<'_>,
@@ -313,7 +295,7 @@ impl Flow {
         }
         let remark = self
             .detect_segment_duplicate(at, sender, packet_meta, segment)
-            .then_some(DeliveryAnomaly::CAPTURED_TWICE);
+            .then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let sender = match remark {
             None => self.process_syn(at, sender, ports, packet_meta, segment),
@@ -384,7 +366,7 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
-        let (own, peer) = stream.directions_from(sender);
+        let (own, peer) = stream.directions.own_and_peer(sender);
         let id = packet_meta.identification;
         let mark = duplicate_frames::mix_fingerprint(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
@@ -440,7 +422,7 @@ impl Flow {
         }
         let is_late = matches!(stream.protocol, StreamProtocol::MidStream { looked_at: 1.. });
         let is_ending = stream.is_ending;
-        let (own, _) = stream.directions_from(sender);
+        let own = &stream.directions[sender];
         let is_other = own.starts_other_stream(segment.sequence);
         let is_again = own.has_syn(segment.sequence);
         let is_copy = is_again && own.may_have_syn_copy(packet_meta.time);
@@ -460,8 +442,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = packet_meta.last_frame();
         stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
-        let (own, _) = stream.directions_from(sender);
-        own.record_syn(segment.sequence, packet_meta.time);
+        stream.directions[sender].record_syn(segment.sequence, packet_meta.time);
         if let StreamProtocol::MidStream { looked_at: 0 } = stream.protocol {
             stream.protocol = StreamProtocol::Opening;
         }
@@ -484,12 +465,12 @@ impl Flow {
         let is_opening = matches!(stream.protocol, StreamProtocol::Opening);
         let verdict = match &mut stream.protocol {
             StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls => {
-                if !stream.directions_from(sender).0.is_near(first) {
+                if !stream.directions[sender].is_near(first) {
                     return self.process_stray_segment(at, sender, packet_meta, segment, data);
                 }
                 stream.stray_sequence = None;
                 let received = match segment.flags.ack() {
-                    true => stream.directions_from(sender).1.received(segment.acknowledgment),
+                    true => stream.directions[sender.peer()].received(segment.acknowledgment),
                     false => 0,
                 };
                 self.dispatch_stream(at, sender, |half, carried| {
@@ -498,7 +479,7 @@ impl Flow {
                 return;
             }
             StreamProtocol::Opening => {
-                let (own, _) = stream.directions_from(sender);
+                let own = &mut stream.directions[sender];
                 let at_once = match own.is_next(first) {
                     true => protocol::detect_by_first_bytes(data.bytes, ports),
                     false => StreamProtocolDetection::Undecided,
@@ -532,9 +513,9 @@ impl Flow {
         match verdict {
             StreamProtocolDetection::Undecided => {}
             // The first captured bytes of a direction need not be its first bytes.
-            StreamProtocolDetection::Other if !stream.directions_from(sender).0.has_begun() && is_opening => {
+            StreamProtocolDetection::Other if !stream.directions[sender].has_begun() && is_opening => {
                 if !is_kept {
-                    stream.directions_from(sender).0.buffer_segment(first, data, packet_meta);
+                    stream.directions[sender].buffer_segment(first, data, packet_meta);
                 }
                 self.end_detection(at);
                 for side in [sender, sender.peer()] {
@@ -584,7 +565,6 @@ impl Flow {
         self.frame_kinds.push(meaning);
     }
 
-    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
     /// data.
     fn record_acknowledged_messages(
@@ -594,12 +574,13 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let (_, peer) = stream.directions_from(sender);
+        let peer = &mut stream.directions[sender.peer()];
         while let Some((key, which)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
             self.transaction_table.record_acknowledgment(key, which);
         }
     }
 
+    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
     fn process_flags_and_ack(
         &mut self,
         at: usize,
@@ -620,7 +601,7 @@ impl Flow {
         if matches!(stream.protocol, StreamProtocol::Other | StreamProtocol::MidStream { .. }) {
             return;
         }
-        let (own, peer) = stream.directions_from(sender);
+        let (own, peer) = stream.directions.own_and_peer(sender);
         if flags.fin() {
             own.record_fin(segment.sequence.add(data.length).add(u32::from(flags.syn())));
         }
@@ -662,10 +643,10 @@ impl Flow {
     fn skip_all_gaps(&mut self, at: usize, now: Timestamp) {
         self.end_detection(at);
         // Bytes that wait for the other direction follow the gaps in that direction.
-        while let Some(side) = self.streams.get_mut(at).and_then(TcpConversation::side_with_gap) {
+        while let Some(side) = self.streams.get_mut(at).and_then(|stream| stream.side_with_gap()) {
             self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
         }
-        for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
+        for side in ConnectionSideAOrB::BOTH {
             self.dispatch_stream(at, side, |half, carried| half.finish(now, carried));
         }
     }
@@ -677,7 +658,7 @@ impl Flow {
             let held = stream.buffered_bytes();
             let before = std::mem::replace(&mut stream.counted_buffered_bytes, held);
             self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
-            let waits = stream.a.buffered_bytes() + stream.b.buffered_bytes();
+            let waits = stream.waiting_bytes();
             let is_full =
                 self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
             if waits > self.limits.gap_bytes || (waits > 0 && is_full) {
@@ -686,7 +667,7 @@ impl Flow {
             } else if is_full {
                 match &mut stream.protocol {
                     StreamProtocol::Records(records) => {
-                        records.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
+                        records.0.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
                     }
                     StreamProtocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
                         iwarp.drop_buffered();
@@ -710,32 +691,19 @@ impl Flow {
         give: impl FnOnce(&mut TcpStreamDirection, &mut StreamDispatcher<'_>),
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let TcpConversation {
-            ports,
-            a,
-            b,
-            protocol,
-            opened_by,
-            connection,
-            last_frame,
-            has_cut_messages,
-            ..
-        } = stream;
-        let may_begin_late = [a.may_begin_late(), b.may_begin_late()];
-        let (half, other) = match sender {
-            ConnectionSideAOrB::A => (a, b),
-            ConnectionSideAOrB::B => (b, a),
-        };
+        let [a, b] = &stream.directions.0;
+        let may_begin_late = BySide([a.may_begin_late(), b.may_begin_late()]);
+        let (half, other) = stream.directions.own_and_peer(sender);
         let first = self.frame_kinds.len();
         let mut over = Vec::new();
         let mut carried = StreamDispatcher {
             sender,
-            protocol,
-            connection,
-            ports: *ports,
-            opened_by: *opened_by,
-            last_frame: *last_frame,
-            has_cut_messages: *has_cut_messages,
+            protocol: &mut stream.protocol,
+            connection: &mut stream.connection,
+            ports: stream.ports,
+            opened_by: stream.opened_by,
+            last_frame: stream.last_frame,
+            has_cut_messages: stream.has_cut_messages,
             now: self.now,
             may_begin_late,
             connections: &mut self.connections,
@@ -756,7 +724,7 @@ impl Flow {
         }
         let contradictions = half.take_contradictions();
         let is_misordered = half.is_misordered();
-        let key = *connection;
+        let key = stream.connection;
         if is_misordered && let Some(connection) = key.and_then(|key| self.connections.get_mut_by_key(key)) {
             connection.conversation.is_misordered = true;
         }
@@ -769,7 +737,7 @@ impl Flow {
             &mut self.transaction_table,
         );
         if let Some(stream) = self.streams.get_mut(at) {
-            let (own, _) = stream.directions_from(sender);
+            let own = &mut stream.directions[sender];
             own.delay_messages(|key, which, until| self.transaction_table.delay_delivery(key, which, until));
         }
         for index in first..self.frame_kinds.len() {

@@ -16,13 +16,12 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return false };
-        let (own, _) = stream.directions_from(sender);
+        let own = &stream.directions[sender];
         !segment.flags.syn()
             && own.is_near(segment.sequence)
             && own.is_retransmission(segment.sequence, segment.payload.length as u32)
     }
 
-    /// Records the transport events of a segment.
     #[cold]
     pub(super) fn record_segment_events(
         &mut self,

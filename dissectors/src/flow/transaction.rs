@@ -18,9 +18,10 @@ use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
 
 /// Transport of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConnectionTransport {
     /// RDMA over UDP.
+    #[default]
     RoceV2,
     /// RDMA over Ethernet.
     RoceV1,
@@ -64,7 +65,7 @@ impl fmt::Display for ConnectionTransport {
 }
 
 /// One end of a connection: an address, and its port or queue pair, if known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Address of the endpoint.
     pub address: Address,
@@ -72,8 +73,8 @@ pub struct Endpoint {
     pub port: Option<u32>,
 }
 
-/// Identity of a connection in its Transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Identity of a connection in its Transactions; the default is a placeholder until a Transaction is emitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransactionConnection {
     /// Number from 1, in the order of the first RPC message of each connection.
     pub number: u64,
@@ -88,21 +89,11 @@ pub struct TransactionConnection {
     pub tenant: VirtualNetwork,
 }
 
-impl TransactionConnection {
-    /// Placeholder until a Transaction is emitted.
-    pub(super) const UNKNOWN: Self = Self {
-        number: 0,
-        transport: ConnectionTransport::RoceV2,
-        client: Endpoint { address: Address::Unknown, port: None },
-        server: Endpoint { address: Address::Unknown, port: None },
-        tenant: VirtualNetwork::NONE,
-    };
-}
-
 /// Direction of a Call on its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallDirection {
     /// The Call comes from the client of the connection.
+    #[default]
     Forward,
     /// The Call comes from the server of the connection: a callback (RFC 8167).
     Reverse,
@@ -278,7 +269,27 @@ pub struct CapturedMessage {
 }
 
 impl CapturedMessage {
-    /// Records an acknowledgement of the message.
+    /// Creates a message that was sent once, without an RPC-over-RDMA header.
+    pub(super) fn plain(frames: Vec<FrameNumber>, time: Timestamp, bytes: Vec<u8>, length: usize) -> Self {
+        Self {
+            frames,
+            time,
+            end_time: time,
+            delivery_evidence: DeliveryEvidence::Assumed,
+            copies: 1,
+            retransmissions: 0,
+            stall: None,
+            rpcrdma: None,
+            sends: 1,
+            bytes,
+            length,
+            gaps: Vec::new(),
+            invalidated_handle: None,
+            rpc_offset: Some(0),
+            is_kind_known: true,
+        }
+    }
+
     pub(super) fn record_acknowledgment(&mut self) {
         if self.delivery_evidence == DeliveryEvidence::Assumed {
             self.delivery_evidence = DeliveryEvidence::Acknowledged;
@@ -386,7 +397,6 @@ impl CapturedMessage {
                 && one.get(..common) == other.get(..common))
     }
 
-    /// Returns `true` if bytes of it were not captured.
     fn is_cut(&self) -> bool {
         self.bytes.len() < self.length
     }
@@ -489,21 +499,13 @@ impl TransactionPhases {
     /// Returns the phases with their names in output, in the order in which they follow each other without
     /// loss.
     pub fn named_durations(&self) -> [(&'static str, u64); 6] {
-        let Self {
-            call_ns: call,
-            data_in_ns: data_in,
-            server_ns: server,
-            data_out_ns: data_out,
-            reply_ns: reply,
-            recovery_ns: recovery,
-        } = *self;
         [
-            ("call", call),
-            ("data_in", data_in),
-            ("server", server),
-            ("data_out", data_out),
-            ("reply", reply),
-            ("recovery", recovery),
+            ("call", self.call_ns),
+            ("data_in", self.data_in_ns),
+            ("server", self.server_ns),
+            ("data_out", self.data_out_ns),
+            ("reply", self.reply_ns),
+            ("recovery", self.recovery_ns),
         ]
     }
 }
@@ -605,7 +607,7 @@ pub enum SiblingConnections {
 }
 
 /// One RPC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Transaction {
     /// Index from 1, in the order in which Transactions close.
     pub index: u64,
@@ -649,14 +651,6 @@ pub struct Transaction {
     pub has_suspected_access: bool,
 }
 
-fn returned_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.returned_length.unwrap_or(0))
-}
-
-fn offered_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.length)
-}
-
 impl Transaction {
     /// Returns the heap memory in bytes, without the stored content of chunks.
     pub fn heap_bytes(&self) -> usize {
@@ -669,6 +663,15 @@ impl Transaction {
             + places
             + chunks.map(Chunk::heap_bytes).sum::<usize>()
             + call.iter().chain(reply).map(CapturedMessage::heap_bytes_of_message).sum::<usize>()
+    }
+
+    pub(super) fn call_chunks(&self) -> impl Iterator<Item = &Chunk> + Clone {
+        self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk)
+    }
+
+    /// Returns `true` if the Responder works on the Call, or has answered it: the Call was delivered.
+    pub(super) fn is_call_delivered(&self) -> bool {
+        self.reply.is_some() || self.call_chunks().any(|chunk| chunk.times.is_some())
     }
 
     /// Returns the Call or the Reply.
@@ -821,17 +824,17 @@ impl Transaction {
         let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
             if answered || read.moved_bytes() > 0 {
-                chunk(ChunkKind::Read, index, read, offered_bytes);
+                chunk(ChunkKind::Read, index, read, ChunkSegment::offered_bytes);
             }
         }
         for (index, write) in self.write_chunks.iter().enumerate() {
-            chunk(ChunkKind::Write, index, write, returned_bytes);
+            chunk(ChunkKind::Write, index, write, ChunkSegment::returned_bytes);
         }
         if let Some(reply_chunk) = &self.reply_chunk {
-            chunk(ChunkKind::Reply, 0, reply_chunk, returned_bytes);
+            chunk(ChunkKind::Reply, 0, reply_chunk, ChunkSegment::returned_bytes);
         }
         for (index, read) in self.reply_read_chunks.iter().enumerate() {
-            let ranges = read.missing(offered_bytes).into_iter();
+            let ranges = read.missing(ChunkSegment::offered_bytes).into_iter();
             missing.extend(ranges.map(|bytes| MissingPart::ReplyRead(index, bytes)));
         }
         if self.reply.is_none() {
@@ -840,10 +843,8 @@ impl Transaction {
         missing
     }
 
-    /// Returns the number of stored bytes of chunk content.
     pub(super) fn chunk_content_bytes(&self) -> u64 {
-        let chunks = self.read_chunks.iter().chain(&self.write_chunks).chain(&self.reply_chunk);
-        let chunks = chunks.chain(&self.reply_read_chunks);
+        let chunks = self.call_chunks().chain(&self.reply_read_chunks);
         chunks.flat_map(|chunk| &chunk.segments).map(ChunkSegment::payload_memory_bytes).sum()
     }
 }

@@ -66,6 +66,15 @@ impl RpcSummary {
         program.name().or(if is_callback { Program::NFS_CB.name() } else { None })
     }
 
+    /// Sets the procedure, and its name if all of it is known.
+    fn set_procedure(&mut self, program: Option<Program>, version: Option<u32>, procedure: Option<u32>) {
+        (self.program, self.version, self.procedure) = (program, version, procedure);
+        if let (Some(program), Some(version), Some(number)) = (program, version, procedure) {
+            self.procedure_name = nfs::procedure_name(program, version, number);
+            self.operation = self.procedure_name.map(ProcedureOrMainOperation::Named);
+        }
+    }
+
     /// Returns the operation for labels: the main operation, as far as it is known.
     pub fn label_operation(&self) -> Option<ProcedureOrMainOperation> {
         self.decoded_operation.or(self.operation)
@@ -136,6 +145,7 @@ type ReplyStatusAndBodyCursor<'a> = Result<(Option<RpcReplyStatus>, Cursor<'a>),
 
 /// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
 struct RpcMessageChunkContents<'t> {
+    message: &'t CapturedMessage,
     whole_message: Option<Cow<'t, [u8]>>,
     length: usize,
     items: Vec<ChunkContent<'t>>,
@@ -146,14 +156,6 @@ struct ChunkContent<'t> {
     position: Option<u32>,
     length: u32,
     content: Option<Cow<'t, [u8]>>,
-}
-
-fn returned_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.returned_length.unwrap_or(0))
-}
-
-fn offered_bytes(segment: &ChunkSegment) -> u64 {
-    u64::from(segment.length)
 }
 
 fn chunk_content(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
@@ -173,61 +175,39 @@ impl<'t> RpcMessageChunkContents<'t> {
         let message = transaction.message(which)?;
         // Nothing is available after a header that was cut.
         let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
-        let nothing = Self { whole_message: None, length, items: Vec::new() };
         if !message.is_nomsg() && transaction.has_no_chunks(which) {
-            return Some(nothing);
+            return Some(Self { message, whole_message: None, length, items: Vec::new() });
         }
-        let material = match which {
-            RpcMessageKind::Call => {
-                let (whole, items): (Vec<_>, Vec<_>) =
-                    transaction.read_chunks.iter().partition(|chunk| chunk.position == Some(0));
-                let whole = whole.first().filter(|_| message.is_nomsg());
-                Self {
-                    whole_message: whole.map(|chunk| chunk.content(offered_bytes).unwrap_or_default()),
-                    length: whole.map_or(nothing.length, |chunk| {
-                        // At least one more byte may follow.
-                        chunk.offered_bytes() as usize + usize::from(chunk.is_cut)
-                    }),
-                    items: items.into_iter().map(|chunk| chunk_content(chunk, offered_bytes)).collect(),
-                }
-            }
-            RpcMessageKind::Reply => {
-                // RFC 5666: a Reply may offer Read chunks to the Requester.
-                let (read_whole, read_items): (Vec<_>, Vec<_>) =
-                    transaction.reply_read_chunks.iter().partition(|chunk| chunk.position == Some(0));
-                let read_whole = read_whole.first().copied().filter(|_| message.is_nomsg());
-                let whole = transaction.reply_chunk.as_ref().filter(|_| message.is_nomsg());
-                let (whole, length) = match (read_whole, whole) {
-                    (Some(chunk), _) => (
-                        chunk.content(offered_bytes),
-                        chunk.offered_bytes() as usize + usize::from(chunk.is_cut),
-                    ),
-                    (None, Some(chunk)) => {
-                        (chunk.content(returned_bytes), chunk.returned_bytes().unwrap_or(0) as usize)
-                    }
-                    // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
-                    (None, None) if message.is_nomsg() => {
-                        (None, long_reply_length(message).unwrap_or(nothing.length))
-                    }
-                    (None, None) => (None, nothing.length),
-                };
-                let is_elsewhere = read_whole.is_some() || transaction.reply_chunk.is_some();
-                Self {
-                    whole_message: (message.is_nomsg() && is_elsewhere).then(|| whole.unwrap_or_default()),
-                    length,
-                    items: if read_items.is_empty() {
-                        transaction
-                            .write_chunks
-                            .iter()
-                            .map(|chunk| chunk_content(chunk, returned_bytes))
-                            .collect()
-                    } else {
-                        read_items.into_iter().map(|chunk| chunk_content(chunk, offered_bytes)).collect()
-                    },
-                }
-            }
+        // RFC 5666: a Reply may offer Read chunks to the Requester.
+        let (read_chunks, reply_chunk) = match which {
+            RpcMessageKind::Call => (&transaction.read_chunks, None),
+            RpcMessageKind::Reply => (&transaction.reply_read_chunks, transaction.reply_chunk.as_ref()),
         };
-        Some(material)
+        let (whole, read_items): (Vec<_>, Vec<_>) =
+            read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+        let (whole_message, length) = match (whole.first(), reply_chunk) {
+            _ if !message.is_nomsg() => (None, length),
+            (Some(chunk), _) => {
+                // At least one more byte may follow.
+                let length = chunk.offered_bytes() as usize + usize::from(chunk.is_cut);
+                (Some(chunk.content(ChunkSegment::offered_bytes)), length)
+            }
+            (None, Some(chunk)) => {
+                let length = chunk.returned_bytes().unwrap_or(0) as usize;
+                (Some(chunk.content(ChunkSegment::returned_bytes)), length)
+            }
+            (None, None) if which == RpcMessageKind::Call => (None, length),
+            // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
+            (None, None) => (None, long_reply_length(message).unwrap_or(length)),
+        };
+        let items = if which == RpcMessageKind::Reply && read_items.is_empty() {
+            let items = transaction.write_chunks.iter();
+            items.map(|chunk| chunk_content(chunk, ChunkSegment::returned_bytes)).collect()
+        } else {
+            let items = read_items.into_iter();
+            items.map(|chunk| chunk_content(chunk, ChunkSegment::offered_bytes)).collect()
+        };
+        Some(Self { message, whole_message: whole_message.map(Option::unwrap_or_default), length, items })
     }
 
     fn items(&self) -> Vec<ChunkedDataItem<'_>> {
@@ -241,7 +221,8 @@ impl<'t> RpcMessageChunkContents<'t> {
             .collect()
     }
 
-    fn cursor<'a>(&'a self, message: &'a CapturedMessage, items: &'a [ChunkedDataItem<'a>]) -> Cursor<'a> {
+    fn cursor<'a>(&'a self, items: &'a [ChunkedDataItem<'a>]) -> Cursor<'a> {
+        let message = self.message;
         let (bytes, base) = match &self.whole_message {
             Some(whole) => (&**whole, 0),
             None => (message.inline_bytes(), message.rpc_offset.unwrap_or(message.bytes.len())),
@@ -260,16 +241,8 @@ impl Transaction {
         let reply_items = reply.as_ref().map(RpcMessageChunkContents::items).unwrap_or_default();
         read(&TransactionMessages {
             transaction: self,
-            call: self
-                .call
-                .as_ref()
-                .zip(call.as_ref())
-                .map(|(record, call)| call.cursor(record, &call_items)),
-            reply: self
-                .reply
-                .as_ref()
-                .zip(reply.as_ref())
-                .map(|(record, reply)| reply.cursor(record, &reply_items)),
+            call: call.as_ref().map(|contents| contents.cursor(&call_items)),
+            reply: reply.as_ref().map(|contents| contents.cursor(&reply_items)),
             call_header: OnceCell::new(),
             reply_header: OnceCell::new(),
             bodies: Default::default(),
@@ -372,18 +345,14 @@ impl<'a> TransactionMessages<'a> {
         let mut facts = RpcSummary::default();
         let header = self.call_header();
         if let Some((call, Some(cursor))) = header {
-            facts.program = Some(call.program);
-            facts.version = Some(call.version);
-            facts.procedure = Some(call.procedure);
+            facts.set_procedure(Some(call.program), Some(call.version), Some(call.procedure));
             facts.payload = Some(call.payload);
-            facts.procedure_name = nfs::procedure_name(call.program, call.version, call.procedure);
-            facts.operation = facts.procedure_name.map(ProcedureOrMainOperation::Named);
             facts.call_error = self.decode_arguments(call, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut partial = PartialCallHeader::default();
             let read = rpc::RpcMsg::decode(&mut cursor, &mut partial);
             facts.call_error = self.unlocated_message(RpcMessageKind::Call).or(read.err());
-            partial.copy_to_summary(&mut facts);
+            facts.set_procedure(partial.program, partial.version, partial.procedure);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
@@ -584,7 +553,7 @@ impl<'a> TransactionMessages<'a> {
         if self.transaction.message(which).is_some_and(CapturedMessage::is_rdma_error) {
             return Ok(());
         }
-        self.report_rpc(which, observer)
+        self.observe_rpc_with(which, observer)
     }
 
     /// Reports the fields of the RPC-over-RDMA header of a message to an observer, if it has one.
@@ -610,14 +579,10 @@ impl<'a> TransactionMessages<'a> {
     where
         'a: 'b,
     {
-        match self.transaction.message(which).filter(|record| record.rpcrdma.is_some()) {
-            Some(record) => {
-                let mut cursor = Cursor::new(&record.bytes).with_length(record.length);
-                let Some(words) = record.rpcrdma else { return Ok(()) };
-                AnyDialectHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
-            }
-            None => Ok(()),
-        }
+        let Some(message) = self.transaction.message(which) else { return Ok(()) };
+        let Some(words) = message.rpcrdma else { return Ok(()) };
+        let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
+        AnyDialectHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
     }
 
     /// Reports the fields of the RPC header of a message to an observer.
@@ -629,14 +594,7 @@ impl<'a> TransactionMessages<'a> {
         which: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        self.report_rpc_header(which, &mut TypeErasedFieldObserver::new(observer))
-    }
-
-    fn report_rpc_header(
-        &self,
-        which: RpcMessageKind,
-        observer: &mut TypeErasedFieldObserver<'_, 'a>,
-    ) -> Result<(), XdrError> {
+        let observer = &mut TypeErasedFieldObserver::new(observer);
         match self.cursor(which) {
             Some(mut cursor) => rpc::RpcMsg::decode(&mut cursor, observer).map(|_| ()),
             None => Ok(()),
@@ -681,21 +639,9 @@ impl<'a> TransactionMessages<'a> {
         observer: &mut O,
     ) -> Result<(), XdrError> {
         match O::IGNORES_ALL {
-            true => self.check_rpc(which),
-            false => self.report_rpc(which, &mut TypeErasedFieldObserver::new(observer)),
+            true => self.observe_rpc_with(which, &mut NullFieldObserver),
+            false => self.observe_rpc_with(which, &mut TypeErasedFieldObserver::new(observer)),
         }
-    }
-
-    fn report_rpc(
-        &self,
-        which: RpcMessageKind,
-        observer: &mut TypeErasedFieldObserver<'_, 'a>,
-    ) -> Result<(), XdrError> {
-        self.observe_rpc_with(which, observer)
-    }
-
-    fn check_rpc(&self, which: RpcMessageKind) -> Result<(), XdrError> {
-        self.observe_rpc_with(which, &mut NullFieldObserver)
     }
 
     fn observe_rpc_with<O: FieldObserver<'a>>(
@@ -738,7 +684,6 @@ impl CallBodyDecodeParameters {
         Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
     }
 
-    /// Returns the procedure, if it is described.
     fn described_procedure(self) -> Option<Procedure> {
         Procedure::from_numbers(self.program, self.version, self.procedure)
     }
@@ -787,16 +732,6 @@ impl PartialCallHeader {
             procedure,
             payload: GssPayload::Plain,
         })
-    }
-
-    fn copy_to_summary(&self, facts: &mut RpcSummary) {
-        facts.program = self.program;
-        facts.version = self.version;
-        facts.procedure = self.procedure;
-        if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
-            facts.procedure_name = nfs::procedure_name(program, version, number);
-            facts.operation = facts.procedure_name.map(ProcedureOrMainOperation::Named);
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::num::NonZeroU64;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
+use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
@@ -36,7 +37,6 @@ impl TransactionSlabKey {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
-    /// Returns the key and segment that a transport stored.
     pub(super) fn from_attribution(
         owner: RdmaAttribution,
     ) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
@@ -69,7 +69,20 @@ impl PackedChunkSegmentOrdinal {
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
-    /// Returns the kind of the segment's chunk.
+    pub(super) fn of_message(which: RpcMessageKind) -> Self {
+        match which {
+            RpcMessageKind::Call => Self::CALL,
+            RpcMessageKind::Reply => Self::REPLY,
+        }
+    }
+
+    /// Returns the kind of the message, if this is a Call or a Reply.
+    pub(super) fn message_kind(self) -> Option<RpcMessageKind> {
+        [RpcMessageKind::Call, RpcMessageKind::Reply]
+            .into_iter()
+            .find(|which| Self::of_message(*which) == self)
+    }
+
     pub(super) fn kind(self) -> ChunkKind {
         match self.0 >> 29 {
             1 => ChunkKind::Write,
@@ -83,12 +96,10 @@ impl PackedChunkSegmentOrdinal {
         (self.0 >> 16 & 0x1fff) as usize
     }
 
-    /// Returns the index of the segment in its chunk.
     fn segment(self) -> usize {
         (self.0 & 0xffff) as usize
     }
 
-    /// Returns `true` if both are segments of one chunk.
     pub(super) fn is_in_chunk_of(self, other: Self) -> bool {
         self.0 >> 16 == other.0 >> 16
     }
@@ -136,6 +147,27 @@ pub(super) struct TrackedFlowTransaction {
 }
 
 impl TrackedFlowTransaction {
+    /// Creates an open entry for a message in this packet.
+    pub(super) fn new(
+        transaction: Box<Transaction>,
+        connection: usize,
+        requester: ConnectionSideAOrB,
+        packet_meta: &PacketMeta<'_>,
+    ) -> Self {
+        Self {
+            transaction,
+            connection,
+            requester,
+            state: TransactionTableEntryState::Open,
+            repeated_by: None,
+            counted_bytes: 0,
+            is_reply_acknowledged: false,
+            is_refused: packet_meta.is_refused(),
+            is_delayed: false,
+            losses_when_idle: 0,
+        }
+    }
+
     /// Returns `true` if the Requester acknowledged the Reply: a Call that follows is a new one, even if it is equal.
     /// Datagrams have no acknowledgements.
     pub(super) fn has_delivered_reply(&self) -> bool {
@@ -165,19 +197,19 @@ impl TrackedFlowTransaction {
         message.frames.first().copied()
     }
 
-    /// Returns the chunk of a segment and the index of the segment in it.
     pub(super) fn segment(&mut self, at: PackedChunkSegmentOrdinal) -> Option<(&mut Chunk, usize)> {
-        let chunk = match at.0 >> 29 {
-            0 => self.transaction.read_chunks.get_mut(at.chunk()),
-            1 => self.transaction.write_chunks.get_mut(at.chunk()),
-            2 => self.transaction.reply_chunk.as_mut(),
-            PackedChunkSegmentOrdinal::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
-            _ => None,
-        }?;
+        let transaction = &mut *self.transaction;
+        let chunks = match at.0 >> 29 {
+            0 => &mut transaction.read_chunks[..],
+            1 => &mut transaction.write_chunks,
+            2 => transaction.reply_chunk.as_mut_slice(),
+            PackedChunkSegmentOrdinal::REPLY_READ => &mut transaction.reply_read_chunks,
+            _ => return None,
+        };
+        let chunk = chunks.get_mut(at.chunk())?;
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
-    /// Returns a segment.
     pub(super) fn segment_at(&self, at: PackedChunkSegmentOrdinal) -> Option<&ChunkSegment> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
@@ -238,6 +270,13 @@ struct ClosedTransactionQueueEntry {
     time: Timestamp,
 }
 
+/// Numbers of entries of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct ConnectionEntryCounts {
+    open: BySide<u32>,
+    closed: usize,
+}
+
 /// All entries, by key and in the order of their closing.
 #[derive(Debug)]
 pub(super) struct TrackedTransactionTable {
@@ -252,10 +291,8 @@ pub(super) struct TrackedTransactionTable {
     max_lingering: usize,
     open_count: usize,
     closed_count: usize,
-    /// Number of closed entries per connection.
-    closed_on: Vec<usize>,
-    /// Number of open entries of each side per connection.
-    open_on: Vec<[u32; 2]>,
+    /// Numbers of entries per connection.
+    counts: Vec<ConnectionEntryCounts>,
     /// Memory of all entries in bytes.
     counted_bytes: usize,
     /// Limit of `weight`.
@@ -276,7 +313,6 @@ pub(super) struct TrackedTransactionTable {
     pub(super) transport_events: UnemittedTransportEvents,
     /// Transactions closed since the last frame, if transport events are recorded.
     pub(super) newly_closed: Vec<TransactionSlabKey>,
-    /// Header-only messages.
     pub(super) header_only_messages: FrameRpcRdmaControlMessages,
 }
 
@@ -297,8 +333,7 @@ impl TrackedTransactionTable {
             max_lingering: limits.lingering_transactions,
             open_count: 0,
             closed_count: 0,
-            closed_on: Vec::new(),
-            open_on: Vec::new(),
+            counts: Vec::new(),
             counted_bytes: 0,
             max_bytes: limits.message_bytes,
             pooled_bytes: 0,
@@ -313,7 +348,6 @@ impl TrackedTransactionTable {
         }
     }
 
-    /// Records an event of a Transaction for each frame of a packet.
     #[cold]
     pub(super) fn record_event(
         &mut self,
@@ -350,7 +384,6 @@ impl TrackedTransactionTable {
         self.pooled_bytes = bytes;
     }
 
-    /// Returns `true` if the pool is used up.
     #[inline]
     pub(super) fn is_pool_used_up(&self) -> bool {
         self.counted_bytes.saturating_add(self.pooled_bytes) > self.max_pool_bytes
@@ -406,29 +439,34 @@ impl TrackedTransactionTable {
 
     /// Returns the number of Calls of a side that wait for their Reply on a connection.
     pub(super) fn open_on(&self, connection: usize, requester: ConnectionSideAOrB) -> u32 {
-        self.open_on
-            .get(connection)
-            .map_or(0, |counts| counts[usize::from(requester == ConnectionSideAOrB::B)])
+        self.counts.get(connection).map_or(0, |counts| counts.open[requester])
     }
 
-    fn count_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
-        if self.open_on.len() <= connection {
-            self.open_on.resize(connection + 1, [0; 2]);
+    /// Returns the numbers of entries of a connection.
+    fn counts_mut(&mut self, connection: usize) -> &mut ConnectionEntryCounts {
+        if self.counts.len() <= connection {
+            self.counts.resize(connection + 1, ConnectionEntryCounts::default());
         }
-        self.open_on[connection][usize::from(requester == ConnectionSideAOrB::B)] += 1;
+        &mut self.counts[connection]
     }
 
-    fn discount_open(&mut self, connection: usize, requester: ConnectionSideAOrB) {
-        if let Some(counts) = self.open_on.get_mut(connection) {
-            let count = &mut counts[usize::from(requester == ConnectionSideAOrB::B)];
-            *count = count.saturating_sub(1);
+    /// Closes an entry, or changes the number of its closing.
+    fn set_closed(&mut self, key: TransactionSlabKey, number: u64) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let (connection, requester) = (entry.connection, entry.requester);
+        let before = std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number));
+        if before == TransactionTableEntryState::Open {
+            self.open_count -= 1;
+            self.closed_count += 1;
+            let counts = self.counts_mut(connection);
+            counts.open[requester] -= 1;
+            counts.closed += 1;
         }
     }
 
-    /// Adds an open entry.
     pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionSlabKey {
         self.nothing_due_until = i64::MIN;
-        self.count_open(entry.connection, entry.requester);
+        self.counts_mut(entry.connection).open[entry.requester] += 1;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(TransactionSlabSlot::default());
             (self.slots.len() - 1) as u32
@@ -450,15 +488,10 @@ impl TrackedTransactionTable {
         self.closing_count += 1;
         let number = self.closing_count;
         self.update_counted_bytes(key);
-        let Some(entry) = self.get_mut(key) else { return };
-        let (connection, requester) = (entry.connection, entry.requester);
-        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
-            == TransactionTableEntryState::Open
-        {
-            self.open_count -= 1;
-            self.discount_open(connection, requester);
-            self.count_closed(connection);
+        if self.get(key).is_none() {
+            return;
         }
+        self.set_closed(key, number);
         if self.transport_events.is_enabled() {
             self.newly_closed.push(key);
         }
@@ -480,19 +513,6 @@ impl TrackedTransactionTable {
     fn is_current(&self, closing: &ClosedTransactionQueueEntry) -> bool {
         self.get(closing.key)
             .is_some_and(|entry| entry.state == TransactionTableEntryState::Closed(closing.number))
-    }
-
-    fn count_closed(&mut self, connection: usize) {
-        self.closed_count += 1;
-        if self.closed_on.len() <= connection {
-            self.closed_on.resize(connection + 1, 0);
-        }
-        self.closed_on[connection] += 1;
-    }
-
-    fn discount_closed(&mut self, connection: usize) {
-        self.closed_count -= 1;
-        self.closed_on[connection] -= 1;
     }
 
     /// Adds the Call of an entry that has only a Reply.
@@ -526,16 +546,8 @@ impl TrackedTransactionTable {
             return None;
         }
         let answer = self.remove(reply)?.transaction;
-        let entry = self.get_mut(call)?;
-        let (connection, requester) = (entry.connection, entry.requester);
-        let with_call = std::mem::replace(&mut entry.transaction, answer);
-        if std::mem::replace(&mut entry.state, TransactionTableEntryState::Closed(number))
-            == TransactionTableEntryState::Open
-        {
-            self.open_count -= 1;
-            self.discount_open(connection, requester);
-            self.count_closed(connection);
-        }
+        let with_call = std::mem::replace(&mut self.get_mut(call)?.transaction, answer);
+        self.set_closed(call, number);
         let at = self.closing_queue.partition_point(|closing| closing.number < number);
         if let Some(closing) = self.closing_queue.get_mut(at) {
             closing.key = call;
@@ -564,11 +576,11 @@ impl TrackedTransactionTable {
             }
             let (requester, is_open) = (entry.requester, entry.is_open());
             if is_open {
-                self.discount_open(from, before);
-                self.count_open(to, requester);
+                self.counts_mut(from).open[before] -= 1;
+                self.counts_mut(to).open[requester] += 1;
             } else {
-                self.discount_closed(from);
-                self.count_closed(to);
+                self.counts_mut(from).closed -= 1;
+                self.counts_mut(to).closed += 1;
             }
         }
     }
@@ -579,7 +591,6 @@ impl TrackedTransactionTable {
         entries.filter(|(_, entry)| entry.is_open())
     }
 
-    /// Returns the oldest open entry.
     pub(super) fn oldest_open(&mut self) -> Option<TransactionSlabKey> {
         while let Some(key) = self.open_queue.front().copied() {
             match self.get(key) {
@@ -632,7 +643,6 @@ impl TrackedTransactionTable {
         })
     }
 
-    /// Records that a message was acknowledged.
     pub(super) fn record_acknowledgment(&mut self, key: TransactionSlabKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let Transaction { call, reply, .. } = &mut *entry.transaction;
@@ -651,12 +661,9 @@ impl TrackedTransactionTable {
         until: Timestamp,
     ) -> Option<Timestamp> {
         let transaction = &mut self.get_mut(key)?.transaction;
-        let mut chunks =
-            transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-        // A Call was delivered if the Responder works on it.
-        let is_answered = transaction.reply.is_some() || chunks.any(|chunk| chunk.times.is_some());
+        let is_delivered = transaction.is_call_delivered();
         let message = match which {
-            RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_answered),
+            RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_delivered),
             RpcMessageKind::Reply => transaction.reply.as_mut(),
         };
         let message = message.filter(|message| {
@@ -687,7 +694,6 @@ impl TrackedTransactionTable {
         }
     }
 
-    /// Returns the first closed entry.
     pub(super) fn first_closed(&mut self) -> Option<TransactionSlabKey> {
         while let Some(closing) = self.closing_queue.front() {
             if self.is_current(closing) {
@@ -709,7 +715,7 @@ impl TrackedTransactionTable {
 
     /// Returns `true` if a closed entry of this connection is waiting.
     pub(super) fn has_closed_on(&self, connection: usize) -> bool {
-        self.closed_on.get(connection).is_some_and(|count| *count > 0)
+        self.counts.get(connection).is_some_and(|counts| counts.closed > 0)
     }
 
     /// Returns the number of slots or queue elements, whichever is larger.
@@ -718,7 +724,6 @@ impl TrackedTransactionTable {
         self.slots.len().max(self.open_queue.len()).max(self.closing_queue.len())
     }
 
-    /// Removes an entry.
     pub(super) fn remove(&mut self, key: TransactionSlabKey) -> Option<TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {
@@ -729,9 +734,12 @@ impl TrackedTransactionTable {
         match entry.state {
             TransactionTableEntryState::Open => {
                 self.open_count -= 1;
-                self.discount_open(entry.connection, entry.requester);
+                self.counts_mut(entry.connection).open[entry.requester] -= 1;
             }
-            TransactionTableEntryState::Closed(_) => self.discount_closed(entry.connection),
+            TransactionTableEntryState::Closed(_) => {
+                self.closed_count -= 1;
+                self.counts_mut(entry.connection).closed -= 1;
+            }
         }
         self.free.push(key.slot() as u32);
         Some(entry)

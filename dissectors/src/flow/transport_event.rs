@@ -338,17 +338,28 @@ pub enum UnexpectedRpcMessageReason {
 
 /// Event before its connection is named.
 #[derive(Clone, Copy, Debug)]
-struct TransportEventAwaitingConnectionName {
-    frame: FrameNumber,
-    time: Timestamp,
-    connection: usize,
-    sender: ConnectionSideAOrB,
-    transaction: Option<TransactionSlabKey>,
-    is_certain: bool,
-    kind: TransportAnomalyKind,
+pub(super) struct UnnamedTransportEvent {
+    pub(super) frame: FrameNumber,
+    pub(super) time: Timestamp,
+    pub(super) connection: usize,
+    pub(super) sender: ConnectionSideAOrB,
+    pub(super) transaction: Option<TransactionSlabKey>,
+    pub(super) is_certain: bool,
+    pub(super) kind: TransportAnomalyKind,
 }
 
-impl TransportEventAwaitingConnectionName {
+impl UnnamedTransportEvent {
+    /// Creates a certain event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
+    pub(super) fn new(
+        (connection, sender): (usize, ConnectionSideAOrB),
+        packet_meta: &PacketMeta<'_>,
+        transaction: Option<TransactionSlabKey>,
+        kind: TransportAnomalyKind,
+    ) -> Self {
+        let (frame, time) = (packet_meta.last_frame(), packet_meta.time);
+        Self { frame, time, connection, sender, transaction, is_certain: true, kind }
+    }
+
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
     fn named(&self, connection: &FlowConnection) -> Option<CapturedTransportEvent> {
         connection.number?;
@@ -395,21 +406,6 @@ pub struct ExaminedPacketCounts {
 }
 
 impl ExaminedPacketCounts {
-    /// No packets.
-    pub(super) const NONE: Self = Self {
-        packets: 0,
-        read_requests: 0,
-        acknowledgments: 0,
-        icrcs: 0,
-        startups: 0,
-        fpdus: 0,
-        ordered_fpdus: 0,
-        untagged_fpdus: 0,
-        responses: 0,
-        fpdu_crcs: 0,
-        segments: 0,
-    };
-
     /// Adds other numbers.
     pub(super) fn add(&mut self, other: &Self) {
         let Self {
@@ -458,9 +454,9 @@ const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(super) struct UnemittedTransportEvents {
     is_enabled: bool,
-    events: Vec<TransportEventAwaitingConnectionName>,
+    events: Vec<UnnamedTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
-    early: Vec<(ConnectionSlabKey, TransportEventAwaitingConnectionName)>,
+    early: Vec<(ConnectionSlabKey, UnnamedTransportEvent)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.
@@ -486,42 +482,22 @@ impl UnemittedTransportEvents {
         self.is_enabled
     }
 
-    /// Records an event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
+    /// Records an event as [`UnnamedTransportEvent::new`] creates it, if events are recorded.
     #[inline]
     pub(super) fn record(
         &mut self,
-        (connection, sender): (usize, ConnectionSideAOrB),
+        sides: (usize, ConnectionSideAOrB),
         packet_meta: &PacketMeta<'_>,
         transaction: Option<TransactionSlabKey>,
         kind: TransportAnomalyKind,
     ) {
         if self.is_enabled {
-            self.record_at(
-                (connection, sender),
-                (packet_meta.last_frame(), packet_meta.time),
-                transaction,
-                (kind, true),
-            );
+            self.record_event(UnnamedTransportEvent::new(sides, packet_meta, transaction, kind));
         }
     }
 
-    /// Records an event of an earlier packet, and whether it is certain.
-    pub(super) fn record_at(
-        &mut self,
-        (connection, sender): (usize, ConnectionSideAOrB),
-        (frame, time): (FrameNumber, Timestamp),
-        transaction: Option<TransactionSlabKey>,
-        (kind, is_certain): (TransportAnomalyKind, bool),
-    ) {
-        self.events.push(TransportEventAwaitingConnectionName {
-            frame,
-            time,
-            connection,
-            sender,
-            transaction,
-            is_certain,
-            kind,
-        });
+    pub(super) fn record_event(&mut self, event: UnnamedTransportEvent) {
+        self.events.push(event);
     }
 }
 
@@ -551,7 +527,7 @@ impl Flow {
     /// Zero unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_checks(&self) -> ExaminedPacketCounts {
         let mut checks = self.transaction_table.transport_events.checks;
-        self.connections.checks().for_each(|of| checks.add(of));
+        self.connections.checks().for_each(|counts| checks.add(&counts));
         checks
     }
 
@@ -640,7 +616,7 @@ impl Flow {
         let last = events.extract_if(.., |event| event.connection == at);
         released.extend(early.chain(last).filter_map(|event| event.named(connection)));
         if connection.number.is_some() {
-            checks.add(connection.conversation.checks());
+            checks.add(&connection.conversation.checks());
         }
     }
 
@@ -662,9 +638,7 @@ impl Flow {
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named = |event: &TransportEventAwaitingConnectionName| {
-            event.named(self.connections.get(event.connection)?)
-        };
+        let named = |event: &UnnamedTransportEvent| event.named(self.connections.get(event.connection)?);
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

@@ -5,24 +5,21 @@ use std::ops::Range;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::TransportAnomalyKind;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::iwarp::DdpSegment;
-use crate::iwarp::mpa::MpaStartupFrame;
-use crate::rdma_operation::{CapturedPacketPayload, Handle};
+use crate::rdma_operation::CapturedPacketPayload;
+
+use super::{IwarpEventSink, IwarpFpduSink};
 
 /// Payload of a segment, or a part of it.
 #[derive(Clone, Debug)]
 pub(super) struct DdpSegmentPayload<'a> {
-    /// The DDP segment.
     pub(super) segment: &'a DdpSegment,
     /// Length of the whole payload in bytes.
     pub(super) length: u32,
     /// Offset of the bytes in the payload.
     pub(super) offset: u32,
-    /// The bytes.
     pub(super) data: CapturedPacketPayload<'a>,
-    /// Stream range of the bytes.
     pub(super) range: Range<StreamPosition>,
     /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
     /// is that of the bytes.
@@ -39,7 +36,6 @@ pub(super) struct FrameTimeRange {
 }
 
 impl FrameTimeRange {
-    /// Creates the range of one frame.
     #[inline]
     pub(super) fn at(time: Timestamp) -> Self {
         Self { first: time, last: time }
@@ -68,7 +64,6 @@ impl FpduHeaderFrames {
         }
     }
 
-    /// Passes payload on with these frames.
     pub(super) fn pass_with_frames(
         &mut self,
         mut payload: DdpSegmentPayload<'_>,
@@ -101,33 +96,6 @@ impl DdpSegmentPayload<'_> {
     pub(super) fn is_end(&self) -> bool {
         self.offset + self.data.length == self.length
     }
-}
-
-/// Receiver of the FPDUs of a direction.
-pub(super) trait FpduSink {
-    /// Handles payload; an FPDU without payload is reported with empty payload.
-    fn payload(&mut self, payload: DdpSegmentPayload<'_>);
-
-    /// Handles a start-up frame of MPA.
-    fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>);
-
-    /// Handles captured bytes that cannot be decoded.
-    fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>);
-
-    /// Returns `true` if transport events are recorded.
-    fn records_events(&self) -> bool;
-
-    /// Handles a transport event.
-    fn transport_event(&mut self, kind: TransportAnomalyKind, packet_meta: PacketMeta<'_>);
-
-    /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
-    fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>);
-
-    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
-    fn lost_fpdus(&mut self);
-
-    /// Returns `true` if memory with this STag is known.
-    fn knows_memory(&self, stag: Handle) -> bool;
 }
 
 /// Buffered payload.
@@ -189,7 +157,6 @@ impl FpduPayloadBuffer {
         });
     }
 
-    /// Adds frames of the trailer to the payload before it.
     pub(super) fn add_trailer_frames(&mut self, packet_meta: PacketMeta<'_>) {
         // A trailer does not prove that lost payload was captured.
         let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
@@ -201,8 +168,12 @@ impl FpduPayloadBuffer {
         last.times = last.times.union(FrameTimeRange::at(packet_meta.time));
     }
 
-    /// Delivers the buffered payload.
-    pub(super) fn deliver(&mut self, segment: &DdpSegment, length: u32, out: &mut impl FpduSink) {
+    pub(super) fn deliver(
+        &mut self,
+        segment: &DdpSegment,
+        length: u32,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
         for waiting in &self.payloads {
             out.payload(DdpSegmentPayload {
                 segment,
@@ -225,7 +196,7 @@ impl FpduPayloadBuffer {
     }
 
     /// Drops the buffered payload and reports its frames as undecoded.
-    pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
+    pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let mut last_frame = None;
         for waiting in &self.payloads {
             let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();

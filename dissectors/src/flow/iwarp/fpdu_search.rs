@@ -16,6 +16,7 @@ use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
 use super::markers::MpaMarkerPositions;
+use super::partial_fpdu::MAX_HEADER_BYTES;
 
 /// Confidence that an FPDU begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,6 @@ pub(super) struct FpduSearchBytes<'a> {
     pub(super) length: usize,
     /// Stream position of the first byte.
     pub(super) at: StreamPosition,
-    /// Budget of the search.
     pub(super) budget: &'a FpduSearchBudget,
 }
 
@@ -87,9 +87,6 @@ pub(super) struct FoundFpdu {
     pub(super) markers: MpaMarkerPositions,
     pub(super) confidence: FpduConfidence,
 }
-
-/// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
-const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
 
 /// Maximum number of consecutive FPDUs examined.
 const MAX_CHAINED_FPDUS: usize = 4;

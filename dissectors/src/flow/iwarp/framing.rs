@@ -5,7 +5,7 @@ use crate::field::NullFieldObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{StreamBytes, StreamPosition};
-use crate::flow::transport_event::{MpaStartupFault, RdmapFault, TransportAnomalyKind};
+use crate::flow::transport_event::{MpaStartupFault, RdmapFault};
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{
@@ -14,16 +14,14 @@ use crate::iwarp::mpa::{
 };
 use crate::rdma_operation::CapturedPacketPayload;
 
-use super::fpdu_payload_buffering::{
-    DdpSegmentPayload, FpduHeaderFrames, FpduPayloadBuffer, FpduSink, FrameTimeRange,
-};
+use super::fpdu_payload_buffering::{DdpSegmentPayload, FpduHeaderFrames, FpduPayloadBuffer, FrameTimeRange};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
 use super::partial_fpdu::{FpduCrcCheckState, MAX_HEADER_BYTES, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;
-use super::{CrcUse, IwarpSharedState};
+use super::{CrcUse, IwarpEventSink, IwarpFpduSink, IwarpSharedState};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {
@@ -102,17 +100,15 @@ impl MpaStreamDeframer {
         }
     }
 
-    /// Processes the next bytes.
     #[inline]
     pub(super) fn process(
         &mut self,
         piece: StreamBytes<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let mut run = StreamByteCursor::new(piece);
         self.search_budget = FpduSearchBudget::for_segment(run.bytes.len());
-        self.recheck_tentative_fpdu(&run, shared, out);
+        self.recheck_tentative_fpdu(&run, out);
         while run.length > 0 {
             match self.state {
                 MpaFramingState::AtFpduStart(trust) => {
@@ -121,14 +117,12 @@ impl MpaStreamDeframer {
                     } else {
                         trust
                     };
-                    if trust == FpduConfidence::Tentative
-                        || !self.process_contiguous_fpdu(&mut run, shared, out)
-                    {
-                        self.begin_fpdu(run.at, trust, shared);
+                    if trust == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut run, out) {
+                        self.begin_fpdu(run.at, trust, out.shared.crc_use);
                         run.had_payload = false;
                     }
                 }
-                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut run, shared, out),
+                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut run, out),
                 // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
                     if MpaStartupFrameKind::from_key(
@@ -138,7 +132,7 @@ impl MpaStreamDeframer {
                 {
                     self.state = MpaFramingState::Startup(Vec::new());
                 }
-                MpaFramingState::Lost => self.resynchronize(&mut run, shared, out),
+                MpaFramingState::Lost => self.resynchronize(&mut run, out),
                 MpaFramingState::Initial if begins_startup(run.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
@@ -156,8 +150,7 @@ impl MpaStreamDeframer {
                     ) =>
                 {
                     if by_sender {
-                        let fault = RdmapFault::Startup(MpaStartupFault::UsedAfterRejection);
-                        out.transport_event(TransportAnomalyKind::Rdmap(fault), run.meta);
+                        out.fault(RdmapFault::Startup(MpaStartupFault::UsedAfterRejection), run.meta);
                     }
                     self.state = MpaFramingState::Lost;
                 }
@@ -171,8 +164,7 @@ impl MpaStreamDeframer {
     fn recheck_tentative_fpdu(
         &mut self,
         run: &StreamByteCursor<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(PartialFpdu {
             confidence: FpduConfidence::Tentative,
@@ -191,7 +183,7 @@ impl MpaStreamDeframer {
         if let Some(found) = found
             && (found.confidence, found.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
         {
-            shared.counts.skipped_bytes += captured;
+            out.shared.counts.skipped_bytes += captured;
             self.payload_buffer.reject(UndecodedReason::Framing, out);
             self.markers = Some(MpaMarkerPositions::Off);
             self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
@@ -204,8 +196,7 @@ impl MpaStreamDeframer {
     fn process_contiguous_fpdu(
         &mut self,
         run: &mut StreamByteCursor<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) -> bool {
         if self.markers != Some(MpaMarkerPositions::Off) {
             return false;
@@ -215,7 +206,7 @@ impl MpaStreamDeframer {
         };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > run.length as usize {
-            self.check_request_length(run, shared, out);
+            self.check_request_length(run, out);
             return false;
         }
         let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
@@ -225,7 +216,7 @@ impl MpaStreamDeframer {
             if out.records_events() && self.is_proven {
                 let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
-                    out.transport_event(TransportAnomalyKind::Rdmap(fault), run.meta);
+                    out.fault(fault, run.meta);
                     self.is_proven = false;
                 }
             }
@@ -234,15 +225,16 @@ impl MpaStreamDeframer {
         if !segment.is_plausible(ulpdu_length) {
             let is_start =
                 self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
-            let fault =
-                is_start.then(|| segment_faults::fault_of_fpdu(run.bytes, header, shared.crc_use)).flatten();
+            let fault = is_start
+                .then(|| segment_faults::fault_of_fpdu(run.bytes, header, out.shared.crc_use))
+                .flatten();
             if let Some(kind) = fault
                 && out.records_events()
             {
                 out.transport_event(kind, run.meta);
             }
             if fault.is_none() {
-                self.check_request_length(run, shared, out);
+                self.check_request_length(run, out);
                 return false;
             }
             if !segment.is_acceptable(ulpdu_length) {
@@ -251,18 +243,18 @@ impl MpaStreamDeframer {
             }
         }
         let covered = length - RunningFpduCrc::LENGTH;
-        let good = match (shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
+        let good = match (out.shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
             (CrcUse::No, ..) => {
-                shared.counts.absent += 1;
+                out.shared.counts.absent += 1;
                 true
             }
             (_, Some(covered), Some(field)) => {
                 let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
                 self.is_proven |= is_right;
-                shared.record_crc_result(is_right)
+                out.shared.record_crc_result(is_right)
             }
             _ => {
-                shared.counts.unknown += 1;
+                out.shared.counts.unknown += 1;
                 true
             }
         };
@@ -270,14 +262,14 @@ impl MpaStreamDeframer {
         self.resolve_unconfirmed_fpdu(true, out);
         let fpdu = run.take(length as u32);
         if !good {
-            shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+            out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
             out.refused_fpdu(self.is_proven, fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
         let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
         if self.is_proven && pad.iter().any(|byte| *byte != 0) {
-            self.report_pad(segment_faults::pad_value(pad), fpdu.meta, out);
+            out.fault(RdmapFault::Pad(segment_faults::pad_value(pad)), fpdu.meta);
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
@@ -299,30 +291,21 @@ impl MpaStreamDeframer {
     fn check_request_length(
         &mut self,
         run: &StreamByteCursor<'_>,
-        shared: &IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         if self.is_proven
             && out.records_events()
             && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
-            && let Some(fault) = segment_faults::fault_of_request_length(run, shared.crc_use)
+            && let Some(fault) = segment_faults::fault_of_request_length(run, out.shared.crc_use)
         {
             out.transport_event(fault, run.meta);
             self.is_proven = false;
         }
     }
 
-    /// Reports the padding of an FPDU that is not zero.
-    #[cold]
-    fn report_pad(&self, pad: u32, packet_meta: PacketMeta<'_>, out: &mut impl FpduSink) {
-        if out.records_events() {
-            out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
-        }
-    }
-
     /// Begins an FPDU that is not contiguous, or has markers in it.
-    fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, shared: &IwarpSharedState) {
-        let check = match shared.crc_use {
+    fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, crc_use: CrcUse) {
+        let check = match crc_use {
             CrcUse::No => FpduCrcCheckState::Unused,
             _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),
         };
@@ -333,7 +316,7 @@ impl MpaStreamDeframer {
             header: None,
             segment: None,
             crc_check: check,
-            is_buffered: trust == FpduConfidence::Tentative || shared.crc_use == CrcUse::Yes,
+            is_buffered: trust == FpduConfidence::Tentative || crc_use == CrcUse::Yes,
             confidence: trust,
             crc_field: [0; RunningFpduCrc::LENGTH],
             pad: 0,
@@ -342,12 +325,10 @@ impl MpaStreamDeframer {
         });
     }
 
-    /// Processes bytes of an FPDU.
     fn process_fpdu(
         &mut self,
         run: &mut StreamByteCursor<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
@@ -359,14 +340,14 @@ impl MpaStreamDeframer {
                 && self.requested_markers == Some(true)
                 && let Some(fault) = segment_faults::marker_fault(&marker, start)
             {
-                out.transport_event(TransportAnomalyKind::Rdmap(fault), marker.meta);
+                out.fault(fault, marker.meta);
             }
             self.attribute_frame(&marker, run);
             return;
         }
         let until_marker = markers.next_marker(run.at).map_or(u64::MAX, |next| next - run.at);
         let room = until_marker.min(u64::from(run.length)) as u32;
-        let Some(header) = fpdu.header else { return self.process_headers(run, room, shared, out) };
+        let Some(header) = fpdu.header else { return self.process_headers(run, room, out) };
         let payload_at =
             FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
         let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
@@ -385,7 +366,7 @@ impl MpaStreamDeframer {
                 let is_over = fpdu.processed_bytes == end;
                 self.attribute_frame(&field, run);
                 if is_over {
-                    self.end_fpdu(field.meta, shared, out);
+                    self.end_fpdu(field.meta, out);
                 }
                 return;
             }
@@ -395,7 +376,7 @@ impl MpaStreamDeframer {
             fpdu.processed_bytes += skipped.length as usize;
             out.lost_fpdus();
             if !skipped.bytes.is_empty() {
-                shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+                out.shared.counts.skipped_bytes += skipped.bytes.len() as u64;
                 // A snap length removed its headers.
                 out.undecoded(UndecodedReason::CutFrame, skipped.meta);
             }
@@ -442,7 +423,7 @@ impl MpaStreamDeframer {
         &mut self,
         payload: DdpSegmentPayload<'_>,
         has_trailer: bool,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         fpdu.is_buffered |= payload.is_end() && !has_trailer;
@@ -462,13 +443,11 @@ impl MpaStreamDeframer {
         }
     }
 
-    /// Processes header bytes of an FPDU.
     fn process_headers(
         &mut self,
         run: &mut StreamByteCursor<'_>,
         room: u32,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
@@ -499,7 +478,7 @@ impl MpaStreamDeframer {
                     }
                     self.resolve_unconfirmed_fpdu(false, out);
                 }
-                _ => self.lose_sync(shared),
+                _ => self.lose_sync(out.shared),
             }
             return;
         }
@@ -509,7 +488,7 @@ impl MpaStreamDeframer {
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
             if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::NoMarkers), part.meta);
+                out.fault(RdmapFault::NoMarkers, part.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
                 self.markers = Some(MpaMarkerPositions::At(began));
@@ -533,18 +512,18 @@ impl MpaStreamDeframer {
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::UnrequestedMarkers), part.meta);
+                out.fault(RdmapFault::UnrequestedMarkers, part.meta);
             } else if self.is_proven
-                && shared.crc_use == CrcUse::No
+                && out.shared.crc_use == CrcUse::No
                 && fpdu.confidence == FpduConfidence::Certain
             {
                 // With CRCs, that of the FPDU before is wrong, too.
-                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::NoFpdu), part.meta);
+                out.fault(RdmapFault::NoFpdu, part.meta);
             }
             self.resolve_unconfirmed_fpdu(false, out);
-            shared.counts.skipped_bytes += captured;
+            out.shared.counts.skipped_bytes += captured;
             out.undecoded(UndecodedReason::Framing, part.meta);
-            self.lose_sync(shared);
+            self.lose_sync(out.shared);
             return;
         };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
@@ -568,7 +547,7 @@ impl MpaStreamDeframer {
     }
 
     /// Confirms or rejects the previous FPDU, which waited for its successor.
-    fn resolve_unconfirmed_fpdu(&mut self, is_one: bool, out: &mut impl FpduSink) {
+    fn resolve_unconfirmed_fpdu(&mut self, is_one: bool, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         if let Some((segment, length, _)) = self.payload_buffer.unconfirmed.take() {
             self.are_markers_confirmed |= is_one && self.markers != Some(MpaMarkerPositions::Off);
             if is_one {
@@ -579,13 +558,7 @@ impl MpaStreamDeframer {
         }
     }
 
-    /// Ends an FPDU.
-    fn end_fpdu(
-        &mut self,
-        packet_meta: PacketMeta<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
-    ) {
+    fn end_fpdu(&mut self, packet_meta: PacketMeta<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let MpaFramingState::Fpdu(fpdu) =
             std::mem::replace(&mut self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain))
         else {
@@ -593,17 +566,17 @@ impl MpaStreamDeframer {
         };
         let verdict = match fpdu.crc_check {
             FpduCrcCheckState::Unused => {
-                shared.counts.absent += 1;
+                out.shared.counts.absent += 1;
                 None
             }
             FpduCrcCheckState::Missing => {
-                shared.counts.unknown += 1;
+                out.shared.counts.unknown += 1;
                 None
             }
             FpduCrcCheckState::Running(crc) => {
                 let is_right = crc.to_wire_bytes() == fpdu.crc_field;
                 self.is_proven |= is_right;
-                let is_believed = shared.record_crc_result(is_right);
+                let is_believed = out.shared.record_crc_result(is_right);
                 Some((is_right, is_believed))
             }
         };
@@ -611,11 +584,11 @@ impl MpaStreamDeframer {
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         let is_accepted = !matches!(verdict, Some((_, false)));
         if fpdu.pad != 0 && is_accepted && self.is_proven && fpdu.confidence == FpduConfidence::Certain {
-            self.report_pad(fpdu.pad, packet_meta, out);
+            out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
         }
         match verdict {
             Some((_, false)) => {
-                shared.counts.refused_bytes += fpdu.captured_bytes;
+                out.shared.counts.refused_bytes += fpdu.captured_bytes;
                 out.refused_fpdu(self.is_proven && fpdu.confidence == FpduConfidence::Certain, packet_meta);
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
@@ -652,8 +625,7 @@ impl MpaStreamDeframer {
     fn resynchronize(
         &mut self,
         run: &mut StreamByteCursor<'_>,
-        shared: &mut IwarpSharedState,
-        out: &mut impl FpduSink,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let found = fpdu_search::find(
             &run.to_search_bytes(&self.search_budget),
@@ -663,7 +635,7 @@ impl MpaStreamDeframer {
         );
         let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
         if !skipped.bytes.is_empty() {
-            shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+            out.shared.counts.skipped_bytes += skipped.bytes.len() as u64;
             out.undecoded(framing_reason(skipped.is_cut()), skipped.meta);
         }
         if let Some(found) = found {
@@ -678,7 +650,11 @@ impl MpaStreamDeframer {
     }
 
     /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
-    fn confidence_at_start(&mut self, run: &StreamByteCursor<'_>, out: &impl FpduSink) -> FpduConfidence {
+    fn confidence_at_start(
+        &mut self,
+        run: &StreamByteCursor<'_>,
+        out: &IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) -> FpduConfidence {
         let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
@@ -692,15 +668,18 @@ impl MpaStreamDeframer {
         found.map_or(FpduConfidence::Tentative, |found| found.confidence)
     }
 
-    /// Processes bytes of a start-up frame.
-    fn process_startup(&mut self, run: &mut StreamByteCursor<'_>, out: &mut impl FpduSink) {
+    fn process_startup(
+        &mut self,
+        run: &mut StreamByteCursor<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
         if before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(run.bytes) {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
                 out.startup(startup, run.meta);
-                out.transport_event(TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
+                out.fault(RdmapFault::Startup(fault), run.meta);
             }
             return self.begin_fpdus(run.at);
         }
@@ -713,8 +692,7 @@ impl MpaStreamDeframer {
             run.take(run.length);
             if !is_short {
                 if let Some(fault) = startup_faults::length_fault(bytes) {
-                    let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
-                    out.transport_event(kind, run.meta);
+                    out.fault(RdmapFault::Startup(fault), run.meta);
                 }
                 self.state = MpaFramingState::Lost;
             }
@@ -741,16 +719,16 @@ impl MpaStreamDeframer {
     }
 
     /// Ends the direction: nothing more will come.
-    pub(super) fn finish(&mut self, shared: &mut IwarpSharedState, out: &mut impl FpduSink) {
+    pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let MpaFramingState::Fpdu(fpdu) = &self.state else { return };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
-        shared.counts.unknown += 1;
+        out.shared.counts.unknown += 1;
         if fpdu.is_buffered && fpdu.confidence == FpduConfidence::Certain {
             // Its CRC was not captured.
             self.payload_buffer.deliver(&segment, length, out);
         }
-        self.lose_sync(shared);
+        self.lose_sync(out.shared);
     }
 }
 

@@ -18,7 +18,7 @@ use crate::iwarp::ddp::DdpMessageSequenceNumber;
 use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
-use crate::rdma_operation::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{Handle, OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
 use super::fpdu_payload_buffering::DdpSegmentPayload;
@@ -93,15 +93,7 @@ struct IwarpOngoingRdmaWrite {
 #[derive(Debug, Default)]
 struct IwarpSendReassembly {
     message_number: DdpMessageSequenceNumber,
-    /// Captured bytes up to the first gap.
-    bytes: Vec<u8>,
-    length: u64,
-    gaps: Vec<Range<u64>>,
-    frames: Vec<FrameNumber>,
-    time: Timestamp,
-    end_time: Timestamp,
-    stall: Option<RetransmissionStall>,
-    invalidated_handle: Option<Handle>,
+    message: OwnedRdmaSendMessage,
     range: Range<StreamPosition>,
     /// Length of the trailer after the last FPDU.
     trailer_length: StreamPosition,
@@ -112,63 +104,70 @@ struct IwarpSendReassembly {
 
 impl IwarpSendReassembly {
     fn begin(&mut self, number: DdpMessageSequenceNumber, at: StreamPosition, time: Timestamp) {
-        self.bytes.clear();
-        self.gaps.clear();
-        self.frames.clear();
-        (self.message_number, self.length, self.range) = (number, 0, at..at);
-        (self.time, self.end_time, self.stall, self.is_open) = (time, time, None, true);
-        (self.is_cut, self.invalidated_handle) = (false, None);
+        let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = std::mem::take(&mut self.message);
+        self.message =
+            OwnedRdmaSendMessage { bytes, gaps, frames, time, end_time: time, ..Default::default() };
+        self.clear();
+        (self.message_number, self.range, self.is_open, self.is_cut) = (number, at..at, true, false);
+    }
+
+    fn clear(&mut self) {
+        self.message.bytes.clear();
+        self.message.gaps.clear();
+        self.message.frames.clear();
     }
 
     /// Frees memory that few messages need.
     fn shrink(&mut self) {
-        self.bytes.clear();
-        self.gaps.clear();
-        self.frames.clear();
-        self.bytes.shrink_to(RETAINED_CAPACITY_BYTES);
-        self.gaps.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<Range<u64>>());
-        self.frames.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<FrameNumber>());
+        self.clear();
+        self.message.bytes.shrink_to(RETAINED_CAPACITY_BYTES);
+        self.message.gaps.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<Range<u64>>());
+        self.message.frames.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<FrameNumber>());
     }
 
     /// Appends the next bytes, or bytes after a gap.
     fn add(&mut self, offset: u64, payload: &DdpSegmentPayload<'_>) {
         let DdpSegmentPayload { data, meta: packet_meta, range, .. } = payload;
-        if offset < self.length {
+        let message = &mut self.message;
+        if offset < message.length as u64 {
             return;
         }
-        add_gap(&mut self.gaps, self.length..offset);
-        let room = MAX_MESSAGE_BYTES.saturating_sub(self.bytes.len());
+        add_gap(&mut message.gaps, message.length as u64..offset);
+        let room = MAX_MESSAGE_BYTES.saturating_sub(message.bytes.len());
         let kept = data.bytes.get(..room).unwrap_or(data.bytes);
-        if self.gaps.is_empty() {
-            self.bytes.extend_from_slice(kept);
+        if message.gaps.is_empty() {
+            message.bytes.extend_from_slice(kept);
         }
-        self.length = offset + u64::from(data.length);
-        add_gap(&mut self.gaps, offset + kept.len() as u64..self.length);
-        self.add_frames(packet_meta);
+        let end = offset + u64::from(data.length);
+        add_gap(&mut message.gaps, offset + kept.len() as u64..end);
+        message.length = usize::try_from(end).unwrap_or(usize::MAX);
         // Every segment of the message names the handle (RFC 5040 section 5.3).
-        self.invalidated_handle = self.invalidated_handle.or(payload.segment.invalidate);
+        message.invalidated_handle = message.invalidated_handle.or(payload.segment.invalidate);
         if payload.was_captured() {
             self.is_cut |= data.bytes.len() < data.length as usize;
-            self.end_time = payload.times.last.max(packet_meta.accepted_time());
-            self.stall = RetransmissionStall::span(self.stall, packet_meta.stall());
+            message.end_time = payload.times.last.max(packet_meta.accepted_time());
+            message.stall = RetransmissionStall::span(message.stall, packet_meta.stall());
         }
+        self.add_frames(packet_meta);
         self.range.end = range.end;
         self.trailer_length = trailer_length(payload);
     }
 
     /// Records a retransmission of bytes that the receiver lacked: it waited since the bytes before it.
     fn record_needed_copy(&mut self, packet_meta: &PacketMeta<'_>) {
+        let message = &mut self.message;
         if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
-            let stall = RetransmissionStall { since: stall.since.max(self.end_time), ..stall };
-            self.stall = RetransmissionStall::span(self.stall, Some(stall));
-            self.end_time = self.end_time.max(packet_meta.accepted_time());
+            let stall = RetransmissionStall { since: stall.since.max(message.end_time), ..stall };
+            message.stall = RetransmissionStall::span(message.stall, Some(stall));
+            message.end_time = message.end_time.max(packet_meta.accepted_time());
         }
     }
 
     fn add_frames(&mut self, packet_meta: &PacketMeta<'_>) {
+        let frames = &mut self.message.frames;
         for frame in packet_meta.frames {
-            if self.frames.last() != Some(frame) && self.frames.len() < MAX_MESSAGE_FRAMES {
-                self.frames.push(*frame);
+            if frames.last() != Some(frame) && frames.len() < MAX_MESSAGE_FRAMES {
+                frames.push(*frame);
             }
         }
     }
@@ -216,10 +215,13 @@ impl IwarpMessages {
             + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
     }
 
-    /// Returns the number of bytes of the message in reassembly.
     pub(super) fn buffered_bytes(&self) -> usize {
-        let IwarpSendReassembly { bytes, gaps, frames, is_open, .. } = &self.send_reassembly;
-        if *is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
+        let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = &self.send_reassembly.message;
+        if self.send_reassembly.is_open {
+            bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..])
+        } else {
+            0
+        }
     }
 
     pub(super) fn drop_partial(&mut self) {
@@ -400,46 +402,23 @@ impl IwarpMessages {
         }
     }
 
-    /// Delivers the message in reassembly.
     fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
-        let IwarpSendReassembly {
-            bytes,
-            length,
-            gaps,
-            frames,
-            time,
-            end_time,
-            stall,
-            invalidated_handle,
-            range,
-            trailer_length,
-            is_open,
-            is_cut,
-            ..
-        } = &mut self.send_reassembly;
+        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } =
+            &mut self.send_reassembly;
         *is_open = false;
-        if bytes.is_empty() && *length > 0 {
+        let message = message.as_message();
+        if message.bytes.is_empty() && message.length > 0 {
             // Nothing shows what it belongs to.
             let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
-            for frame in frames.iter() {
-                let packet_meta = PacketMeta::new(std::slice::from_ref(frame), *time);
+            for frame in message.frames {
+                let packet_meta = PacketMeta::new(std::slice::from_ref(frame), message.time);
                 taker.event(packet_meta, IwarpEvent::Undecoded(reason));
             }
             return;
         }
-        if *length == 0 {
+        if message.length == 0 {
             return taker.event(packet_meta, IwarpEvent::Control(None));
         }
-        let message = RdmaSendMessage {
-            bytes,
-            length: usize::try_from(*length).unwrap_or(usize::MAX),
-            gaps,
-            frames,
-            time: *time,
-            end_time: *end_time,
-            stall: *stall,
-            invalidated_handle: *invalidated_handle,
-        };
         let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
         taker.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
     }
@@ -450,11 +429,12 @@ impl IwarpMessages {
             return;
         }
         // At least one more segment belongs to it; its bytes are missing, and their number is unknown.
-        let length = self.send_reassembly.length;
-        add_gap(&mut self.send_reassembly.gaps, length..length + 1);
-        self.send_reassembly.length += 1;
-        let frame = self.send_reassembly.frames.last().copied();
-        let packet_meta = PacketMeta::new(frame.as_slice(), self.send_reassembly.end_time);
+        let message = &mut self.send_reassembly.message;
+        let length = message.length as u64;
+        add_gap(&mut message.gaps, length..length + 1);
+        message.length += 1;
+        let frame = message.frames.last().copied();
+        let packet_meta = PacketMeta::new(frame.as_slice(), message.end_time);
         self.deliver_send(packet_meta, taker);
         self.send_reassembly.shrink();
     }
@@ -468,7 +448,7 @@ impl IwarpMessages {
         }
         if payload.offset == 0 {
             self.header_bytes = 0;
-            self.send_reassembly.frames.clear();
+            self.send_reassembly.message.frames.clear();
         }
         // No Send is in reassembly meanwhile.
         self.send_reassembly.add_frames(&packet_meta);
@@ -485,11 +465,11 @@ impl IwarpMessages {
         }
         let header = self.header_buffer;
         let known = header.get(..self.header_bytes).unwrap_or_default();
-        let frames = std::mem::take(&mut self.send_reassembly.frames);
+        let frames = std::mem::take(&mut self.send_reassembly.message.frames);
         let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
         self.process_header(payload.segment, (known, is_cut), all, taker);
-        self.send_reassembly.frames = frames;
+        self.send_reassembly.message.frames = frames;
     }
 
     fn process_header(

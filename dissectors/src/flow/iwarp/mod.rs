@@ -1,13 +1,5 @@
 //! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
 //!
-//! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
-//!   in mid-stream;
-//! - [`fpdu_payload_buffering`]: FPDU payload, passed on or buffered until it is known to be valid ([`partial_fpdu`]);
-//! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
-//!   requests;
-//! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
-//! - [`isolated_tcp_segment`]: the fields of a single segment, for views.
-//!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
 //! is not contiguous is buffered until it is complete if CRCs are in use. Bytes lost inside an FPDU do not
 //! affect framing.
@@ -39,6 +31,7 @@ use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle, R
 use crate::rpcrdma;
 
 use super::PacketMeta;
+use super::by_side::BySide;
 use super::connection_setup::SetUpFrame;
 use super::statistics::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
@@ -46,7 +39,7 @@ use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 pub use isolated_tcp_segment::observe_segment;
 
-use fpdu_payload_buffering::{DdpSegmentPayload, FpduSink};
+use fpdu_payload_buffering::DdpSegmentPayload;
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
@@ -113,7 +106,6 @@ pub(super) trait IwarpEventSink {
     /// Handles an event of one side.
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
 
-    /// Returns `true` if transport events are recorded.
     fn records_events(&self) -> bool;
 
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
@@ -214,16 +206,14 @@ impl IwarpSharedState {
 struct IwarpDirection {
     framing: MpaStreamDeframer,
     messages: IwarpMessages,
-    /// Start-up frame that began it.
-    startup: Option<MpaStartupFrame>,
-    startup_frame: Option<SetUpFrame>,
+    /// Start-up frame that began it, and its place in the capture.
+    startup: Option<(MpaStartupFrame, SetUpFrame)>,
 }
 
 /// State of both directions of a connection.
 #[derive(Debug)]
 pub(super) struct IwarpConnection {
-    a: IwarpDirection,
-    b: IwarpDirection,
+    directions: BySide<IwarpDirection>,
     shared: IwarpSharedState,
     /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
@@ -233,21 +223,11 @@ impl Default for IwarpConnection {
     fn default() -> Self {
         let shared =
             IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { a: IwarpDirection::default(), b: IwarpDirection::default(), shared, has_started: false }
+        Self { directions: BySide::default(), shared, has_started: false }
     }
 }
 
 impl IwarpConnection {
-    fn directions(
-        &mut self,
-        sender: ConnectionSideAOrB,
-    ) -> (&mut IwarpDirection, &mut IwarpDirection, &mut IwarpSharedState) {
-        match sender {
-            ConnectionSideAOrB::A => (&mut self.a, &mut self.b, &mut self.shared),
-            ConnectionSideAOrB::B => (&mut self.b, &mut self.a, &mut self.shared),
-        }
-    }
-
     /// Processes the next bytes that a side sent.
     #[inline]
     pub(super) fn process(
@@ -257,13 +237,19 @@ impl IwarpConnection {
         taker: &mut impl IwarpEventSink,
     ) {
         let packet_meta = piece.meta;
-        let (own, peer, shared) = self.directions(sender);
-        let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
-        own.framing.process(piece, shared, &mut inner);
+        let (own, peer) = self.directions.own_and_peer(sender);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink: taker,
+            startup: None,
+        };
+        own.framing.process(piece, &mut inner);
         if let Some((startup, frame)) = inner.startup {
+            let request = peer.startup.as_ref().map(|(request, _)| request);
             if taker.records_events()
-                && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
+                && let Some(fault) = startup_faults::startup_fault(&startup, request)
             {
                 let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
                 taker.event(packet_meta, IwarpEvent::Transport(kind));
@@ -280,32 +266,26 @@ impl IwarpConnection {
         packet_meta: PacketMeta<'_>,
         taker: &mut impl IwarpEventSink,
     ) {
-        self.directions(sender).0.messages.report_retransmission(range, packet_meta, taker);
+        self.directions[sender].messages.report_retransmission(range, packet_meta, taker);
     }
 
     /// Ends a side: incomplete messages are delivered as far as they were captured.
     pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, taker: &mut impl IwarpEventSink) {
-        let (own, peer, shared) = self.directions(sender);
-        let mut inner =
-            IwarpFpduSink { own: &mut own.messages, peer: &mut peer.messages, sink: taker, startup: None };
-        own.framing.finish(shared, &mut inner);
+        let (own, peer) = self.directions.own_and_peer(sender);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink: taker,
+            startup: None,
+        };
+        own.framing.finish(&mut inner);
         own.messages.deliver_incomplete(taker);
     }
 
-    /// Returns the place of the start-up frame of a side in the capture.
-    pub(super) fn startup_frame(&self, sender: ConnectionSideAOrB) -> Option<SetUpFrame> {
-        match sender {
-            ConnectionSideAOrB::A => self.a.startup_frame,
-            ConnectionSideAOrB::B => self.b.startup_frame,
-        }
-    }
-
-    /// Returns the start-up frame of a side, which has its private data.
-    pub(super) fn startup(&self, sender: ConnectionSideAOrB) -> Option<&MpaStartupFrame> {
-        match sender {
-            ConnectionSideAOrB::A => self.a.startup.as_ref(),
-            ConnectionSideAOrB::B => self.b.startup.as_ref(),
-        }
+    /// Returns the start-up frame of a side, which has its private data, and its place in the capture.
+    pub(super) fn startup(&self, sender: ConnectionSideAOrB) -> Option<&(MpaStartupFrame, SetUpFrame)> {
+        self.directions[sender].startup.as_ref()
     }
 
     /// Returns `true` if a start-up frame arrived since the last call.
@@ -320,47 +300,45 @@ impl IwarpConnection {
 
     /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn buffered_bytes(&self) -> usize {
-        [&self.a, &self.b]
-            .iter()
-            .map(|own| own.framing.buffered_bytes() + own.messages.buffered_bytes())
-            .sum()
+        let directions = self.directions.0.iter();
+        directions.map(|own| own.framing.buffered_bytes() + own.messages.buffered_bytes()).sum()
     }
 
     /// Returns the memory in bytes, without buffered content.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.a.messages.memory_bytes() + self.b.messages.memory_bytes()
+        let messages: usize = self.directions.0.iter().map(|own| own.messages.memory_bytes()).sum();
+        size_of::<Self>() + messages
     }
 
-    /// Drops buffered content.
     pub(super) fn drop_buffered(&mut self) {
-        for own in [&mut self.a, &mut self.b] {
+        for own in &mut self.directions.0 {
             own.framing.drop_buffered();
             own.messages.drop_partial();
         }
     }
 
-    /// Handles a start-up frame.
     fn handle_startup(&mut self, sender: ConnectionSideAOrB, startup: MpaStartupFrame, frame: SetUpFrame) {
         self.has_started = true;
-        let (own, peer, shared) = self.directions(sender);
+        let (own, peer) = self.directions.own_and_peer(sender);
         // A second pair of frames may follow a refusal.
-        (own.startup, own.startup_frame) = (Some(startup), Some(frame));
+        own.startup = Some((startup, frame));
         peer.framing.set_requested_markers(startup.markers);
         if startup.rejected {
             own.framing.set_refused(true);
             peer.framing.set_refused(false);
         }
-        let other = peer.startup.map(|other| other.crc);
+        let other = peer.startup.map(|(other, _)| other.crc);
         if startup.crc || other == Some(true) {
-            shared.crc_use = CrcUse::Yes;
+            self.shared.crc_use = CrcUse::Yes;
         } else if other.is_some() {
-            shared.crc_use = CrcUse::No;
+            self.shared.crc_use = CrcUse::No;
         }
     }
 }
 
 /// Receiver of the FPDUs of one direction.
 struct IwarpFpduSink<'a, T> {
+    shared: &'a mut IwarpSharedState,
     own: &'a mut IwarpMessages,
     peer: &'a mut IwarpMessages,
     sink: &'a mut T,
@@ -385,12 +363,11 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {
-            self.sink.event(payload.meta, IwarpEvent::Transport(TransportAnomalyKind::Rdmap(fault)));
+            self.fault(fault, payload.meta);
         }
     }
-}
 
-impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
+    /// Handles payload; an FPDU without payload is reported with empty payload.
     #[inline]
     fn payload(&mut self, payload: DdpSegmentPayload<'_>) {
         if self.sink.records_events() {
@@ -418,8 +395,14 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.sink.records_events()
     }
 
+    /// Handles FPDUs that are unknown: bytes without a known place among FPDUs were lost or damaged.
     fn lost_fpdus(&mut self) {
         self.own.order = None;
+    }
+
+    #[cold]
+    fn fault(&mut self, fault: RdmapFault, packet_meta: PacketMeta<'_>) {
+        self.transport_event(TransportAnomalyKind::Rdmap(fault), packet_meta);
     }
 
     #[cold]
@@ -427,6 +410,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
         self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 
+    /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
     #[cold]
     fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>) {
         self.sink.event(packet_meta, IwarpEvent::Refused { is_proven });

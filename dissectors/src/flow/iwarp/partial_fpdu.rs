@@ -40,7 +40,6 @@ pub(super) struct PartialFpdu {
     pub(super) crc_field: [u8; RunningFpduCrc::LENGTH],
     /// Captured bytes of its padding, as a big-endian number.
     pub(super) pad: u32,
-    /// Number of captured bytes.
     pub(super) captured_bytes: u64,
     /// Frames of its header bytes whose payload is still to come.
     pub(super) header_frames: FpduHeaderFrames,

@@ -10,8 +10,7 @@ use crate::flow::reliable_connection::UncapturedRdmaReadRange;
 use crate::flow::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
 };
-use crate::infiniband::Reth;
-use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange};
 
 use super::ConnectionRpcState;
 
@@ -41,11 +40,9 @@ impl ConnectionRpcState {
                 if segments + ranges.len() > MAX_SEGMENTS {
                     return Vec::new();
                 }
-                let missing = segment.moved_coverage.missing_ranges(segment.length.into());
+                let missing = segment.unmoved_memory(segment.offered_bytes());
                 ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UncapturedRdmaReadRange {
-                    handle: segment.handle,
-                    offset: segment.offset.wrapping_add(range.start),
-                    length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+                    range,
                     offered: call.time,
                     is_answered: key == answered,
                 }));
@@ -54,48 +51,19 @@ impl ConnectionRpcState {
         ranges
     }
 
-    /// Returns the owner of a range of memory that a side has advertised.
-    pub(in crate::flow) fn owner_of_range(
-        &self,
-        transactions: &TrackedTransactionTable,
-        side: ConnectionSideAOrB,
-        range: &UncapturedRdmaReadRange,
-    ) -> RdmaAttribution {
-        self.find_segment(transactions, side, range.handle, range.offset, range.length)
-    }
-
-    /// Returns `true` if this side has advertised the handle.
     pub(in crate::flow) fn has_handle(&self, side: ConnectionSideAOrB, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
     }
 
-    /// Returns `true` if this side has advertised this range of its memory.
-    pub(in crate::flow) fn has_advertised_range(
-        &self,
-        transactions: &TrackedTransactionTable,
-        side: ConnectionSideAOrB,
-        reth: &Reth,
-    ) -> bool {
-        TransactionSlabKey::from_attribution(self.find_segment(
-            transactions,
-            side,
-            reth.r_key,
-            reth.va,
-            reth.dmalen,
-        ))
-        .is_some()
-    }
-
     /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other
     /// segments of the chunk contain the rest; open Transactions take precedence.
-    pub(super) fn find_segment(
+    pub(in crate::flow) fn find_segment(
         &self,
         transactions: &TrackedTransactionTable,
         side: ConnectionSideAOrB,
-        handle: Handle,
-        offset: u64,
-        length: u32,
+        range: RdmaMemoryRange,
     ) -> RdmaAttribution {
+        let RdmaMemoryRange { handle, offset, length } = range;
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
         let (mut closed, mut begins_in) = (None, None);
         for (key, at) in uses.candidates_at(offset) {
@@ -113,7 +81,7 @@ impl ConnectionRpcState {
             }
         }
         if let Some(first) = begins_in
-            && self.does_chunk_contain(transactions, side, handle, (offset, length), first)
+            && self.does_chunk_contain(transactions, side, range, first)
         {
             return first.0.to_attribution(first.1);
         }
@@ -160,8 +128,7 @@ impl ConnectionRpcState {
         &self,
         transactions: &TrackedTransactionTable,
         side: ConnectionSideAOrB,
-        handle: Handle,
-        (offset, length): (u64, u32),
+        RdmaMemoryRange { handle, offset, length }: RdmaMemoryRange,
         (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
     ) -> bool {
         let Some((entry, end)) = transactions.get(key).zip(offset.checked_add(u64::from(length))) else {

@@ -1,4 +1,4 @@
-//! Data that RDMA moves in or out of chunks.
+//! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
 use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
@@ -6,7 +6,7 @@ use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RdmaAttribution};
+use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution};
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::{BorrowedFlowState, ConnectionRpcState};
@@ -14,13 +14,10 @@ use super::{BorrowedFlowState, ConnectionRpcState};
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkDataPacket<'a> {
-    /// Sender of the packet.
-    pub(super) sender: ConnectionSideAOrB,
     /// `true` for a response to an RDMA Read, `false` for an RDMA Write.
     pub(super) is_read: bool,
     /// Offset of the first byte.
     pub(super) offset: u64,
-    /// Bytes of the packet.
     pub(super) data: CapturedPacketPayload<'a>,
 }
 
@@ -40,11 +37,11 @@ impl ConnectionRpcState {
         owner: &mut RdmaAttribution,
         (mut rest, first): (u32, FrameContentKind),
     ) -> FrameContentKind {
-        let ChunkDataPacket { sender, is_read, offset, data } = packet;
+        let ChunkDataPacket { is_read, offset, data } = packet;
         let Some((key, at)) = TransactionSlabKey::from_attribution(*owner) else { return first };
         let segment = context.transaction_table.get(key).and_then(|entry| entry.segment_at(at));
         let Some(handle) = segment.map(|segment| segment.handle) else { return first };
-        let side = if is_read { sender } else { sender.peer() };
+        let side = if is_read { context.sender } else { context.sender.peer() };
         let unknown = self.unknown_memory_reason(unknown_memory(is_read));
         for _ in 0..MAX_ADJACENT {
             let done = data.length - rest;
@@ -55,7 +52,7 @@ impl ConnectionRpcState {
                 if !is_read && context.transaction_table.transport_events.is_enabled() {
                     let access = RdmaReadOrWrite { is_read, handle, offset, length: data.length };
                     let fault = (RdmaAccessViolationReason::OutOfBounds, Some(key));
-                    self.suspect_access(context, sender, access, fault);
+                    self.suspect_access(context, access, fault);
                 }
                 return if done == 0 { context.count_undecoded(unknown) } else { first };
             };
@@ -109,13 +106,11 @@ pub(super) fn record_payload(
             *context.packet_meta,
         );
     }
-    if let Some(remark) = context.packet_meta.anomaly {
-        if remark.is_captured_twice {
-            return (kind, 0);
-        }
-        if let Some(stall) = remark.stall {
-            record_chunk_stall(context, key, at, stall);
-        }
+    if context.packet_meta.is_captured_twice() {
+        return (kind, 0);
+    }
+    if let Some(stall) = context.packet_meta.stall() {
+        record_chunk_stall(context, key, at, stall);
     }
     let frames = context.packet_meta.frames;
     let is_heavy = context.transaction_table.is_memory_short();
@@ -178,10 +173,7 @@ pub(super) fn record_read_request(
     }
     if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
         // A repeated RDMA Read request means that the responses were lost.
-        let last = chunk
-            .times
-            .map(|(_, last)| last)
-            .filter(|_| packet_meta.anomaly.is_some_and(|remark| remark.was_already_accepted));
+        let last = chunk.times.map(|(_, last)| last).filter(|_| packet_meta.was_already_accepted());
         if !packet_meta.is_captured_twice() {
             chunk.extend_times(packet_meta.time);
         }
@@ -208,4 +200,37 @@ pub(super) fn record_chunk_stall(
     let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
     let since = first.map_or(stall.since, |first| first.max(stall.since));
     entry.transaction.record_stall(RetransmissionStall { since, ..stall });
+}
+
+/// Attributes a frame to the chunk whose data it repeats, and records the wait for it if the receiver lacked the data.
+/// No bytes of the chunk move again.
+#[cold]
+pub(super) fn record_retransmitted_data(
+    context: &mut BorrowedFlowState<'_>,
+    owner: RdmaAttribution,
+) -> FrameContentKind {
+    let packet_meta = context.packet_meta;
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
+        return FrameContentKind::Unrelated;
+    };
+    let Some(entry) = context.transaction_table.get_mut(key) else { return FrameContentKind::Unrelated };
+    let transaction = &mut entry.transaction;
+    let last_data = transaction.call_chunks().filter_map(|chunk| chunk.times).map(|(_, last)| last).max();
+    // The delay of a Reply behind the data includes the wait: TrackedTransactionTable::delay_delivery.
+    let is_answered = transaction.reply.is_some();
+    let stall = packet_meta.stall().filter(|_| !packet_meta.is_duplicate() && !is_answered);
+    if let Some((last_data, stall)) = last_data.zip(stall) {
+        transaction.record_stall(RetransmissionStall { since: last_data.max(stall.since), ..stall });
+        if let Some((chunk, _)) = entry.segment(at) {
+            chunk.extend_times(packet_meta.accepted_time());
+        }
+    }
+    if context.limits.record_transaction_frames {
+        context.transaction_table.record_event(
+            key,
+            FrameRole::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
+            *packet_meta,
+        );
+    }
+    FrameContentKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }

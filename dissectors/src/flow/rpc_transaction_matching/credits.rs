@@ -11,7 +11,6 @@ pub(super) struct RequesterCreditState {
     previous_grant: Option<u32>,
     /// `true` after the first Reply.
     has_grant: bool,
-    /// Number of Calls so far.
     pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
     pub(super) losses_when_idle: u64,
@@ -20,7 +19,6 @@ pub(super) struct RequesterCreditState {
 }
 
 impl RequesterCreditState {
-    /// Records the grant of a Reply.
     pub(super) fn record_grant(&mut self, granted_credits: u32) {
         self.previous_grant = self.has_grant.then_some(self.granted_credits);
         (self.granted_credits, self.has_grant) = (granted_credits, true);

@@ -4,13 +4,14 @@
 //! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
 //! set-up of the connection, only some time after the first captured packet.
 
-use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::captured_frame::Timestamp;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
 use crate::flow::transport_event::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
+    UnnamedTransportEvent,
 };
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
+use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
 use super::{BorrowedFlowState, ConnectionRpcState};
 
@@ -23,24 +24,11 @@ pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
 /// An access that looks invalid.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedAccess {
-    sender: ConnectionSideAOrB,
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
+    event: UnnamedTransportEvent,
     access: RdmaReadOrWrite,
-    fault: RdmaAccessViolationReason,
+    /// `true` if no Call offers the memory.
+    is_unknown: bool,
     losses: u64,
-}
-
-impl SuspectedAccess {
-    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
-        context.transaction_table.transport_events.record_at(
-            (context.connection, self.sender),
-            (self.frame, self.time),
-            self.transaction,
-            (TransportAnomalyKind::InvalidAccess(self.access, self.fault), is_certain),
-        );
-    }
 }
 
 /// Accesses of one connection that look invalid.
@@ -71,7 +59,6 @@ impl ConnectionRpcState {
     pub(super) fn check_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         owner: RdmaAttribution,
         access: RdmaReadOrWrite,
     ) {
@@ -85,12 +72,12 @@ impl ConnectionRpcState {
                 (fault, Some(key))
             }
             None => {
-                let (fault, key) = self.fault_of_unknown_memory(context, sender, &access);
+                let (fault, key) = self.fault_of_unknown_memory(context, &access);
                 (Some(fault), key)
             }
         };
         if let Some(fault) = fault {
-            self.suspect_access(context, sender, access, (fault, key));
+            self.suspect_access(context, access, (fault, key));
         }
     }
 
@@ -98,7 +85,6 @@ impl ConnectionRpcState {
     pub(super) fn suspect_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         access: RdmaReadOrWrite,
         (fault, transaction): (RdmaAccessViolationReason, Option<TransactionSlabKey>),
     ) {
@@ -108,8 +94,9 @@ impl ConnectionRpcState {
             None => self.suspects.last_unattributed = Some(now),
         }
         let suspects = &self.suspects.suspects;
-        let is_known =
-            |known: &SuspectedAccess| known.sender == sender && known.access.handle == access.handle;
+        let is_known = |known: &SuspectedAccess| {
+            known.event.sender == context.sender && known.access.handle == access.handle
+        };
         if context.packet_meta.anomaly.is_some()
             || self.has_cut_lists
             || suspects.len() >= MAX_SUSPECTS
@@ -119,12 +106,12 @@ impl ConnectionRpcState {
             return;
         }
         self.suspects.suspects.push(SuspectedAccess {
-            sender,
-            frame: context.packet_meta.last_frame(),
-            time: now,
-            transaction,
+            event: context.event(transaction, TransportAnomalyKind::InvalidAccess(access, fault)),
             access,
-            fault,
+            is_unknown: matches!(
+                fault,
+                RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
+            ),
             losses: self.losses,
         });
     }
@@ -139,18 +126,17 @@ impl ConnectionRpcState {
     fn fault_of_unknown_memory(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         access: &RdmaReadOrWrite,
     ) -> (RdmaAccessViolationReason, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
-        let uses = self.handles.get(&(sender.peer(), access.handle));
+        let uses = self.handles.get(&(context.sender.peer(), access.handle));
         let is_open = |key: TransactionSlabKey| {
             context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
         };
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (RdmaAccessViolationReason::OutOfBounds, Some(key))
-        } else if open(sender) > 0 && open(sender.peer()) == 0 {
-            let own = self.handles.get(&(sender, access.handle));
+        } else if open(context.sender) > 0 && open(context.sender.peer()) == 0 {
+            let own = self.handles.get(&(context.sender, access.handle));
             let key = own.and_then(|uses| uses.keys().find(|key| is_open(*key)));
             (RdmaAccessViolationReason::ByRequester, key)
         } else {
@@ -158,48 +144,33 @@ impl ConnectionRpcState {
         }
     }
 
-    /// Decides the suspected accesses to memory of `owner`, who sent a message without loss or refused an access.
-    #[inline]
+    /// Decides the suspected accesses to memory of the sender, which sent a message without loss or refused an access.
     pub(in crate::flow) fn confirm_accesses(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        owner: ConnectionSideAOrB,
         is_refusal: bool,
     ) {
-        if !self.suspects.suspects.is_empty() {
-            self.decide_accesses(context, owner, is_refusal);
-        }
-    }
-
-    #[cold]
-    fn decide_accesses(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        owner: ConnectionSideAOrB,
-        is_refusal: bool,
-    ) {
+        let owner = context.sender;
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
-            let SuspectedAccess { sender, time, access, fault, losses, .. } = suspect;
+            let SuspectedAccess { event, access, is_unknown, losses } = suspect;
             let is_certain = losses == self.losses;
             if is_certain {
-                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_CAPTURE_SKEW_NS) {
+                let is_recent = now.abs_diff_ns(event.time) < MAX_CAPTURE_SKEW_NS;
+                if event.sender == owner || (!is_refusal && is_recent) {
                     waiting.push(suspect);
                     continue;
                 }
-                let is_unknown = matches!(
-                    fault,
-                    RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
-                );
                 let RdmaReadOrWrite { handle, offset, length, .. } = access;
-                let found = self.find_segment(context.transaction_table, owner, handle, offset, length);
+                let range = RdmaMemoryRange { handle, offset, length };
+                let found = self.find_segment(context.transaction_table, owner, range);
                 // A Call that was captured after the access offers the memory.
                 if is_unknown && found.0.is_some() {
                     continue;
                 }
             }
-            suspect.record(context, is_certain);
+            context.record_suspect(event, is_certain);
         }
         self.suspects.suspects = waiting;
     }
@@ -207,7 +178,7 @@ impl ConnectionRpcState {
     /// Records the suspected accesses as uncertain: the connection or the capture ends.
     pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut BorrowedFlowState<'_>) {
         for suspect in std::mem::take(&mut self.suspects.suspects) {
-            suspect.record(context, false);
+            context.record_suspect(suspect.event, false);
         }
     }
 }

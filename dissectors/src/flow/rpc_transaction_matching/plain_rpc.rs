@@ -4,7 +4,7 @@ use crate::flow::FrameContentKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
+use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
@@ -15,7 +15,6 @@ impl ConnectionRpcState {
     pub(in crate::flow) fn handle_plain_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: CapturedMessage,
     ) -> (FrameContentKind, RdmaAttribution) {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
@@ -26,41 +25,37 @@ impl ConnectionRpcState {
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
             // The message type was not captured.
-            (None, ..8) if self.has_transaction(sender.peer(), xid) => RpcMessageKind::Reply,
+            (None, ..8) if self.has_transaction(context.sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
                 return (context.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
-        let (key, at) = match which {
-            RpcMessageKind::Call => {
-                (self.add_plain_call(context, sender, xid, message), PackedChunkSegmentOrdinal::CALL)
-            }
-            RpcMessageKind::Reply => {
-                (self.add_reply(context, sender, xid, message, None), PackedChunkSegmentOrdinal::REPLY)
-            }
+        let key = match which {
+            RpcMessageKind::Call => self.add_plain_call(context, xid, message),
+            RpcMessageKind::Reply => self.add_reply(context, xid, message, None),
         };
+        let at = PackedChunkSegmentOrdinal::of_message(which);
         (FrameContentKind::Message { key, which }, key.to_attribution(at))
     }
 
     fn add_plain_call(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         call: CapturedMessage,
     ) -> TransactionSlabKey {
-        let answered = match self.match_call_xid(context, sender, xid, &call) {
+        let answered = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => return key,
             NewCallXidMatch::Reply(key) => Some(key),
             NewCallXidMatch::InUse(_) | NewCallXidMatch::NoMatch => None,
         };
-        self.record_caller(sender, Cursor::new(call.inline_bytes()).with_length(call.length));
+        self.record_caller(context.sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);
         if let Some(stall) = call.stall {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        self.open_transaction(context, sender, transaction, answered)
+        self.open_transaction(context, transaction, answered)
     }
 }

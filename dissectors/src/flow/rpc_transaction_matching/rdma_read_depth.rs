@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::transaction_table::TransactionSlabKey;
-use crate::flow::transport_event::TransportAnomalyKind;
+use crate::flow::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 use super::{BorrowedFlowState, MAX_REPLY_SKEW_NS};
@@ -24,28 +24,20 @@ struct RdmaReadInFlight {
     length: u32,
 }
 
-/// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
-/// last was sent: a capture of several queues reorders packets.
-#[derive(Clone, Copy, Debug)]
-struct SuspectedReadDepthExcess {
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
-    count: u32,
-}
-
 /// RDMA Reads of one side.
 #[derive(Debug, Default)]
 struct OutboundRdmaReads {
     /// Maximum number in flight, if the set-up was captured.
     limit: Option<u16>,
     in_flight: VecDeque<RdmaReadInFlight>,
-    suspect: Option<SuspectedReadDepthExcess>,
+    /// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
+    /// last was sent: a capture of several queues reorders packets.
+    suspect: Option<UnnamedTransportEvent>,
 }
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
 #[derive(Debug, Default)]
-pub(super) struct RdmaReadDepthTracker([OutboundRdmaReads; 2]);
+pub(super) struct RdmaReadDepthTracker(BySide<OutboundRdmaReads>);
 
 impl RdmaReadDepthTracker {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
@@ -53,43 +45,36 @@ impl RdmaReadDepthTracker {
         let limit = |owner: Option<crate::flow::RdmaReadResources>| {
             owner.map(|reads| reads.inbound).filter(|limit| *limit < UNSPECIFIED_DEPTH)
         };
-        self.of(client).limit = limit(parameters.server_reads);
-        self.of(client.peer()).limit = limit(parameters.client_reads);
+        self.0[client].limit = limit(parameters.server_reads);
+        self.0[client.peer()].limit = limit(parameters.client_reads);
     }
 
     /// Adopts the maximum numbers of another part of the connection.
     pub(super) fn merge_limits(&mut self, other: &Self, is_swapped: bool) {
-        for at in 0..2 {
-            let from = if is_swapped { 1 - at } else { at };
-            self.0[at].limit = self.0[at].limit.or(other.0[from].limit);
+        for side in ConnectionSideAOrB::BOTH {
+            let from = if is_swapped { side.peer() } else { side };
+            self.0[side].limit = self.0[side].limit.or(other.0[from].limit);
         }
-    }
-
-    fn of(&mut self, reader: ConnectionSideAOrB) -> &mut OutboundRdmaReads {
-        let [a, b] = &mut self.0;
-        if reader == ConnectionSideAOrB::A { a } else { b }
     }
 
     /// Forgets the Reads in flight: packets were lost.
     pub(super) fn forget(&mut self) {
-        for side in &mut self.0 {
+        for side in &mut self.0.0 {
             side.in_flight.clear();
             side.suspect = None;
         }
     }
 
-    /// Counts an RDMA Read request.
     pub(super) fn count_request(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        reader: ConnectionSideAOrB,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),
     ) {
         if context.packet_meta.anomaly.is_some() {
             return self.forget();
         }
-        let side = self.of(reader);
+        let side = &mut self.0[context.sender];
         let Some(limit) = side.limit else { return };
         if length == 0 || side.in_flight.len() >= MAX_TRACKED {
             return;
@@ -97,31 +82,22 @@ impl RdmaReadDepthTracker {
         side.in_flight.push_back(RdmaReadInFlight { owner, offset, length });
         let count = side.in_flight.len() as u32;
         let transaction = TransactionSlabKey::from_attribution(owner).map(|(key, _)| key);
-        let (frame, time) = (context.packet_meta.last_frame(), context.packet_meta.time);
+        let kind = TransportAnomalyKind::ReadsInFlight { count, limit };
         if count > u32::from(limit) {
-            side.suspect.get_or_insert(SuspectedReadDepthExcess { frame, time, transaction, count });
+            side.suspect.get_or_insert(context.event(transaction, kind));
         } else if count == u32::from(limit) {
-            let kind = TransportAnomalyKind::ReadsInFlight { count, limit };
-            let place = (context.connection, reader);
-            context.transaction_table.transport_events.record_at(
-                place,
-                (frame, time),
-                transaction,
-                (kind, true),
-            );
+            context.record_event(transaction, kind);
         }
     }
 
-    /// Counts bytes of a response to an RDMA Read of `reader`. Responses arrive in the order of their requests.
+    /// Counts bytes of a response to an RDMA Read. Responses arrive in the order of their requests.
     pub(super) fn count_response(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        reader: ConnectionSideAOrB,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),
     ) {
-        let side = self.of(reader);
-        let Some(limit) = side.limit else { return };
+        let side = &mut self.0[context.sender.peer()];
         let end = offset.saturating_add(u64::from(length));
         let is_answered = |read: &RdmaReadInFlight| {
             let read_end = read.offset.saturating_add(u64::from(read.length));
@@ -137,12 +113,9 @@ impl RdmaReadDepthTracker {
         if is_complete {
             side.in_flight.pop_front();
         }
-        let Some(suspect) = side.suspect.take() else { return };
-        let SuspectedReadDepthExcess { frame, time, transaction, count } = suspect;
-        let is_certain = is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS;
-        let kind = TransportAnomalyKind::ReadsInFlight { count, limit };
-        let place = (context.connection, reader);
-        let events = &mut context.transaction_table.transport_events;
-        events.record_at(place, (frame, time), transaction, (kind, is_certain));
+        if let Some(suspect) = side.suspect.take() {
+            let is_late = context.packet_meta.time.abs_diff_ns(suspect.time) > MAX_REPLY_SKEW_NS;
+            context.record_suspect(suspect, is_first && is_late);
+        }
     }
 }

@@ -42,21 +42,18 @@ impl ConnectionRpcState {
     pub(super) fn handle_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
-        let sides = (context.connection, sender);
         if message.length == 0 {
-            let events = &mut context.transaction_table.transport_events;
-            events.record(sides, context.packet_meta, None, TransportAnomalyKind::EmptySend);
+            context.record_event(None, TransportAnomalyKind::EmptySend);
             return FrameContentKind::EmptyOperation;
         }
-        let kind = self.decode_message(context, sender, message, owner);
+        let kind = self.decode_message(context, message, owner);
         if let FrameContentKind::Undecoded(reason) = kind
             && self.is_rpc
         {
-            self.record_undecoded(context, sender, message, reason);
+            self.record_undecoded(context, message, reason);
         }
         kind
     }
@@ -64,7 +61,6 @@ impl ConnectionRpcState {
     fn decode_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
@@ -99,57 +95,40 @@ impl ConnectionRpcState {
             && !envelope.is_unknown()
             && !context.packet_meta.is_captured_twice()
         {
-            self.record_message_credits(sender, envelope.words.credits);
+            // The message grants credits to the peer.
+            let (own, peer) = self.message_credits.own_and_peer(context.sender);
+            own.count_sent();
+            peer.send_limit = Some(envelope.words.credits);
         }
+        let frame = context.packet_meta.last_frame();
+        let header_only_messages = &mut context.transaction_table.header_only_messages;
         match envelope.words.transfer_mode {
             RpcTransferMode::Done => {
-                context.transaction_table.header_only_messages.add(
-                    context.packet_meta.last_frame(),
-                    dialect,
-                    message,
-                );
-                self.handle_done(context, sender, envelope.xid, owner)
+                header_only_messages.add(frame, dialect, message);
+                self.handle_done(context, envelope.xid, owner)
             }
             RpcTransferMode::Control => {
-                context.transaction_table.header_only_messages.add(
-                    context.packet_meta.last_frame(),
-                    dialect,
-                    message,
-                );
-                self.record_properties(sender, message);
+                header_only_messages.add(frame, dialect, message);
+                self.record_properties(context.sender, message);
                 *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
                 FrameContentKind::TransportMessage(envelope.words.message_type)
             }
-            RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
+            RpcTransferMode::Part => self.handle_message_part(context, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant. Only version 2 has such errors.
             RpcTransferMode::Error
                 if envelope.xid == Xid(0)
                     && matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
-                    && !self.has_transaction(sender.peer(), Xid(0)) =>
+                    && !self.has_transaction(context.sender.peer(), Xid(0)) =>
             {
-                context.transaction_table.header_only_messages.add(
-                    context.packet_meta.last_frame(),
-                    dialect,
-                    message,
-                );
+                header_only_messages.add(frame, dialect, message);
                 *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
                 FrameContentKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Inline
             | RpcTransferMode::InChunk
             | RpcTransferMode::Error
-            | RpcTransferMode::Unknown => {
-                self.handle_complete_message(context, sender, message, envelope, owner)
-            }
+            | RpcTransferMode::Unknown => self.handle_complete_message(context, message, envelope, owner),
         }
-    }
-
-    /// Counts a version 2 message of `sender`, which grants credits to its peer up to `limit`.
-    fn record_message_credits(&mut self, sender: ConnectionSideAOrB, limit: u32) {
-        let [a, b] = &mut self.message_credits;
-        let (own, peer) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
-        own.count_sent();
-        peer.send_limit = Some(limit);
     }
 
     /// Records the properties that a side announces.
@@ -159,17 +138,13 @@ impl ConnectionRpcState {
         if let Ok(AnyDialectHeader::Version2(header)) = &header
             && let Some(properties) = header.properties()
         {
-            let [a, b] = &mut self.properties;
-            let of = if sender == ConnectionSideAOrB::A { a } else { b };
-            of.get_or_insert_default().record(properties);
+            self.properties[sender].get_or_insert_default().record(properties);
         }
     }
 
-    /// Handles a message that this Send completes.
     fn handle_complete_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         envelope: RpcRdmaHeaderSummary,
         owner: &mut RdmaAttribution,
@@ -182,7 +157,7 @@ impl ConnectionRpcState {
         }
         let rpc = inline_message_cursor(message, &envelope);
         let has_invalidation = message.invalidated_handle.is_some();
-        let Some(kind) = self.message_kind(context, sender, (&envelope, has_invalidation), &rpc) else {
+        let Some(kind) = self.message_kind(context, (&envelope, has_invalidation), &rpc) else {
             // It may have been a Call, with memory, or the Reply to one.
             self.record_loss(context.packet_meta.time);
             return context.count_undecoded(UndecodedReason::MalformedHeader);
@@ -192,24 +167,24 @@ impl ConnectionRpcState {
         let is_last = matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
             && envelope.words.transfer_mode == RpcTransferMode::Inline;
         let assembled = match is_last {
-            true => self.continuations.add_last_part((sender, xid, which), message, &envelope, context.stats),
+            true => self.continuations.add_last_part(
+                (context.sender, xid, which),
+                message,
+                &envelope,
+                context.stats,
+            ),
             false => None,
         };
         let key = match &assembled {
             Some(assembled) => self.add_message(
                 context,
-                sender,
-                (&assembled.message(), assembled.send_count),
+                (&assembled.message.as_message(), assembled.send_count),
                 envelope,
                 kind,
             ),
-            None => self.add_message(context, sender, (message, 1), envelope, kind),
+            None => self.add_message(context, (message, 1), envelope, kind),
         };
-        let at = match which {
-            RpcMessageKind::Call => PackedChunkSegmentOrdinal::CALL,
-            RpcMessageKind::Reply => PackedChunkSegmentOrdinal::REPLY,
-        };
-        *owner = key.to_attribution(at);
+        *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(which));
         FrameContentKind::Message { key, which }
     }
 
@@ -217,7 +192,6 @@ impl ConnectionRpcState {
     fn add_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         (message, sends): (&RdmaSendMessage<'_>, u32),
         envelope: RpcRdmaHeaderSummary,
         kind: InferredMessageKind,
@@ -226,16 +200,16 @@ impl ConnectionRpcState {
         match kind.kind {
             RpcMessageKind::Call => {
                 let rpc = inline_message_cursor(message, &envelope);
-                self.add_call(context, sender, record, envelope, rpc)
+                self.add_call(context, record, envelope, rpc)
             }
             RpcMessageKind::Reply => {
                 if !envelope.read_chunks.is_empty() {
-                    self.record_reply_read_chunks();
+                    self.suspected_messages.has_reply_read_list = true;
                 }
                 if context.limits.dialect.is_none() {
                     self.record_read_list(&envelope);
                 }
-                self.add_reply(context, sender, envelope.xid, record, Some(envelope))
+                self.add_reply(context, envelope.xid, record, Some(envelope))
             }
         }
     }
@@ -244,7 +218,6 @@ impl ConnectionRpcState {
     fn handle_message_part(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         envelope: &RpcRdmaHeaderSummary,
         owner: &mut RdmaAttribution,
@@ -254,9 +227,10 @@ impl ConnectionRpcState {
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::PART);
         let bound = (&mut *context.stats, context.limits.partial_message_bytes);
-        let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
+        let late =
+            self.continuations.add_part((context.sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
-            && let Some(key) = self.complete_message(context, sender, which, &assembled)
+            && let Some(key) = self.complete_message(context, which, &assembled)
         {
             return FrameContentKind::Message { key, which };
         }
@@ -267,13 +241,12 @@ impl ConnectionRpcState {
     fn complete_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         which: RpcMessageKind,
         assembled: &MultiSendRpcMessage,
     ) -> Option<TransactionSlabKey> {
-        let message = assembled.message();
+        let message = assembled.message.as_message();
         let envelope = RpcRdmaHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
-        let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
+        let requester = if which == RpcMessageKind::Call { context.sender } else { context.sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
         let whole = message_record(&message, &envelope, (assembled.send_count, true));
         let entry = context.transaction_table.get_mut(key)?;
@@ -296,23 +269,22 @@ impl ConnectionRpcState {
     fn message_kind(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         (envelope, has_invalidation): (&RpcRdmaHeaderSummary, bool),
         rpc: &Cursor<'_>,
     ) -> Option<InferredMessageKind> {
         let (call, reply) = (InferredMessageKind::CALL, InferredMessageKind::REPLY);
         // The Call may be missing from the capture. RFC 8797 section 4.1: only Replies invalidate handles.
-        let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
+        let answers = || match self.has_transaction(context.sender.peer(), envelope.xid) {
             true => reply,
             false if has_invalidation => InferredMessageKind { is_known: false, ..reply },
             false => InferredMessageKind { is_known: false, ..call },
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
-        let reader = || match self.has_pending_call(context, sender, envelope.xid) {
+        let reader = || match self.has_pending_call(context, envelope.xid) {
             true => reply,
             false if envelope.words.dialect == Dialect::Prototype => {
-                if self.nfs_client_side == Some(sender.peer()) { reply } else { call }
+                if self.nfs_client_side == Some(context.sender.peer()) { reply } else { call }
             }
             false => call,
         };
@@ -340,7 +312,8 @@ impl ConnectionRpcState {
             | RpcRdmaMessageType::Version1(_)
             | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
                 Ok(which) => InferredMessageKind::known(which.filter(|which| {
-                    starts_with(rpc, envelope.xid) || self.may_have_other_xid(sender, envelope, rpc, *which)
+                    starts_with(rpc, envelope.xid)
+                        || self.may_have_other_xid(context.sender, envelope, rpc, *which)
                 })?),
                 Err(_) => answers(),
             },
@@ -373,14 +346,11 @@ impl ConnectionRpcState {
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
-    fn has_pending_call(
-        &self,
-        context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
-        xid: Xid,
-    ) -> bool {
-        let call =
-            self.transactions.get(&(sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
+    fn has_pending_call(&self, context: &BorrowedFlowState<'_>, xid: Xid) -> bool {
+        let call = self
+            .transactions
+            .get(&(context.sender.peer(), xid))
+            .and_then(|key| context.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
     }
 
@@ -388,12 +358,11 @@ impl ConnectionRpcState {
     fn handle_done(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
-        let key = self.transactions.get(&(sender, xid)).copied();
-        self.record_done(context, sender, key);
+        let key = self.transactions.get(&(context.sender, xid)).copied();
+        self.record_done(context, key);
         let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             return context.count_undecoded(UndecodedReason::DoneWithoutCall);
@@ -408,7 +377,6 @@ impl ConnectionRpcState {
     }
 }
 
-/// Returns `true` if a cursor is at this XID.
 fn starts_with(cursor: &Cursor<'_>, xid: Xid) -> bool {
     let mut cursor = *cursor;
     cursor.word() == Ok(xid.0)

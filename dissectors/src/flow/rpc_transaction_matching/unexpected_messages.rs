@@ -3,12 +3,13 @@
 //! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
 //! sent a further message without loss.
 
-use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
-use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
+use crate::flow::transport_event::{
+    RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason, UnnamedTransportEvent,
+};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
@@ -26,26 +27,11 @@ const MAX_COMPARED_CALLS: usize = 1024;
 /// A message that the state of its connection does not seem to permit.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedUnexpectedMessage {
-    sender: ConnectionSideAOrB,
-    frame: FrameNumber,
-    time: Timestamp,
-    transaction: Option<TransactionSlabKey>,
-    kind: TransportAnomalyKind,
+    event: UnnamedTransportEvent,
     /// `true` if the Transaction had no Call.
     is_without_call: bool,
     /// Number of losses of the conversation, if a lost message would permit this one.
     losses: Option<u64>,
-}
-
-impl SuspectedUnexpectedMessage {
-    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
-        context.transaction_table.transport_events.record_at(
-            (context.connection, self.sender),
-            (self.frame, self.time),
-            self.transaction,
-            (self.kind, is_certain),
-        );
-    }
 }
 
 /// Messages of one connection that look invalid.
@@ -53,9 +39,9 @@ impl SuspectedUnexpectedMessage {
 pub(super) struct SuspectedUnexpectedMessages {
     suspects: Vec<SuspectedUnexpectedMessage>,
     /// `true` if a Reply had Read chunks (RFC 5666).
-    has_reply_read_list: bool,
-    /// `true` if a Reply may belong to a Call that is not in the table any more, or not under its XID.
-    has_forgotten_calls: bool,
+    pub(super) has_reply_read_list: bool,
+    /// `true` if a Reply may belong to a Call that is not in the table any more, or whose XID another Call has.
+    pub(super) has_forgotten_calls: bool,
 }
 
 impl SuspectedUnexpectedMessages {
@@ -65,14 +51,9 @@ impl SuspectedUnexpectedMessages {
         self.has_forgotten_calls |= other.has_forgotten_calls;
     }
 
-    /// Records that a Call without a Reply was removed from the table, or that another Call has its XID.
-    pub(super) fn record_forgotten_call(&mut self) {
-        self.has_forgotten_calls = true;
-    }
-
     /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
     pub(super) fn record_missing_call(&mut self, requester: ConnectionSideAOrB) {
-        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.sender == requester) {
+        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.event.sender == requester) {
             suspect.losses = suspect.losses.map(|losses| losses + 1);
         }
     }
@@ -84,7 +65,6 @@ impl ConnectionRpcState {
     pub(super) fn record_undecoded(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         message: &RdmaSendMessage<'_>,
         reason: UndecodedReason,
     ) {
@@ -92,12 +72,7 @@ impl ConnectionRpcState {
         let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
         let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
         let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-        self.record_version1(
-            context,
-            sender,
-            None,
-            TransportAnomalyKind::Undecoded { reason, length, fault },
-        );
+        self.record_version1(context, None, TransportAnomalyKind::Undecoded { reason, length, fault });
     }
 
     /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be
@@ -105,51 +80,26 @@ impl ConnectionRpcState {
     fn record_version1(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: Option<TransactionSlabKey>,
         kind: TransportAnomalyKind,
     ) {
-        let events = &mut context.transaction_table.transport_events;
         if self.last_message_time.is_some() {
-            events.record((context.connection, sender), context.packet_meta, transaction, kind);
-        } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
+            context.record_event(transaction, kind);
+        } else if context.transaction_table.transport_events.is_enabled()
+            && self.suspected_messages.suspects.len() < MAX_SUSPECTS
+        {
             self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-                sender,
-                frame: context.packet_meta.last_frame(),
-                time: context.packet_meta.time,
-                transaction,
-                kind,
+                event: context.event(transaction, kind),
                 is_without_call: false,
                 losses: None,
             });
         }
     }
 
-    /// Records an RDMA Write without payload.
-    #[inline]
-    pub(super) fn record_empty_write(
-        &self,
-        context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
-        length: u32,
-    ) {
-        if length == 0 {
-            let events = &mut context.transaction_table.transport_events;
-            let sides = (context.connection, sender);
-            events.record(sides, context.packet_meta, None, TransportAnomalyKind::EmptyWrite);
-        }
-    }
-
-    /// Records that a Reply has Read chunks.
-    pub(super) fn record_reply_read_chunks(&mut self) {
-        self.suspected_messages.has_reply_read_list = true;
-    }
-
     /// Records RDMA_DONE for a Transaction, if it is known.
     pub(super) fn record_done(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         done: Option<TransactionSlabKey>,
     ) {
         if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
@@ -163,15 +113,14 @@ impl ConnectionRpcState {
             Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
             known => known,
         };
-        self.record_version1(context, sender, done, TransportAnomalyKind::Done { has_read_list });
+        self.record_version1(context, done, TransportAnomalyKind::Done { has_read_list });
     }
 
-    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message
+    /// Returns the fault of a Reply of the sender, of which no Call of the peer is in flight. A Reply whose RPC message
     /// has another XID is judged like any other message.
     fn fault_of_lone_reply(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<UnexpectedRpcMessageReason> {
@@ -181,15 +130,17 @@ impl ConnectionRpcState {
             return None;
         }
         if reply.is_rdma_error() {
-            let own =
-                self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
+            let own = self
+                .transactions
+                .get(&(context.sender, xid))
+                .and_then(|key| context.transaction_table.get(*key));
             return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
                 true => UnexpectedRpcMessageReason::ErrorByRequester,
                 false => UnexpectedRpcMessageReason::ErrorWithoutCall,
             });
         }
         if reply.is_nomsg() {
-            let has_called = self.credits_of(sender.peer()).call_count > 0;
+            let has_called = self.credits[context.sender.peer()].call_count > 0;
             return Some(match has_called {
                 true => UnexpectedRpcMessageReason::LongReplyWithoutCall,
                 false => UnexpectedRpcMessageReason::LongCallWithoutChunk,
@@ -200,25 +151,23 @@ impl ConnectionRpcState {
         is_certain.then_some(UnexpectedRpcMessageReason::ReplyWithoutCall)
     }
 
-    /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
+    /// Returns the fault of a Reply of the sender with an XID that no Transaction of the connection has.
     #[cold]
     pub(super) fn fault_of_unknown_reply(
         &self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<UnexpectedRpcMessageReason> {
-        let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
-        (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
+        let fault = self.fault_of_lone_reply(context, xid, reply)?;
+        (!may_answer_other_call(context, context.sender.peer(), xid)).then_some(fault)
     }
 
-    /// Judges another Reply of `sender` to an answered Call. A Call that was sent again may have several.
+    /// Judges another Reply of the sender to an answered Call. A Call that was sent again may have several.
     #[cold]
     pub(super) fn check_second_reply(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         key: TransactionSlabKey,
         reply: &CapturedMessage,
     ) {
@@ -236,15 +185,15 @@ impl ConnectionRpcState {
                     outer,
                     inner,
                 });
-                self.record_version1(context, sender, Some(key), kind);
+                self.record_version1(context, Some(key), kind);
             }
             return;
         }
         // The first Reply may have been that of another Call.
         let is_first_of_other = first.as_ref().and_then(inline_xid).is_some_and(|of_first| of_first != outer);
         let is_permitted = is_first_of_other || call.as_ref().is_none_or(|call| call.copies != 1);
-        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, sender, outer, reply) {
-            self.suspect_message(context, sender, key, fault);
+        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, outer, reply) {
+            self.suspect_message(context, key, fault);
         }
     }
 
@@ -272,51 +221,35 @@ impl ConnectionRpcState {
     pub(super) fn suspect_message(
         &mut self,
         context: &BorrowedFlowState<'_>,
-        sender: ConnectionSideAOrB,
         transaction: TransactionSlabKey,
         fault: UnexpectedRpcMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
-            sender,
-            frame: context.packet_meta.last_frame(),
-            time: context.packet_meta.time,
-            transaction: Some(transaction),
-            kind: TransportAnomalyKind::UnexpectedMessage(fault),
+            event: context.event(Some(transaction), TransportAnomalyKind::UnexpectedMessage(fault)),
             is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
             losses: Some(self.losses),
         });
     }
 
-    /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
-    #[inline]
-    pub(super) fn confirm_messages(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        receiver: ConnectionSideAOrB,
-    ) {
-        if !self.suspected_messages.suspects.is_empty() {
-            self.decide_messages(context, receiver);
-        }
-    }
-
-    #[cold]
-    fn decide_messages(&mut self, context: &mut BorrowedFlowState<'_>, receiver: ConnectionSideAOrB) {
+    /// Decides the suspected messages that the sender received: it has sent a message without loss.
+    pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
-                suspect;
+            let SuspectedUnexpectedMessage { event, is_without_call, losses } = suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
-            if is_certain && (sender.peer() != receiver || context.packet_meta.last_frame() == frame) {
+            if is_certain
+                && (event.sender == context.sender || context.packet_meta.last_frame() == event.frame)
+            {
                 waiting.push(suspect);
                 continue;
             }
-            let entry = transaction.and_then(|key| context.transaction_table.get(key));
+            let entry = event.transaction.and_then(|key| context.transaction_table.get(key));
             // The Call was captured after its Reply.
             let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
             let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
             if is_version1 && !(is_without_call && has_call) {
-                suspect.record(context, is_certain);
+                context.record_suspect(event, is_certain);
             }
         }
         self.suspected_messages.suspects = waiting;
@@ -327,7 +260,7 @@ impl ConnectionRpcState {
         let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             if is_version1 {
-                suspect.record(context, false);
+                context.record_suspect(suspect.event, false);
             }
         }
     }

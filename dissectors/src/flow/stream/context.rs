@@ -29,6 +29,7 @@ impl StreamParserBorrowedFlowState<'_> {
     ) -> (&'a mut ConnectionRpcState, BorrowedFlowState<'a>) {
         let context = BorrowedFlowState {
             connection: self.connection,
+            sender: self.sender,
             transaction_table: self.transaction_table,
             stats: self.stats,
             limits: self.limits,
@@ -65,9 +66,8 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
         let meaning = match event {
             IwarpEvent::Operation(operation) => {
-                let sender = self.sender;
-                let (exchange, mut context) = self.rpc_context(&packet_meta);
-                exchange.handle_operation(&mut context, sender, operation)
+                let (conversation, mut context) = self.rpc_context(&packet_meta);
+                conversation.handle_operation(&mut context, operation)
             }
             IwarpEvent::Undecoded(reason) => {
                 self.conversation.has_cut_lists |=
@@ -81,15 +81,12 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
                 return self.conversation.checks_mut().count_fpdu(properties);
             }
             IwarpEvent::Transport(kind) => {
-                let sides = (self.connection, self.sender);
-                return self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
+                return self.rpc_context(&packet_meta).1.record_event(None, kind);
             }
             IwarpEvent::Refused { is_proven } => {
                 self.conversation.record_loss(packet_meta.time);
                 if is_proven {
-                    let sides = (self.connection, self.sender);
-                    let events = &mut self.transaction_table.transport_events;
-                    events.record(sides, &packet_meta, None, TransportAnomalyKind::BadMpaCrc);
+                    self.rpc_context(&packet_meta).1.record_event(None, TransportAnomalyKind::BadMpaCrc);
                 }
                 return;
             }
@@ -102,22 +99,14 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
             IwarpEvent::Part => FrameContentKind::PartialMessage,
             IwarpEvent::Control(kind) => {
                 if let Some(kind) = kind {
-                    let sides = (self.connection, self.sender);
-                    self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
+                    self.rpc_context(&packet_meta).1.record_event(None, kind);
                 }
                 FrameContentKind::Control
             }
             IwarpEvent::Terminate(terminate) => {
-                let sender = self.sender;
                 let (conversation, mut context) = self.rpc_context(&packet_meta);
-                conversation.confirm_accesses(&mut context, sender, true);
-                let sides = (self.connection, sender);
-                self.transaction_table.transport_events.record(
-                    sides,
-                    &packet_meta,
-                    None,
-                    TransportAnomalyKind::Terminate(terminate),
-                );
+                conversation.confirm_accesses(&mut context, true);
+                context.record_event(None, TransportAnomalyKind::Terminate(terminate));
                 FrameContentKind::Terminate(terminate)
             }
         };

@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::by_side::BySide;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::CapturedPacketPayload;
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use super::{StreamBytes, StreamPosition, TcpDirectionReader};
@@ -101,28 +102,28 @@ struct PreviousTcpIncarnationRange {
 /// next one has begun.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousStreamIncarnation {
-    /// Ranges of both directions.
-    directions: [Option<PreviousTcpIncarnationRange>; 2],
+    directions: BySide<Option<PreviousTcpIncarnationRange>>,
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
 
 impl PreviousStreamIncarnation {
-    pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2]) -> Self {
-        let times = halves.map(|half| half.last.max(half.syn_time));
-        Self { directions: halves.map(TcpStreamDirection::to_previous), last_time: times[0].max(times[1]) }
+    pub(in crate::flow) fn new(BySide([a, b]): &BySide<TcpStreamDirection>) -> Self {
+        let last_time = a.last.max(a.syn_time).max(b.last).max(b.syn_time);
+        Self { directions: BySide([a.to_previous(), b.to_previous()]), last_time }
     }
 
-    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation. `peer` is
-    /// the other direction now.
+    /// Returns `true` if a segment of `sender` is a copy of one of the previous incarnation. `directions` are those of
+    /// the incarnation now.
     pub(in crate::flow) fn contains_copy(
         &self,
-        at: usize,
-        [half, peer]: [&TcpStreamDirection; 2],
+        sender: ConnectionSideAOrB,
+        directions: &BySide<TcpStreamDirection>,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let Some(former) = self.directions.get(at).copied().flatten() else { return false };
+        let (half, peer) = (&directions[sender], &directions[sender.peer()]);
+        let Some(former) = self.directions[sender] else { return false };
         if self.last_time.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
         }
@@ -223,7 +224,6 @@ impl TcpStreamDirection {
         self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
     }
 
-    /// Returns `true` if bytes of it were captured.
     pub(in crate::flow) fn has_bytes(&self) -> bool {
         self.next_position.is_some_and(|next| next > self.from)
     }
@@ -360,12 +360,10 @@ impl TcpStreamDirection {
         self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
     }
 
-    /// Iterates over the frames of the buffered segments.
     pub(in crate::flow) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
         self.out_of_order.iter().flat_map(|held| held.frames.iter().copied())
     }
 
-    /// Delivers the buffered segments.
     pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
         self.deliver_contiguous(None, reader);
     }
@@ -436,10 +434,11 @@ impl TcpStreamDirection {
             .map(|held| held.time);
         if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
             self.next_position = Some(end);
-            let stall = since.map(|since| RetransmissionStall { since, until: packet_meta.time });
-            let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let came = PacketMeta { anomaly: stall.map(|_| &remark).or(packet_meta.anomaly), ..packet_meta };
-            reader.read_bytes(StreamBytes { meta: came, ..new });
+            let until = packet_meta.time;
+            let recovery =
+                since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref().or(packet_meta.anomaly), ..packet_meta };
+            reader.read_bytes(StreamBytes { meta, ..new });
         } else {
             self.buffer_new_part(new, received);
         }
@@ -521,19 +520,15 @@ impl TcpStreamDirection {
         } else if let Some(reports) = &mut self.reports {
             reports.record_needless(&piece.range());
         }
-        let remark = match is_needed {
+        let anomaly = match is_needed {
             // The first copy determines the start.
-            true => DeliveryAnomaly {
-                closes_gap: true,
-                stall: Some(RetransmissionStall { since: Timestamp(i64::MIN), until: time }),
-                ..DeliveryAnomaly::default()
-            },
-            false => DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() },
+            true => {
+                DeliveryAnomaly::ClosesGap(RetransmissionStall { since: Timestamp(i64::MIN), until: time })
+            }
+            false => DeliveryAnomaly::Surplus,
         };
-        reader.read_retransmission(StreamBytes {
-            meta: PacketMeta { anomaly: Some(&remark), ..piece.meta },
-            ..piece
-        });
+        let meta = PacketMeta { anomaly: Some(&anomaly), ..piece.meta };
+        reader.read_retransmission(StreamBytes { meta, ..piece });
     }
 
     /// Returns `true` if the receiver needs a retransmission, as far as its acknowledgements tell.
@@ -589,10 +584,10 @@ impl TcpStreamDirection {
             self.buffered_bytes -= held.counted_bytes();
             self.next_position = Some(held.end());
             let piece = held.to_stream_bytes();
-            let stall = until.map(|until| RetransmissionStall { since: held.time, until });
-            let remark = DeliveryAnomaly { stall, ..DeliveryAnomaly::default() };
-            let packet_meta = PacketMeta { anomaly: stall.map(|_| &remark), ..piece.meta };
-            reader.read_bytes(StreamBytes { meta: packet_meta, ..piece });
+            let recovery = until
+                .map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: held.time, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref(), ..piece.meta };
+            reader.read_bytes(StreamBytes { meta, ..piece });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }

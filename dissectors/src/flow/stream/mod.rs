@@ -3,12 +3,6 @@
 //! A [`TcpDirectionReader`] reads the content of each direction as [`StreamBytes`], in order, without overlap and
 //! with every gap reported. A segment that was truncated by a snap length or never captured has fewer bytes
 //! than its length; so loss, snap lengths and captures that begin in mid-stream are one case.
-//!
-//! - [`direction`]: reassembly of one direction;
-//! - [`tcp_receiver_loss_reports`]: bytes that the receiver lacks, and the messages that wait for them;
-//! - [`protocol`]: the protocol of a stream, detected by its first bytes or, in mid-stream, by structure;
-//! - [`context`]: the context that a parser passes messages and RDMA operations to;
-//! - [`table`]: all streams, by addresses and ports.
 
 pub(super) mod context;
 pub(super) mod direction;
@@ -67,7 +61,6 @@ impl<'a> StreamBytes<'a> {
 
 /// Reader of the bytes of one direction.
 pub(super) trait TcpDirectionReader {
-    /// Handles the next bytes.
     fn read_bytes(&mut self, piece: StreamBytes<'_>);
 
     /// Handles a retransmission of bytes that were read before. The first copy counts; this one is only

@@ -3,6 +3,7 @@
 use crate::address::Port;
 use crate::rpc::{self, tls};
 
+use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NFS_RDMA_PORT;
 use crate::flow::iwarp::{self, IwarpConnection};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
@@ -20,8 +21,8 @@ pub(in crate::flow) enum StreamProtocol {
         /// Bytes searched completely; of later segments only the first bytes are examined.
         looked_at: u32,
     },
-    /// RPC messages in records: those of side A, and those of side B.
-    Records(Box<[CapturedRpcRecordParser; 2]>),
+    /// RPC messages in records.
+    Records(Box<BySide<CapturedRpcRecordParser>>),
     /// MPA with RDMA, in both directions.
     Mpa(Box<IwarpConnection>),
     /// TLS, which may carry RPC.
@@ -35,7 +36,7 @@ impl StreamProtocol {
     #[inline]
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(CapturedRpcRecordParser::memory_bytes).sum(),
+            Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
@@ -44,7 +45,7 @@ impl StreamProtocol {
     /// Returns the number of bytes of incomplete messages.
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(CapturedRpcRecordParser::buffered_bytes).sum(),
+            Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::buffered_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.buffered_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }

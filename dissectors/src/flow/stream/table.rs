@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::address::{Address, Port};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::bounded_slab_growth;
+use crate::flow::by_side::BySide;
 use crate::flow::connection::{ConnectionSlabKey, EndpointPair, ordered_addresses};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::flow::statistics::UndecodedReason;
@@ -21,8 +22,7 @@ use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
 pub(in crate::flow) struct TcpConversation {
     /// Endpoints; side A sent the first captured segment.
     pub(in crate::flow) ports: EndpointPair,
-    pub(in crate::flow) a: TcpStreamDirection,
-    pub(in crate::flow) b: TcpStreamDirection,
+    pub(in crate::flow) directions: BySide<TcpStreamDirection>,
     pub(in crate::flow) protocol: StreamProtocol,
     /// Side that sent the SYN, if it was captured.
     pub(in crate::flow) opened_by: Option<ConnectionSideAOrB>,
@@ -48,7 +48,7 @@ pub(in crate::flow) struct TcpConversation {
     /// Number of the stream in the capture, from 0.
     number: u64,
     /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
-    sequence_bases: [Option<TcpSequence>; 2],
+    sequence_bases: BySide<Option<TcpSequence>>,
 }
 
 /// Relative numbers of a segment in its stream.
@@ -68,9 +68,8 @@ impl TcpConversation {
         Self {
             ports,
             number,
-            sequence_bases: [None; 2],
-            a: TcpStreamDirection::default(),
-            b: TcpStreamDirection::default(),
+            sequence_bases: BySide::default(),
+            directions: BySide::default(),
             protocol: StreamProtocol::MidStream { looked_at: 0 },
             opened_by: None,
             connection: None,
@@ -86,29 +85,13 @@ impl TcpConversation {
         }
     }
 
-    /// Returns the direction that a side sends, then the one that it receives.
-    pub(in crate::flow) fn directions_from(
-        &mut self,
-        sender: ConnectionSideAOrB,
-    ) -> (&mut TcpStreamDirection, &mut TcpStreamDirection) {
-        match sender {
-            ConnectionSideAOrB::A => (&mut self.a, &mut self.b),
-            ConnectionSideAOrB::B => (&mut self.b, &mut self.a),
-        }
-    }
-
-    /// Returns `true` if a segment is a copy of one of the previous incarnation.
     pub(in crate::flow) fn is_copy_of_previous(
         &self,
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let Some(former) = &self.previous else { return false };
-        match sender {
-            ConnectionSideAOrB::A => former.contains_copy(0, [&self.a, &self.b], segment, now),
-            ConnectionSideAOrB::B => former.contains_copy(1, [&self.b, &self.a], segment, now),
-        }
+        self.previous.is_some_and(|previous| previous.contains_copy(sender, &self.directions, segment, now))
     }
 
     /// Forgets the previous incarnation, because it had the same numbers.
@@ -123,8 +106,7 @@ impl TcpConversation {
         segment: &TcpSegment<'_>,
     ) {
         let before = |number: TcpSequence| number.add(u32::MAX);
-        let [a, b] = &mut self.sequence_bases;
-        let (own, other) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
+        let (own, other) = self.sequence_bases.own_and_peer(sender);
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
         if segment.flags.ack() {
             other.get_or_insert(before(segment.acknowledgment));
@@ -137,8 +119,7 @@ impl TcpConversation {
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
     ) -> TcpSegmentNumbers {
-        let [a, b] = self.sequence_bases;
-        let (own, other) = if sender == ConnectionSideAOrB::A { (a, b) } else { (b, a) };
+        let (own, other) = (self.sequence_bases[sender], self.sequence_bases[sender.peer()]);
         let since = |start: Option<TcpSequence>, number: TcpSequence| {
             start.map_or(0, |start| number.0.wrapping_sub(start.0))
         };
@@ -146,14 +127,10 @@ impl TcpConversation {
         TcpSegmentNumbers { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
     }
 
-    /// Returns a side whose bytes have a gap.
-    pub(in crate::flow) fn side_with_gap(&mut self) -> Option<ConnectionSideAOrB> {
-        [ConnectionSideAOrB::A, ConnectionSideAOrB::B]
-            .into_iter()
-            .find(|side| self.directions_from(*side).0.has_gap())
+    pub(in crate::flow) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
+        ConnectionSideAOrB::BOTH.into_iter().find(|side| self.directions[*side].has_gap())
     }
 
-    /// Sets the detected protocol of the stream.
     pub(in crate::flow) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
         let begins = matches!(self.protocol, StreamProtocol::Opening);
         self.protocol = match verdict {
@@ -162,10 +139,10 @@ impl TcpConversation {
             StreamProtocolDetection::Undecided => return,
             StreamProtocolDetection::Other => StreamProtocol::Other,
             StreamProtocolDetection::Records => {
-                let mut records = Box::<[CapturedRpcRecordParser; 2]>::default();
-                for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
-                    if begins && half.has_begun() {
-                        records.expect_record();
+                let mut records = Box::<BySide<CapturedRpcRecordParser>>::default();
+                for side in ConnectionSideAOrB::BOTH {
+                    if begins && self.directions[side].has_begun() {
+                        records[side].expect_record();
                     }
                 }
                 StreamProtocol::Records(records)
@@ -181,11 +158,8 @@ impl TcpConversation {
             return Vec::new();
         }
         let ports = self.port_numbers();
-        let verdicts = self
-            .a
-            .buffered_payloads()
-            .chain(self.b.buffered_payloads())
-            .map(|data| protocol::detect_by_segment(data, ports, true));
+        let payloads = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_payloads);
+        let verdicts = payloads.map(|data| protocol::detect_by_segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != StreamProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
@@ -207,12 +181,12 @@ impl TcpConversation {
         let is_of_nfs = protocol::includes_nfs_port(self.port_numbers());
         let is_cut = self.is_cut;
         self.has_cut_messages |= is_cut;
-        let kept = { self.a.buffered_frames().chain(self.b.buffered_frames()) }.filter(|_| is_of_nfs);
+        let buffered = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames);
+        let kept = buffered.filter(|_| is_of_nfs);
         let mut frames: Vec<_> = kept.map(|frame| (frame, protocol::unknown_stream_reason(is_cut))).collect();
         frames.sort_unstable_by_key(|(frame, _)| *frame);
         frames.dedup_by_key(|(frame, _)| *frame);
-        self.a.reset();
-        self.b.reset();
+        self.directions.0.iter_mut().for_each(TcpStreamDirection::reset);
         frames
     }
 
@@ -223,20 +197,22 @@ impl TcpConversation {
     /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
     /// other direction have no deadline while that has a gap.
     pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSideAOrB)> {
-        let (a, b) = (self.a.deadline(), self.b.deadline());
-        // Mostly there is no gap.
-        if a.is_none() && b.is_none() {
-            return None;
-        }
-        let (has_gap_a, has_gap_b) = (self.a.has_gap(), self.b.has_gap());
-        let a = a.filter(|_| has_gap_a || !has_gap_b).map(|deadline| (deadline, ConnectionSideAOrB::A));
-        let b = b.filter(|_| has_gap_b || !has_gap_a).map(|deadline| (deadline, ConnectionSideAOrB::B));
-        a.into_iter().chain(b).min_by_key(|(deadline, _)| *deadline)
+        let deadline = |side| {
+            let (own, peer) = (&self.directions[side], &self.directions[side.peer()]);
+            let deadline = own.deadline()?;
+            (own.has_gap() || !peer.has_gap()).then_some((deadline, side))
+        };
+        let deadlines = ConnectionSideAOrB::BOTH.into_iter().filter_map(deadline);
+        deadlines.min_by_key(|(deadline, _)| *deadline)
     }
 
-    /// Returns the number of buffered bytes.
+    /// Returns the number of bytes that wait behind gaps, or for the detection of the protocol.
+    pub(in crate::flow) fn waiting_bytes(&self) -> usize {
+        self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum()
+    }
+
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
-        self.a.buffered_bytes() + self.b.buffered_bytes() + self.protocol.buffered_bytes()
+        self.waiting_bytes() + self.protocol.buffered_bytes()
     }
 
     /// Returns the memory in bytes, without buffered bytes.
@@ -302,7 +278,7 @@ impl TcpConversationTable {
         };
         self.last = Some((ports, at));
         let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
-        (at, if is_a { ConnectionSideAOrB::A } else { ConnectionSideAOrB::B })
+        (at, ConnectionSideAOrB::a_if(is_a))
     }
 
     pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
@@ -332,19 +308,16 @@ impl TcpConversationTable {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
             }
-            let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
-            let former = PreviousStreamIncarnation::new(halves);
-            let weight = stream.counted_memory_bytes;
+            let directions = std::mem::take(&mut stream.directions).swapped_if(stream.ports != ports);
             *stream = TcpConversation {
-                previous: Some(former),
-                counted_memory_bytes: weight,
+                previous: Some(PreviousStreamIncarnation::new(&directions)),
+                counted_memory_bytes: stream.counted_memory_bytes,
                 ..TcpConversation::new(ports, self.count)
             };
             self.count += 1;
         }
     }
 
-    /// Removes a stream.
     pub(in crate::flow) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
@@ -356,7 +329,6 @@ impl TcpConversationTable {
         }
     }
 
-    /// Updates the deadline of a stream.
     pub(in crate::flow) fn update_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
@@ -402,7 +374,6 @@ impl TcpConversationTable {
         self.counted_memory_bytes
     }
 
-    /// Returns the number of streams.
     pub(in crate::flow) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -413,14 +384,9 @@ impl TcpConversationTable {
 
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
     pub(in crate::flow) fn idle_longest(&self) -> Vec<usize> {
-        let mut silent: Vec<_> =
-            self.slots.iter().map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)).collect();
-        let count = (silent.len() / 8).max(1).min(silent.len());
-        if count < silent.len() {
-            silent.select_nth_unstable(count - 1);
-            silent.truncate(count);
-        }
-        silent.sort_unstable();
-        silent.into_iter().map(|(_, _, at)| at).collect()
+        let streams = self.slots.iter();
+        bounded_slab_growth::first_eighth(
+            streams.map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)),
+        )
     }
 }

@@ -74,7 +74,6 @@ pub(in crate::flow) struct RetransmissionDelayedMessage {
     pub(in crate::flow) before: Timestamp,
     /// Time of the retransmission.
     pub(in crate::flow) until: Timestamp,
-    /// Retransmitted bytes.
     pub(super) retransmitted: Range<StreamPosition>,
 }
 
@@ -113,7 +112,6 @@ impl TcpReceiverAcknowledgements {
         range.start < self.missing_before
     }
 
-    /// Returns `true` if all bytes of a range were reported as received.
     pub(super) fn were_received(&self, range: &Range<StreamPosition>) -> bool {
         self.received.iter().any(|known| known.start <= range.start && range.end <= known.end)
     }

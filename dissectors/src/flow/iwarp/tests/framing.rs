@@ -212,7 +212,7 @@ fn rfc5044_section_7_1_2_after_a_refusal_nothing_is_mpa_until_it_is_asked_for_ag
     bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
     bench.feed(ConnectionSideAOrB::A, START + 32, &payload(100, 0));
     assert_eq!(bench.log.seen, [Seen::Startup, Seen::Startup]);
-    assert!(bench.iwarp.startup(ConnectionSideAOrB::B).unwrap().rejected);
+    assert!(bench.iwarp.startup(ConnectionSideAOrB::B).unwrap().0.rejected);
     let mut again = Sender::starting(true, (false, false), (false, false));
     again.send(RdmapOpcode::SEND, &payload(10, 1));
     bench.feed(ConnectionSideAOrB::A, START + 132, &again.bytes);
@@ -225,8 +225,8 @@ fn rfc8797_private_data_of_both_sides_is_known() {
     let (_, _, bench) = joined(&client, &server, &[7]);
     for side in [ConnectionSideAOrB::A, ConnectionSideAOrB::B] {
         let startup = bench.iwarp.startup(side).unwrap();
-        assert_eq!(startup.rpcrdma.present().unwrap().send_threshold_bytes(), 4096);
-        assert_eq!(startup.enhanced.unwrap().ird.0, 16);
+        assert_eq!(startup.0.rpcrdma.present().unwrap().send_threshold_bytes(), 4096);
+        assert_eq!(startup.0.enhanced.unwrap().ird.0, 16);
     }
 }
 
