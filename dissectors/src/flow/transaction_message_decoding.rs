@@ -520,13 +520,13 @@ impl<'a> TransactionMessages<'a> {
             return rpc_message_trailer::check_undescribed_body(call, &body);
         };
         match which {
-            RpcMessageKind::Call => procedure.arguments_with(&mut body, observer)?,
+            RpcMessageKind::Call => procedure.decode_with(which, &mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
                 let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
                 match decoded.filter(|_| !O::ENABLED) {
                     Some(reply) => body = reply.end()?,
-                    None => procedure.results_with(&mut body, observer)?,
+                    None => procedure.decode_with(which, &mut body, observer)?,
                 }
                 self.check_result_count(procedure, results, body.at())?;
             }

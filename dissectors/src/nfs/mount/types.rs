@@ -2,8 +2,7 @@
 //!
 //! Types common to all versions have the names of RFC 1813.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::{StatusUnionDiscriminant, v2, v3};
+use crate::nfs::{v2, v3};
 use crate::xdr::{Chain, List, Text};
 
 /// dirpath: path of a directory on the server. RFC 1813 section 5.1.4.
@@ -117,21 +116,4 @@ crate::xdr! { "mount";
         PC_NO_TRUNC = 0x100,
         PC_ERROR_VDISABLE = 0x200,
     }
-}
-
-const STATUS: FieldDefinition = FieldDefinition {
-    name: "mount.status",
-    label: "status",
-    kind: FieldKind::Enum,
-    doc: "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
-};
-
-impl StatusUnionDiscriminant for FhstatusCode {
-    const OK: Self = Self::MNT_OK;
-    const FIELD: &'static FieldDefinition = &STATUS;
-}
-
-impl StatusUnionDiscriminant for Mountstat3 {
-    const OK: Self = Self::MNT3_OK;
-    const FIELD: &'static FieldDefinition = &FieldDefinition { label: "fhs_status", ..STATUS };
 }

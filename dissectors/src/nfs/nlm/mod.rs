@@ -7,17 +7,5 @@ pub mod v4;
 
 pub use types::*;
 
-use crate::field::NullFieldObserver;
-use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant};
-use crate::xdr::{Cursor, Xdr, XdrError};
-
-/// Decodes the status of results, which follows the cookie. XNFS section 10.
-fn read_status_after_cookie<S: StatusUnionDiscriminant>(
-    mut results: Cursor<'_>,
-) -> Result<Option<ProcedureStatus>, XdrError> {
-    Netobj::decode(&mut results, S::FIELD, &mut NullFieldObserver)?;
-    ProcedureStatus::read::<S>(&mut results).map(Some)
-}
-
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,7 +1,5 @@
 //! Types common to both versions of RQUOTA. The program has no RFC; the names are those of its XDR file.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::Text;
 
 /// Path in the file system, at most RQ_PATHLEN bytes.
@@ -44,14 +42,4 @@ crate::xdr! { "rquota";
 
     /// setquota_rslt, with status Q_OK.
     struct SetquotaOk { sqr_rquota: Rquota => "rquota.rquota" }
-}
-
-impl StatusUnionDiscriminant for GqrStatus {
-    const OK: Self = Self::Q_OK;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "rquota.status",
-        label: "status",
-        kind: FieldKind::Enum,
-        doc: "Status: the caller may see or set a quota, or not",
-    };
 }

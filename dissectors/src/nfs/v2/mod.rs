@@ -8,8 +8,8 @@ pub use arguments::*;
 pub use results::*;
 pub use types::*;
 
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::StatusUnion;
+use crate::xdr::Void;
 
 crate::operations! { "nfs";
     /// The procedures of NFSv2. RFC 1094 section 2.2.
@@ -32,29 +32,6 @@ crate::operations! { "nfs";
     15 RMDIR(Diropargs<'a>) -> StatusUnion<Nfsstat, Void>, "Remove directory. RFC 1094 section 2.2.16";
     16 READDIR(Readdir2Args) -> StatusUnion<Nfsstat, Readdir2Ok<'a>>, "Read from directory. RFC 1094 section 2.2.17";
     17 STATFS(Fhandle2Args) -> StatusUnion<Nfsstat, Statfs2Ok>, "Get filesystem attributes. RFC 1094 section 2.2.18";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without results. RFC 1094 section 2.3.1.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::NULL | Self::ROOT | Self::WRITECACHE => Ok(None),
-            _ => ProcedureStatus::read::<Nfsstat>(&mut results).map(Some),
-        }
-    }
-
-    /// Returns `true` if a chunk of the arguments contains a path. RFC 8267 section 4.
-    pub const fn has_text_in_arguments(self) -> bool {
-        matches!(self, Self::SYMLINK)
-    }
-
-    /// Returns `true` if a chunk of the results contains a path. RFC 8267 section 4.
-    pub const fn has_text_in_results(self) -> bool {
-        matches!(self, Self::READLINK)
-    }
 }
 
 #[cfg(test)]

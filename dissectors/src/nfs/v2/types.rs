@@ -2,7 +2,6 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver};
-use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// fhandle: identifier of a file or directory, opaque to the client. RFC 1094 section 2.3.3.
@@ -104,16 +103,6 @@ impl Timeval {
         let is_instant = self.useconds < Self::SERVER_TIME_USECONDS;
         is_instant.then(|| i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000)
     }
-}
-
-impl StatusUnionDiscriminant for Nfsstat {
-    const OK: Self = Self::NFS_OK;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "nfs.status2",
-        label: "status",
-        kind: FieldKind::Enum,
-        doc: "Status of the procedure. RFC 1094 section 2.3.1",
-    };
 }
 
 /// A field of sattr: a value, or -1 to leave the attribute unchanged. RFC 1094 section 2.3.6.

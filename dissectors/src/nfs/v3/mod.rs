@@ -8,8 +8,8 @@ pub use arguments::*;
 pub use results::*;
 pub use types::*;
 
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::StatusUnion;
+use crate::xdr::Void;
 
 /// Version number of NFSv3 in program 100003. RFC 1813 section 2.1.
 pub const VERSION: u32 = 3;
@@ -51,29 +51,6 @@ crate::operations! { "nfs";
         "Retrieve POSIX information. RFC 1813 section 3.3.20";
     21 COMMIT(Commit3Args<'a>) -> StatusUnion<Nfsstat3, Commit3Resok, FileWcc>,
         "Commit cached data on a server to stable storage. RFC 1813 section 3.3.21";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for NULL. RFC 1813 section 2.6.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::NULL => Ok(None),
-            _ => ProcedureStatus::read::<Nfsstat3>(&mut results).map(Some),
-        }
-    }
-
-    /// Returns `true` if a chunk of the arguments contains a path. RFC 8267 section 4.
-    pub const fn has_text_in_arguments(self) -> bool {
-        matches!(self, Self::SYMLINK)
-    }
-
-    /// Returns `true` if a chunk of the results contains a path. RFC 8267 section 4.
-    pub const fn has_text_in_results(self) -> bool {
-        matches!(self, Self::READLINK)
-    }
 }
 
 impl Results<'_> {

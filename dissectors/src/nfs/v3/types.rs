@@ -1,7 +1,5 @@
 //! Types common to the procedures. RFC 1813 sections 2.3 to 2.6.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Opaque, Text};
 
 /// nfs_fh3: identifier of a file system object, opaque to the client. RFC 1813 section 2.6.
@@ -175,14 +173,4 @@ impl Duration3 {
     pub fn nanoseconds(&self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
     }
-}
-
-impl StatusUnionDiscriminant for Nfsstat3 {
-    const OK: Self = Self::NFS3_OK;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "nfs.status3",
-        label: "status",
-        kind: FieldKind::Enum,
-        doc: "Status of the procedure. RFC 1813 section 2.6",
-    };
 }
