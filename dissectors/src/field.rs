@@ -52,6 +52,18 @@ pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
     if own.is_empty() { structure } else { own }
 }
 
+/// Defines fields that no structure describes: `NAME = "filter name" "label" Kind, "documentation";`.
+macro_rules! fields {
+    ($($vis:vis $name:ident = $filter:literal $label:literal $kind:expr, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        $vis static $name: $crate::field::FieldDefinition = {
+            use $crate::field::FieldKind::*;
+            $crate::field::FieldDefinition { name: $filter, label: $label, kind: $kind, doc: $doc }
+        };
+    )*};
+}
+pub(crate) use fields;
+
 /// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {

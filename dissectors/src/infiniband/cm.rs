@@ -8,9 +8,7 @@ use super::{InfinibandQKey, PartitionKey, Psn, Qpn};
 use crate::address::{Lid, Port};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{
-    FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver,
-};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver};
 
 crate::number! {
     /// Local identifier of a connection at one of its ends, 32 bits. Section 12.6.3.
@@ -383,48 +381,36 @@ const IP_ADDRESSES_BYTES: usize = IpCmVersionAndPort::LENGTH + CmPrivateDataIpv4
 /// Offset of the service ID in a REQ.
 const SERVICE_ID_OFFSET: usize = 8;
 
-const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> FieldDefinition {
-    FieldDefinition { name, label, kind: FieldKind::Bytes, doc }
-}
-
-macro_rules! private_fields {
-    ($($name:ident = $filter:literal;)*) => {
-        $(static $name: FieldDefinition = bytes_field($filter, "PrivateData", "Private data of the consumer. Section 12.6.3.");)*
-        const PRIVATE_FIELDS: &[&FieldDefinition] = &[$(&$name),*];
+macro_rules! opaque_fields {
+    ($($name:ident = $filter:literal $label:literal, $doc:literal;)*) => {
+        crate::field::fields! { $($name = $filter $label Bytes, $doc;)* }
+        const OPAQUE_FIELDS: &[&FieldDefinition] = &[$(&$name),*];
     };
 }
-private_fields! {
-    REQ_PRIVATE = "infiniband.cm.req.private";
-    IP_PRIVATE = "infiniband.cm.req.ip_cm.private";
-    MRA_PRIVATE = "infiniband.cm.mra.private";
-    REJ_PRIVATE = "infiniband.cm.rej.private";
-    REP_PRIVATE = "infiniband.cm.rep.private";
-    RTU_PRIVATE = "infiniband.cm.rtu.private";
-    DREQ_PRIVATE = "infiniband.cm.dreq.private";
-    DREP_PRIVATE = "infiniband.cm.drsp.private";
-    LAP_PRIVATE = "infiniband.cm.lap.private";
-    APR_PRIVATE = "infiniband.cm.apr.private";
-    SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private";
-    SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private";
+opaque_fields! {
+    REJ_INFORMATION = "infiniband.cm.rej.ari" "ARI", "Additional reject information. Section 12.6.7.2.";
+    APR_INFORMATION = "infiniband.cm.apr.info" "AdditionalInfo", "Additional information. Section 12.8.2.";
+    SIDR_REP_INFORMATION = "infiniband.cm.sidrrep.info" "AdditionalInfo", "Additional information. Section 12.11.2.";
+    REQ_PRIVATE = "infiniband.cm.req.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    IP_PRIVATE = "infiniband.cm.req.ip_cm.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    MRA_PRIVATE = "infiniband.cm.mra.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    REJ_PRIVATE = "infiniband.cm.rej.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    REP_PRIVATE = "infiniband.cm.rep.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    RTU_PRIVATE = "infiniband.cm.rtu.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    DREQ_PRIVATE = "infiniband.cm.dreq.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    DREP_PRIVATE = "infiniband.cm.drsp.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    LAP_PRIVATE = "infiniband.cm.lap.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    APR_PRIVATE = "infiniband.cm.apr.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
 }
-static REJ_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.rej.ari", "ARI", "Additional reject information. Section 12.6.7.2.");
-static APR_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.apr.info", "AdditionalInfo", "Additional information. Section 12.8.2.");
-static SIDR_REP_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
 
 /// Adds the fields of communication management to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
     describe_headers!(registry; CmConnectionRequest, IpServiceId, IpCmVersionAndPort, CmPrivateDataIpv4Addresses, CmPrivateDataIpv6Addresses, CmMessageReceiptAck);
     describe_headers!(registry; CmReject, CmConnectionReply, CmReadyToUse, CmDisconnectRequest, CmDisconnectReply, CmLoadAlternatePath);
     describe_headers!(registry; CmAlternatePathResponse, CmServiceIdResolutionRequest, CmServiceIdResolutionReply);
-    for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
-        registry.field(field);
-    }
-    for field in PRIVATE_FIELDS {
-        registry.field(field);
-    }
+    OPAQUE_FIELDS.iter().for_each(|field| registry.field(field));
 }
 
 /// Reports opaque bytes and returns them.

@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
@@ -127,29 +127,12 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
     }
 }
 
-/// Padding of an FPDU. RFC 5044 section 4.1.
-static PAD: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.pad",
-    label: "pad",
-    kind: FieldKind::Bytes,
-    doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
-};
-
-/// CRC of an FPDU. RFC 5044 section 4.4.
-static CRC: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.crc",
-    label: "crc",
-    kind: FieldKind::Hex(8),
-    doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
-};
-
-/// Private data of a startup frame. RFC 5044 section 7.1.1.
-static PRIVATE_DATA: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.privatedata",
-    label: "private_data",
-    kind: FieldKind::Bytes,
-    doc: "Private data of the upper layer, in the start-up frame. RFC 5044 section 7.1.1.",
-};
+crate::field::fields! {
+    PAD = "iwarp_mpa.pad" "pad" Bytes, "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.";
+    CRC = "iwarp_mpa.crc" "crc" Hex(8), "CRC32C, where CRCs are in use. RFC 5044 section 4.4.";
+    PRIVATE_DATA = "iwarp_mpa.privatedata" "private_data" Bytes,
+        "Private data of the upper layer, in the start-up frame. RFC 5044 section 7.1.1.";
+}
 
 impl FpduHeader {
     /// Returns the length of the padding in bytes, 0 to 3.

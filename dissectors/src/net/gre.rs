@@ -7,8 +7,8 @@ use super::tunnel::{
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
 use crate::captured_frame::CapturedSlice;
+use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldDefinition, FieldObserver};
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -20,11 +20,9 @@ crate::number! {
     pub struct GreKey(u32) as Hex(8);
 }
 
-static GRE: FieldDefinition = FieldDefinition::group(
-    "gre",
-    "GRE",
-    "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.",
-);
+crate::field::fields! {
+    GRE = "gre" "GRE" Group, "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.";
+}
 
 crate::header! {
     /// GRE flags and protocol type. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.

@@ -7,7 +7,7 @@ use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, Un
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 use crate::infiniband::{Grh, InfinibandPacket, Lrh, LrhLinkNextHeader, RdmaEncapsulation};
 
 crate::header! {
@@ -19,12 +19,10 @@ crate::header! {
     }
 }
 
-static VARIANT_CRC: FieldDefinition = FieldDefinition {
-    name: "infiniband.variant.crc",
-    label: "VCRC",
-    kind: FieldKind::Hex(4),
-    doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
-};
+crate::field::fields! {
+    VARIANT_CRC = "infiniband.variant.crc" "VCRC" Hex(4),
+        "Variant CRC, as the two bytes stand. Section 7.8.2.";
+}
 
 /// Adds the fields of this module to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::address::Port;
 use crate::captured_frame::CapturedSlice;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
+use crate::field::{FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::infiniband::RdmaEncapsulation;
 
@@ -125,13 +125,9 @@ crate::header! {
     }
 }
 
-/// Options between the fixed part of a TCP header and its payload.
-pub(super) static TCP_OPTIONS: FieldDefinition = FieldDefinition {
-    name: "tcp.options",
-    label: "options",
-    kind: FieldKind::Bytes,
-    doc: "Options. RFC 9293 section 3.1",
-};
+crate::field::fields! {
+    pub(super) TCP_OPTIONS = "tcp.options" "options" Bytes, "Options. RFC 9293 section 3.1";
+}
 
 /// Offset of the control bits in a TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;

@@ -49,25 +49,12 @@ fn parse_byte(digits: &str) -> Option<u8> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-static IPV4: FieldDefinition = FieldDefinition {
-    name: "nfs.universal_address.ipv4",
-    label: "address",
-    kind: FieldKind::Ipv4,
-    doc: "IPv4 address in the text. RFC 5665 section 5.2.3.3.",
-};
-static IPV6: FieldDefinition = FieldDefinition {
-    name: "nfs.universal_address.ipv6",
-    label: "address",
-    kind: FieldKind::Ipv6,
-    doc: "IPv6 address in the text. RFC 5665 section 5.2.3.4.",
-};
-/// The port in a universal address.
-pub static PORT: FieldDefinition = FieldDefinition {
-    name: "nfsrdma.universal_address.port",
-    label: "port",
-    kind: FieldKind::Unsigned,
-    doc: "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.",
-};
+crate::field::fields! {
+    IPV4 = "nfs.universal_address.ipv4" "address" Ipv4, "IPv4 address in the text. RFC 5665 section 5.2.3.3.";
+    IPV6 = "nfs.universal_address.ipv6" "address" Ipv6, "IPv6 address in the text. RFC 5665 section 5.2.3.4.";
+    pub PORT = "nfsrdma.universal_address.port" "port" Unsigned,
+        "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.";
+}
 
 /// Reports the address and port of the text in `bytes`.
 fn report_address<'a, O: FieldObserver<'a>>(

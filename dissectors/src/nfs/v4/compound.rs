@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::forwarding_observer::OuterGroupOmittingObserver;
@@ -34,25 +34,14 @@ pub type CbCompoundCall<'a> = Compound<'a, CbCompoundCallHead<'a>, CbArgs<'a>>;
 /// Results of CB_COMPOUND.
 pub type CbCompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, CbResults<'a>>;
 
-static HEAD: FieldDefinition =
-    FieldDefinition::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
-static COUNT: FieldDefinition = FieldDefinition {
-    name: "nfs.ops.count",
-    label: "operations",
-    kind: FieldKind::Unsigned,
-    doc: "Number of operations. RFC 8881 section 16.2.1.",
-};
-static UNKNOWN: FieldDefinition = FieldDefinition::group(
-    "nfs.unknown_operation",
-    "unknown operation",
-    "An operation that this program does not know. RFC 8881 section 16.2.",
-);
-static REST: FieldDefinition = FieldDefinition {
-    name: "nfs.undecoded",
-    label: "undecoded",
-    kind: FieldKind::Bytes,
-    doc: "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.",
-};
+crate::field::fields! {
+    HEAD = "nfs.compound" "COMPOUND" Group, "Operations in a row. RFC 8881 section 16.2.";
+    COUNT = "nfs.ops.count" "operations" Unsigned, "Number of operations. RFC 8881 section 16.2.1.";
+    UNKNOWN = "nfs.unknown_operation" "unknown operation" Group,
+        "An operation that this program does not know. RFC 8881 section 16.2.";
+    REST = "nfs.undecoded" "undecoded" Bytes,
+        "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.";
+}
 
 /// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
 pub fn describe(registry: &mut FieldRegistry) {

@@ -79,12 +79,10 @@ facts! {
     FSLI4BX_WRITEORDER "nfs.fls_info.writeorder" Unsigned [],
         "Order within the rank for writers. RFC 8881 section 11.17.1.";
 }
-static UNKNOWN_BYTES: FieldDefinition = FieldDefinition {
-    name: "nfs.fls_info.later",
-    label: "later",
-    kind: FieldKind::Bytes,
-    doc: "Facts that this program does not know. RFC 8881 section 11.17.1.",
-};
+crate::field::fields! {
+    UNKNOWN_BYTES = "nfs.fls_info.later" "later" Bytes,
+        "Facts that this program does not know. RFC 8881 section 11.17.1.";
+}
 
 impl FlsInfo<'_> {
     /// Returns `true` if the server is reachable over RDMA: FSLI4TF_RDMA.

@@ -107,18 +107,13 @@ pub enum GssControlMessageKind {
     Unknown,
 }
 
-static INIT: FieldDefinition =
-    FieldDefinition::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
-static CREATE: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.create",
-    "rgss3_create",
-    "Assertions of a context. RFC 7861 section 2.7.1",
-);
-static LIST: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.list",
-    "rgss3_list",
-    "Assertions that there are. RFC 7861 section 2.7.2",
-);
+crate::field::fields! {
+    INIT = "rpc.authgss.init" "rpc_gss_init" Group, "Creation of a context. RFC 2203 section 5.2";
+    CREATE = "rpc.authgss.create" "rgss3_create" Group, "Assertions of a context. RFC 7861 section 2.7.1";
+    LIST = "rpc.authgss.list" "rgss3_list" Group, "Assertions that there are. RFC 7861 section 2.7.2";
+    BIND_CHANNEL = "rpc.authgss.bind_channel" "rgss2_bind_chan" Group,
+        "Binding of a context to a channel. RFC 5403 section 3.3";
+}
 
 /// Adds the fields of the control messages to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -234,12 +229,6 @@ pub enum GssVerifierBody<'a> {
     /// The results of BIND_CHANNEL.
     BindRes(Rgss2BindChanVerfRes<'a>),
 }
-
-static BIND_CHANNEL: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.bind_channel",
-    "rgss2_bind_chan",
-    "Binding of a context to a channel. RFC 5403 section 3.3",
-);
 
 impl<'a> Xdr<'a> for GssVerifierBody<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
