@@ -384,7 +384,7 @@ macro_rules! header {
         let this = Self {
             $($field: <$type as $crate::fixed_header::FixedHeaderFieldValue>::get::<$length, $start, $end>(header),)*
         };
-        if O::ENABLED && $observer.is_interested_in_header(Self::GROUP, Self::describe) {
+        if O::is_enabled() && $observer.is_interested_in_header(Self::GROUP, Self::describe) {
             $observer.enter(Self::GROUP, $at);
             let mut fields = Self::FIELDS.iter();
             $(if let Some(field) = fields.next() {

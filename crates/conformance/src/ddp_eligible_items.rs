@@ -48,7 +48,9 @@ impl DdpEligibleItems {
 struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
 
 impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
-    const ENABLED: bool = false;
+    fn is_enabled() -> bool {
+        false
+    }
 
     fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 

@@ -524,7 +524,7 @@ impl<'a> TransactionMessages<'a> {
             RpcMessageKind::Reply => {
                 let results = body;
                 let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
-                match decoded.filter(|_| !O::ENABLED) {
+                match decoded.filter(|_| !O::is_enabled()) {
                     Some(reply) => body = reply.end()?,
                     None => procedure.decode_with(which, &mut body, observer)?,
                 }
@@ -680,7 +680,7 @@ impl<'a> TransactionMessages<'a> {
         which: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        match O::IGNORES_ALL {
+        match O::ignores_all() {
             true => self.check_rpc(which),
             false => self.report_rpc(which, &mut TypeErasedFieldObserver::new(observer)),
         }

@@ -419,7 +419,7 @@ fn report_bytes<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> CapturedSlice<'a> {
-    if O::ENABLED && !part.bytes.is_empty() {
+    if O::is_enabled() && !part.bytes.is_empty() {
         observer.value(field, part.range(), FieldValue::Bytes(part.bytes));
     }
     part
@@ -428,7 +428,7 @@ fn report_bytes<'a, O: FieldObserver<'a>>(
 impl<'a> CmMessage<'a> {
     /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
     pub fn decode<O: FieldObserver<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
-        match O::IGNORES_ALL {
+        match O::ignores_all() {
             true => Self::decode_with(mad, &mut NullFieldObserver),
             false => Self::report(mad, &mut TypeErasedFieldObserver::new(observer)),
         }
@@ -547,7 +547,7 @@ fn decode_ip_ends<'a, O: FieldObserver<'a>>(
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
-    if O::ENABLED {
+    if O::is_enabled() {
         IpServiceId::decode(service_id.bytes, service_id.at, observer);
         IpCmVersionAndPort::decode(private.bytes, private.at, observer);
     }

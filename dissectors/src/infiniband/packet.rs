@@ -226,7 +226,7 @@ impl<'a> InfinibandPacket<'a> {
             packet.reth = follows!(Reth);
             follows!(AtomicEth);
             packet.aeth = follows!(Aeth);
-            if O::ENABLED
+            if O::is_enabled()
                 && let Some(aeth) = packet.aeth
             {
                 report_syndrome(aeth.syndrome, rest.at - Aeth::LENGTH, observer);
@@ -236,7 +236,7 @@ impl<'a> InfinibandPacket<'a> {
             packet.invalidate = follows!(Ieth).map(|header| header.r_key);
         }
         packet.payload = rest.with_length(payload_length);
-        if O::ENABLED
+        if O::is_enabled()
             && let Some(number) = packet.icrc
         {
             let at = part.at + part.length - ICRC_LENGTH;

@@ -229,7 +229,7 @@ impl MpaStartupFrame {
             return None;
         }
         let private = part.with_length(Self::FIXED_LENGTH + length).skip_bytes(Self::FIXED_LENGTH);
-        if O::ENABLED && length > 0 {
+        if O::is_enabled() && length > 0 {
             observer.value(&PRIVATE_DATA, private.range(), FieldValue::Bytes(private.bytes));
         }
         let mut own = private;

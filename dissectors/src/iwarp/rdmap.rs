@@ -298,7 +298,7 @@ impl RdmapTerminate {
     /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
     pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullFieldObserver)?;
-        if O::ENABLED {
+        if O::is_enabled() {
             let (bytes, at) = (part.bytes, part.at);
             match (control.layer, DdpErrorType(control.error_type)) {
                 (TerminateLayer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),

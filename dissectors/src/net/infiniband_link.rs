@@ -72,7 +72,7 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         }
     };
     datagram.network_offset = part.at;
-    if O::ENABLED {
+    if O::is_enabled() {
         let crc = part.skip_bytes(length);
         if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
             let value = FieldValue::Unsigned(u64::from(u16::from_be_bytes(*bytes)));

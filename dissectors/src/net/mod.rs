@@ -247,7 +247,7 @@ impl NetworkLayerPayload<'_> {
 
 /// Decodes the addresses and the payload of a frame.
 pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
-    match O::IGNORES_ALL {
+    match O::ignores_all() {
         true => decode_silently(frame),
         false => report(frame, &mut TypeErasedFieldObserver::new(observer)),
     }
@@ -299,7 +299,7 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
         identification: 0,
         nesting: TunnelNesting::in_tenant(tenant),
     };
-    match O::IGNORES_ALL {
+    match O::ignores_all() {
         true => transport::decode(protocol, payload, way, &mut NullFieldObserver),
         false => report_payload(protocol, payload, way, &mut TypeErasedFieldObserver::new(observer)),
     }

@@ -232,7 +232,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
         return NetworkLayerPayload::cut(part.at);
     };
-    if O::ENABLED {
+    if O::is_enabled() {
         TcpFlagBits::decode(part.skip_bytes(TCP_FLAGS_OFFSET).bytes, part.at + TCP_FLAGS_OFFSET, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
@@ -240,7 +240,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
         return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
-    if O::ENABLED && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
+    if O::is_enabled() && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }

@@ -133,7 +133,7 @@ macro_rules! operations {
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::XdrError> {
-                match O::IGNORES_ALL {
+                match O::ignores_all() {
                     true => Self::decode_silently(number, cursor),
                     false => Self::decode_with(number, cursor, observer),
                 }

@@ -201,9 +201,9 @@ impl Procedure {
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        match O::ENABLED {
+        match O::is_enabled() {
             true => self.report(kind, cursor, &mut TypeErasedFieldObserver::new(observer)),
-            false if O::IGNORES_ALL => self.check(kind, cursor),
+            false if O::ignores_all() => self.check(kind, cursor),
             false => self.decode_with(kind, cursor, observer),
         }
     }

@@ -102,7 +102,7 @@ macro_rules! address_text {
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let this = Self(Text::decode(cursor, field, observer)?);
-                if O::ENABLED {
+                if O::is_enabled() {
                     let (address, port) = this.said();
                     report_address(observer, at..at + 4 + this.0.0.len(), address, port);
                 }

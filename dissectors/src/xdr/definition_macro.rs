@@ -349,7 +349,7 @@ macro_rules! xdr {
                 use $crate::field::FieldKind;
                 matches!($kind, FieldKind::Group | FieldKind::Time | FieldKind::Duration)
             };
-            if O::ENABLED
+            if O::is_enabled()
                 && is_structure
                 && !$observer.is_interested_in($field, <Self as $crate::xdr::Xdr>::describe)
             {

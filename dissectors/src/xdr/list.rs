@@ -149,7 +149,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
             return Err(XdrError::TooLong { at, length: count, bound });
         }
         let place = EncodedItemsOrSlice::Message(*cursor);
-        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::ENABLED) {
+        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::is_enabled()) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
             }

@@ -182,7 +182,7 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullFieldObserver)?;
-        if O::ENABLED {
+        if O::is_enabled() {
             if words.is_empty() {
                 observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));
             } else {

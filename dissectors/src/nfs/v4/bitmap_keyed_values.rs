@@ -267,7 +267,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        if O::ENABLED && !observer.is_interested_in(field, Self::describe) {
+        if O::is_enabled() && !observer.is_interested_in(field, Self::describe) {
             return Self::decode(cursor, field, &mut NullFieldObserver);
         }
         observer.enter(field, cursor.position());
@@ -275,7 +275,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
         let has = |number| mask.contains(number);
-        if O::ENABLED && (values.is_err() || observer.is_interested_in_items(T::VALUES, has)) {
+        if O::is_enabled() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;

@@ -107,7 +107,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
     ) -> Result<Self, XdrError> {
         let start = cursor.position();
         let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullFieldObserver)?);
-        if O::ENABLED {
+        if O::is_enabled() {
             observer.enter(field, start);
             for (at, ((field, names), byte)) in (start + 4..).zip(FACTS.iter().zip(this.0.0)) {
                 let number = u64::from(*byte);
