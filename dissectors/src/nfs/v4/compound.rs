@@ -129,7 +129,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         encoder.word(self.count);
         let mut operations = self.operations();
         for body in operations.by_ref().map_while(Result::ok) {
-            encoder.word(body.number().into());
+            body.number().encode(encoder);
             body.encode(encoder);
         }
         if operations.remaining() > 0 {
@@ -229,21 +229,20 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     observer: &mut O,
     read: impl FnOnce(B) -> R,
 ) -> Result<R, CompoundDecodeFailure<B::Number>> {
-    let at = cursor.position();
-    let number = match cursor.word() {
-        Ok(number) => B::Number::from(number),
+    let mut ahead = *cursor;
+    let number = match B::Number::decode(&mut ahead, B::OPCODE, &mut NullFieldObserver) {
+        Ok(number) => number,
         Err(error) => {
             report_rest(cursor, observer);
             return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
-    let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
+    let status = if B::HAS_STATUS { ahead.word().ok().map(Nfsstat4) } else { None };
     let group = B::field(number);
-    observer.enter(group.unwrap_or(&UNKNOWN), at);
-    let code: u32 = number.into();
-    observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
+    observer.enter(group.unwrap_or(&UNKNOWN), cursor.position());
+    let number_field = B::Number::decode(cursor, B::OPCODE, observer);
     let mut inside = OuterGroupOmittingObserver::new(observer, group);
-    let body = B::decode(number, cursor, &mut inside).map(read);
+    let body = number_field.and_then(|number| B::decode(number, cursor, &mut inside)).map(read);
     if body.is_err() {
         inside.leave_all(cursor.position());
         report_rest(cursor, observer);
