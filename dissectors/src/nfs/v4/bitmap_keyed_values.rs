@@ -7,8 +7,8 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
-use super::bitmap::{BitNames, Bitmap4, words_for_bits};
 use super::forwarding_observer::OuterGroupOmittingObserver;
+use super::*;
 
 /// An item announced by a bit.
 pub trait BitmapKeyedValue<'a>: Sized {

@@ -10,9 +10,7 @@ use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::forwarding_observer::OuterGroupOmittingObserver;
-use super::namespace_and_attributes::Createtype4;
-use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
-use super::status::Nfsstat4;
+use super::*;
 
 crate::xdr! { "nfs";
     /// COMPOUND4args, without the operations. RFC 8881 section 16.2.1.
@@ -481,7 +479,6 @@ impl CompoundCall<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Seen;
-    use super::super::*;
     use super::*;
     use crate::nfs::StatusUnion;
     use crate::xdr::{ChunkedDataItem, Ddp, DdpText, Opaque, Void};

@@ -7,16 +7,7 @@ use crate::nfs::StatusUnion;
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 use super::bitmap::names;
-use super::callback::*;
-use super::copy::*;
-use super::io::*;
-use super::layout::*;
-use super::locking::*;
-use super::namespace_and_attributes::*;
-use super::open::*;
-use super::session::*;
-use super::status::Nfsstat4;
-use super::xattr::*;
+use super::*;
 
 /// Union of most results: a status, and the result on success.
 type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
