@@ -209,6 +209,18 @@ macro_rules! number {
             }
         }
 
+        /// Displays the number as its fields do.
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                match <Self as $crate::fixed_header::FixedHeaderFieldValue<'_>>::KIND {
+                    $crate::field::FieldKind::Hex(digits) => {
+                        write!(f, "{:#0width$x}", self.0, width = usize::from(digits) + 2)
+                    }
+                    _ => ::std::fmt::Display::fmt(&self.0, f),
+                }
+            }
+        }
+
         $crate::number!(@xdr $name $number);
     )*};
     (@xdr $name:ident u8) => {};

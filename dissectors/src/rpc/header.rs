@@ -25,13 +25,6 @@ pub enum RpcMessageKind {
 /// RPC version. RFC 5531 section 9.
 pub const VERSION: u32 = 2;
 
-/// Displays `0x` and eight digits.
-impl fmt::Display for Xid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#010x}", self.0)
-    }
-}
-
 crate::xdr! { "rpc";
     /// msg_type. RFC 5531 section 9.
     enum MsgType { CALL = 0, REPLY = 1 }
