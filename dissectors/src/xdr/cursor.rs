@@ -190,7 +190,7 @@ impl From<ChunkItemLengthMismatch> for XdrError {
 /// A position in a message.
 ///
 /// Decoders copy cursors for each operation and message. Up to 128 bytes are copied without a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -216,21 +216,7 @@ const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
 impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
-        let pairing = ResultWriteChunkAssignment::default();
-        let (length, padding) = (bytes.len(), RdmaMsgpPadding::default());
-        Self {
-            bytes,
-            at: 0,
-            length,
-            base_position: 0,
-            chunks: &[],
-            pairing,
-            spliced_bytes: 0,
-            padding,
-            padded_bytes: 0,
-            is_assumed_valid: false,
-            chunk_error: None,
-        }
+        Self { bytes, length: bytes.len(), ..Self::default() }
     }
 
     /// Sets the length of the message on the wire, which may exceed the captured bytes.
@@ -361,13 +347,7 @@ impl<'a> Cursor<'a> {
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn word(&mut self) -> Result<u32, XdrError> {
-        match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => {
-                self.at += 4;
-                Ok(u32::from_be_bytes(*bytes))
-            }
-            None => Err(self.missing_bytes_error(4)),
-        }
+        self.take_array().map(u32::from_be_bytes)
     }
 
     /// Takes the next eight bytes as a big-endian number.
@@ -376,12 +356,17 @@ impl<'a> Cursor<'a> {
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn hyper(&mut self) -> Result<u64, XdrError> {
+        self.take_array().map(u64::from_be_bytes)
+    }
+
+    #[inline]
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => {
-                self.at += 8;
-                Ok(u64::from_be_bytes(*bytes))
+                self.at += N;
+                Ok(*bytes)
             }
-            None => Err(self.missing_bytes_error(8)),
+            None => Err(self.missing_bytes_error(N)),
         }
     }
 
