@@ -53,33 +53,5 @@ crate::operations! { "nfs";
         "Commit cached data on a server to stable storage. RFC 1813 section 3.3.21";
 }
 
-impl Results<'_> {
-    /// Returns the status of the procedure, or `None` for NULL. RFC 1813 section 2.6.
-    pub fn status(&self) -> Option<Nfsstat3> {
-        Some(match self {
-            Self::NULL(_) => return None,
-            Self::GETATTR(outcome) => outcome.status(),
-            Self::SETATTR(outcome) => outcome.status(),
-            Self::LOOKUP(outcome) => outcome.status(),
-            Self::ACCESS(outcome) => outcome.status(),
-            Self::READLINK(outcome) => outcome.status(),
-            Self::READ(outcome) => outcome.status(),
-            Self::WRITE(outcome) => outcome.status(),
-            Self::CREATE(outcome) | Self::MKDIR(outcome) | Self::SYMLINK(outcome) | Self::MKNOD(outcome) => {
-                outcome.status()
-            }
-            Self::REMOVE(outcome) | Self::RMDIR(outcome) => outcome.status(),
-            Self::RENAME(outcome) => outcome.status(),
-            Self::LINK(outcome) => outcome.status(),
-            Self::READDIR(outcome) => outcome.status(),
-            Self::READDIRPLUS(outcome) => outcome.status(),
-            Self::FSSTAT(outcome) => outcome.status(),
-            Self::FSINFO(outcome) => outcome.status(),
-            Self::PATHCONF(outcome) => outcome.status(),
-            Self::COMMIT(outcome) => outcome.status(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests;
