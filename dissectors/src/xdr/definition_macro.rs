@@ -100,17 +100,13 @@ macro_rules! xdr {
         );
     };
 
-    (@enum [$($doc:literal)+] $group:literal $name:ident [] [] {
+    (@enum $doc:tt $group:literal $name:ident [] [] {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub u32);
+        $crate::xdr!(@number $doc $name Enum |this| $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
+            $($(#[doc = $value_doc])* $value = $number,)*);
 
-        #[allow(missing_docs, non_upper_case_globals)]
         impl $name {
-            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
-
             /// Returns the name of the value in the specification, if it has one.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -129,36 +125,15 @@ macro_rules! xdr {
                 }
             }
         }
-
-        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Enum,
-            |cursor, field, observer| {
-                let at = cursor.position();
-                let this = Self(cursor.word()?);
-                observer.value(
-                    field,
-                    at..cursor.position(),
-                    $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
-                );
-                Ok(this)
-            },
-            |this, encoder| {
-                encoder.word(this.0);
-            },
-            [$(($number, stringify!($value))),*], Some(4), false, |registry| {}
-        );
     };
 
-    (@flags [$($doc:literal)+] $group:literal $name:ident [] [] {
+    (@flags $doc:tt $group:literal $name:ident [] [] {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub struct $name(pub u32);
+        $crate::xdr!(@number $doc $name Flags |this| $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
+            $($(#[doc = $value_doc])* $value = $number,)*);
 
-        #[allow(missing_docs)]
         impl $name {
-            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
-
             /// Names of the bits in the specification.
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($number, stringify!($value))),*];
 
@@ -167,17 +142,25 @@ macro_rules! xdr {
                 self.0 & other.0 == other.0
             }
         }
+    };
 
-        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Flags,
+    (@number [$($doc:literal)+] $name:ident $kind:ident |$this:ident| $field_value:expr,
+     $($(#[doc = $value_doc:literal])* $value:ident = $number:literal,)*) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        #[allow(missing_docs, non_upper_case_globals)]
+        impl $name {
+            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
+        }
+
+        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::$kind,
             |cursor, field, observer| {
                 let at = cursor.position();
-                let this = Self(cursor.word()?);
-                observer.value(
-                    field,
-                    at..cursor.position(),
-                    $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
-                );
-                Ok(this)
+                let $this = Self(cursor.word()?);
+                observer.value(field, at..cursor.position(), $field_value);
+                Ok($this)
             },
             |this, encoder| {
                 encoder.word(this.0);
