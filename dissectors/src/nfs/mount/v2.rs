@@ -3,7 +3,7 @@
 use crate::nfs::StatusUnion;
 use crate::xdr::Void;
 
-use super::types::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
+use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.

@@ -3,7 +3,7 @@
 use crate::nfs::StatusUnion;
 use crate::xdr::Void;
 
-use super::types::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
+use super::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1813 section 5.2.

@@ -5,7 +5,7 @@ use crate::nfs::v2::{Fattr, Fhandle, Nfsstat};
 use crate::nfs::v3::Access3;
 use crate::xdr::Void;
 
-use super::types::{AclMask, Secattr};
+use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL2args.

@@ -4,7 +4,7 @@ use crate::nfs::StatusUnion;
 use crate::nfs::v3::{NfsFh3, Nfsstat3, PostOpAttr};
 use crate::xdr::Void;
 
-use super::types::{AclMask, Secattr};
+use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL3args.

@@ -3,7 +3,7 @@
 use crate::nfs::nsm;
 use crate::xdr::Void;
 
-use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm_stats. XNFS section 10; implementations also have LCK_DEADLCK.

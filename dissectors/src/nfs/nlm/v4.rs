@@ -3,7 +3,7 @@
 use crate::nfs::nsm;
 use crate::xdr::Void;
 
-use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm4_stats. RFC 1813 section 6.1.4.

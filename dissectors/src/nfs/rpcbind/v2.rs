@@ -3,7 +3,7 @@
 use crate::rpc::Program;
 use crate::xdr::{Chain, Opaque, Void};
 
-use super::types::RpcbindSetRes;
+use super::RpcbindSetRes;
 
 crate::xdr! { "portmap";
     /// The values of prot. RFC 1833 section 3.1.

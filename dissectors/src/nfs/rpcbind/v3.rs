@@ -2,7 +2,7 @@
 
 use crate::xdr::Void;
 
-use super::types::{
+use super::{
     Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
 };
 

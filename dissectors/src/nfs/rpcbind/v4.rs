@@ -4,7 +4,7 @@ use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Chain, Text, Void};
 
-use super::types::{
+use super::{
     Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
 };
 

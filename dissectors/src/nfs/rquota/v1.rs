@@ -3,7 +3,7 @@
 use crate::nfs::StatusUnion;
 use crate::xdr::Void;
 
-use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
+use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
 crate::xdr! { "rquota";
     /// getquota_args.
