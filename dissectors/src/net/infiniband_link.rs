@@ -2,7 +2,7 @@
 //! RoCEv1.
 
 use super::link::{self, EtherType};
-use super::tunnel::TunnelNesting;
+use super::tunnel::{InnermostNetworkContext, TunnelNesting};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::CapturedSlice;
@@ -48,30 +48,23 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhLength, part.at + 4);
     }
     let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
-    let mut datagram = match lrh.lnh {
+    let mut packet = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
-        LrhLinkNextHeader::LOCAL => InnermostNetworkPacket {
-            source: Address::Lid(lrh.slid),
-            destination: Address::Lid(lrh.dlid),
-            network_offset: part.at,
-            identification: 0,
-            tenant: VirtualNetwork::NONE,
-            payload: decode_packet(rest, RdmaEncapsulation::InfiniBand, observer),
-        },
+        LrhLinkNextHeader::LOCAL => {
+            let payload = decode_packet(rest, RdmaEncapsulation::InfiniBand, observer);
+            datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), part.at, payload)
+        }
         LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
-            return match InfiniBandRawHeader::decode(rest.bytes, rest.at, observer) {
-                Some((header, _)) => link::decode_network(
-                    header.etype,
-                    rest.skip_bytes(InfiniBandRawHeader::LENGTH),
-                    TunnelNesting::NONE,
-                    observer,
-                ),
+            return match InfiniBandRawHeader::decode_slice(rest, observer) {
+                Some((header, payload)) => {
+                    link::decode_network(header.etype, payload, TunnelNesting::NONE, observer)
+                }
                 None => InnermostNetworkPacket::cut(rest.at),
             };
         }
     };
-    datagram.network_offset = part.at;
+    packet.network_offset = part.at;
     if O::is_enabled() {
         let crc = part.skip_bytes(length);
         if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
@@ -79,7 +72,7 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
             observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
         }
     }
-    datagram
+    packet
 }
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
@@ -96,26 +89,30 @@ fn decode_routed<'a, O: FieldObserver<'a>>(
     wire: RdmaEncapsulation,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((grh, _)) = Grh::decode(part.bytes, part.at, observer) else {
+    let Some((grh, rest)) = Grh::decode_slice(part, observer) else {
         return InnermostNetworkPacket::cut(part.at);
     };
     if grh.ipver != 6 {
         return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, part.at);
     }
-    let rest = part.skip_bytes(Grh::LENGTH).with_length(usize::from(grh.paylen));
-    let carried = if grh.nxthdr == Grh::NEXT_BTH {
+    let rest = rest.with_length(usize::from(grh.paylen));
+    let payload = if grh.nxthdr == Grh::NEXT_BTH {
         decode_packet(rest, wire, observer)
     } else {
         NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, part.at + 6)
     };
-    InnermostNetworkPacket {
-        source: Address::from_gid(grh.sgid),
-        destination: Address::from_gid(grh.dgid),
-        network_offset: part.at,
-        identification: 0,
-        tenant: VirtualNetwork::NONE,
-        payload: carried,
-    }
+    datagram(Address::from_gid(grh.sgid), Address::from_gid(grh.dgid), part.at, payload)
+}
+
+fn datagram(
+    source: Address,
+    destination: Address,
+    network_offset: usize,
+    payload: NetworkLayerPayload<'_>,
+) -> InnermostNetworkPacket<'_> {
+    let nesting = TunnelNesting::NONE;
+    InnermostNetworkContext { source, destination, network_offset, identification: 0, nesting }
+        .into_datagram(payload)
 }
 
 /// Decodes a packet of the InfiniBand transport.

@@ -184,14 +184,7 @@ impl fmt::Display for UndecodableFrameReason {
 
 impl<'a> InnermostNetworkPacket<'a> {
     fn from_unread_reason(reason: UndecodableFrameReason) -> Self {
-        Self {
-            source: Address::Unknown,
-            destination: Address::Unknown,
-            network_offset: 0,
-            identification: 0,
-            tenant: VirtualNetwork::NONE,
-            payload: NetworkLayerPayload::Other(reason),
-        }
+        InnermostNetworkContext::without_network(TunnelNesting::NONE).into_unread(reason)
     }
 
     fn cut(at: usize) -> Self {
@@ -292,7 +285,7 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
     payload: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let way = InnermostNetworkContext {
+    let context = InnermostNetworkContext {
         source,
         destination,
         network_offset: payload.at,
@@ -300,8 +293,8 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
         nesting: TunnelNesting::in_tenant(tenant),
     };
     match O::ignores_all() {
-        true => transport::decode(protocol, payload, way, &mut NullFieldObserver),
-        false => report_payload(protocol, payload, way, &mut TypeErasedFieldObserver::new(observer)),
+        true => transport::decode(protocol, payload, context, &mut NullFieldObserver),
+        false => report_payload(protocol, payload, context, &mut TypeErasedFieldObserver::new(observer)),
     }
 }
 

@@ -171,28 +171,29 @@ const ROCE_V2_PORT: Port = Port(4791);
 pub(super) fn decode<'a, O: FieldObserver<'a>>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
             return match decode_udp(payload, observer) {
                 NetworkLayerPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
-                    vxlan::decode_datagram(datagram, way, observer)
+                    vxlan::decode_datagram(datagram, context, observer)
                 }
-                carried => way.into_datagram(carried),
+                carried => context.into_datagram(carried),
             };
         }
-        IpProtocol::TCP => return way.into_datagram(decode_tcp(payload, observer)),
-        IpProtocol::GRE => return gre::decode_packet(payload, way, observer),
+        IpProtocol::TCP => return context.into_datagram(decode_tcp(payload, observer)),
+        IpProtocol::GRE => return gre::decode_packet(payload, context, observer),
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
         other => {
-            return way.into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
+            return context
+                .into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
         }
     };
-    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, way, observer)
+    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, context, observer)
 }
 
 #[inline(always)]
