@@ -455,22 +455,18 @@ impl<'a> CmMessage<'a> {
         /// Decodes a message of a fixed part and private data.
         macro_rules! plain {
             ($variant:ident, $message:ident, $private:ident) => {{
-                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                Self::$variant(header, report_bytes(&$private, data.skip_bytes($message::LENGTH), observer))
+                let (header, rest) = $message::decode_slice(data, observer)?;
+                Self::$variant(header, report_bytes(&$private, rest, observer))
             }};
         }
         /// Decodes a message with additional information between the fixed part and the private data.
         macro_rules! informed {
             ($variant:ident, $message:ident, $information:ident, $private:ident) => {{
-                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                let rest = data.skip_bytes($message::LENGTH);
+                let (header, rest) = $message::decode_slice(data, observer)?;
                 let information =
                     report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
-                Self::$variant(
-                    header,
-                    information,
-                    report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer),
-                )
+                let private = report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer);
+                Self::$variant(header, information, private)
             }};
         }
         Some(match attribute {
@@ -514,8 +510,7 @@ fn decode_request<'a, O: FieldObserver<'a>>(
     data: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmMessage<'a>> {
-    let (request, _) = CmConnectionRequest::decode(data.bytes, data.at, observer)?;
-    let private = data.skip_bytes(CmConnectionRequest::LENGTH);
+    let (request, private) = CmConnectionRequest::decode_slice(data, observer)?;
     let ends = request.service_id.ip_port().and_then(|(space, port)| {
         decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer)
     });
@@ -543,20 +538,19 @@ fn decode_ip_ends<'a, O: FieldObserver<'a>>(
     private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmRequestIpEndpoints> {
-    let (versions, _) = IpCmVersionAndPort::decode(private.bytes, 0, &mut NullFieldObserver)?;
+    let (versions, addresses) = IpCmVersionAndPort::decode_slice(private, &mut NullFieldObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
     if O::is_enabled() {
-        IpServiceId::decode(service_id.bytes, service_id.at, observer);
-        IpCmVersionAndPort::decode(private.bytes, private.at, observer);
+        IpServiceId::decode_slice(service_id, observer);
+        IpCmVersionAndPort::decode_slice(private, observer);
     }
-    let rest = private.skip_bytes(IpCmVersionAndPort::LENGTH);
     let (source, destination) = if versions.ip == 4 {
-        let (ends, _) = CmPrivateDataIpv4Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv4Addresses::decode_slice(addresses, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
     } else {
-        let (ends, _) = CmPrivateDataIpv6Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv6Addresses::decode_slice(addresses, observer)?;
         (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
     };
     Some(CmRequestIpEndpoints { space, source, source_port: versions.sport, destination, destination_port })

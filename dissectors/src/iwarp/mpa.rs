@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
@@ -206,25 +206,15 @@ impl MpaStartupFrame {
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
     pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
-        let (frame, length) = match role {
-            MpaStartupFrameKind::Request => {
-                let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, observer)?;
-                (
-                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
-                    frame.pd_length,
-                )
-            }
-            MpaStartupFrameKind::Reply => {
-                let (frame, _) = MpaReplyFrame::decode(part.bytes, part.at, observer)?;
-                (
-                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
-                    frame.pd_length,
-                )
-            }
+        // Both frames have the same layout.
+        let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, &mut NullFieldObserver)?;
+        let kind = MpaStartupFrameKind::from_key(frame.key)?;
+        match kind {
+            MpaStartupFrameKind::Request => MpaRequestFrame::decode_slice(part, observer).map(drop),
+            MpaStartupFrameKind::Reply => MpaReplyFrame::decode_slice(part, observer).map(drop),
         };
-        let (markers, crc, is_rejected, is_enhanced, revision, reserved) = frame;
-        let length = usize::from(length);
+        let MpaRequestFrame { markers, crc, rejected, enhanced: announces_enhanced, rev, res, .. } = frame;
+        let length = usize::from(frame.pd_length);
         if length > MAX_PRIVATE_DATA_BYTES {
             return None;
         }
@@ -234,21 +224,20 @@ impl MpaStartupFrame {
         }
         let mut own = private;
         let mut enhanced = None;
-        if is_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
-            enhanced = MpaEnhancedConnectionData::decode(private.bytes, private.at, observer)
-                .map(|(enhanced, _)| enhanced);
+        if announces_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
+            enhanced = MpaEnhancedConnectionData::decode_slice(private, observer).map(|(data, _)| data);
             own = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
         }
         let rpcrdma = SidePrivateData::find(own, observer);
         Some(Self {
-            kind: role,
+            kind,
             markers,
             crc,
-            rejected: is_rejected && role == MpaStartupFrameKind::Reply,
-            is_request_rejected: is_rejected && role == MpaStartupFrameKind::Request,
-            revision,
-            reserved,
-            announces_enhanced: is_enhanced,
+            rejected: rejected && kind == MpaStartupFrameKind::Reply,
+            is_request_rejected: rejected && kind == MpaStartupFrameKind::Request,
+            revision: rev,
+            reserved: res,
+            announces_enhanced,
             enhanced,
             rpcrdma,
             private_data_format: PrivateDataVersionFlags::find(own.bytes),
@@ -260,7 +249,6 @@ impl MpaStartupFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullFieldObserver;
 
     /// The MPA Request of siw-v42-crc.pcap.
     const REQUEST: &[u8] =
