@@ -55,50 +55,38 @@ macro_rules! programs {
                 }
             }
 
-            pub(crate) fn decode_with<'a, O: FieldObserver<'a>>(
+            /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding if there is an
+            /// encoder.
+            fn convert<'a, O: FieldObserver<'a>>(
                 self,
                 kind: RpcMessageKind,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
+                encoder: Option<&mut Encoder>,
             ) -> Result<(), XdrError> {
                 match (self, kind) {
                     $((Self::$variant(procedure), Call) => {
-                        $($module)::+::Args::decode(procedure, cursor, observer).map(drop)
+                        let arguments = $($module)::+::Args::decode(procedure, cursor, observer)?;
+                        encoder.into_iter().for_each(|encoder| arguments.encode(encoder));
+                        Ok(())
                     }
                     (Self::$variant(procedure), Reply) => {
-                        $($module)::+::Results::decode(procedure, cursor, observer).map(drop)
+                        let results = $($module)::+::Results::decode(procedure, cursor, observer)?;
+                        encoder.into_iter().for_each(|encoder| results.encode(encoder));
+                        Ok(())
                     })*
-                    (Self::Compound, Call) => decode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
-                    (Self::Compound, Reply) => decode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
-                    (Self::CbCompound, Call) => decode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
-                    (Self::CbCompound, Reply) => decode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
-                    (Self::Null, _) => Ok(()),
-                }
-            }
-
-            /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding.
-            ///
-            /// # Errors
-            /// Returns an error if decoding fails; the appended bytes are then invalid.
-            pub fn reencode(
-                self,
-                kind: RpcMessageKind,
-                cursor: &mut Cursor<'_>,
-                encoder: &mut Encoder,
-            ) -> Result<(), XdrError> {
-                match (self, kind) {
-                    $((Self::$variant(procedure), Call) => {
-                        $($module)::+::Args::decode(procedure, cursor, &mut NullFieldObserver)
-                            .map(|arguments| arguments.encode(encoder))
+                    (Self::Compound, Call) => {
+                        convert_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer, encoder)
                     }
-                    (Self::$variant(procedure), Reply) => {
-                        $($module)::+::Results::decode(procedure, cursor, &mut NullFieldObserver)
-                            .map(|results| results.encode(encoder))
-                    })*
-                    (Self::Compound, Call) => reencode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
-                    (Self::Compound, Reply) => reencode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
-                    (Self::CbCompound, Call) => reencode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
-                    (Self::CbCompound, Reply) => reencode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
+                    (Self::Compound, Reply) => {
+                        convert_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::CbCompound, Call) => {
+                        convert_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::CbCompound, Reply) => {
+                        convert_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer, encoder)
+                    }
                     (Self::Null, _) => Ok(()),
                 }
             }
@@ -208,6 +196,29 @@ impl Procedure {
         }
     }
 
+    /// Same as [`arguments`](Self::arguments) or [`results`](Self::results), compiled for the observer.
+    pub(crate) fn decode_with<'a, O: FieldObserver<'a>>(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        self.convert(kind, cursor, observer, None)
+    }
+
+    /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding.
+    ///
+    /// # Errors
+    /// Returns an error if decoding fails; the appended bytes are then invalid.
+    pub fn reencode(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'_>,
+        encoder: &mut Encoder,
+    ) -> Result<(), XdrError> {
+        self.convert(kind, cursor, &mut NullFieldObserver, Some(encoder))
+    }
+
     fn report<'a>(
         self,
         kind: RpcMessageKind,
@@ -287,28 +298,12 @@ impl Procedure {
     }
 }
 
-/// Decodes a COMPOUND to its end and appends its encoding. An undecodable operation is an error; its bytes would
-/// otherwise be copied verbatim.
-fn reencode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
-    cursor: &mut Cursor<'a>,
-    encoder: &mut Encoder,
-) -> Result<(), XdrError> {
-    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut NullFieldObserver)?;
-    let mut operations = compound.operations();
-    for operation in operations.by_ref() {
-        operation.map_err(|stop| stop.error)?;
-    }
-    if let Some(end) = operations.cursor() {
-        *cursor = end;
-    }
-    compound.encode(encoder);
-    Ok(())
-}
-
-/// Decodes a COMPOUND, and moves the cursor to its end.
-fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
+/// Decodes a COMPOUND, moves the cursor to its end, and appends the encoding if there is an encoder. An undecodable
+/// operation is an error.
+fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
+    encoder: Option<&mut Encoder>,
 ) -> Result<(), XdrError> {
     let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
     let mut operations = compound.operations();
@@ -318,6 +313,7 @@ fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserv
     if let Some(end) = operations.cursor() {
         *cursor = end;
     }
+    encoder.into_iter().for_each(|encoder| compound.encode(encoder));
     Ok(())
 }
 
