@@ -171,22 +171,6 @@ pub struct ChunkedDataItem<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
-/// [`XdrError::ChunkLength`] in few bytes.
-#[derive(Clone, Copy, Debug)]
-struct ChunkItemLengthMismatch {
-    at: u32,
-    write_chunk: Option<u32>,
-    chunk: u32,
-    item: u32,
-}
-
-impl From<ChunkItemLengthMismatch> for XdrError {
-    fn from(error: ChunkItemLengthMismatch) -> Self {
-        let ChunkItemLengthMismatch { at, write_chunk, chunk, item } = error;
-        Self::ChunkLength { at: at as usize, write_chunk, chunk, item }
-    }
-}
-
 /// A position in a message.
 ///
 /// Decoders copy cursors for each operation and message. Up to 128 bytes are copied without a call.
@@ -208,10 +192,10 @@ pub struct Cursor<'a> {
     padded_bytes: usize,
     is_assumed_valid: bool,
     /// The first chunk that is longer or shorter than its item.
-    chunk_error: Option<ChunkItemLengthMismatch>,
+    chunk_error: Option<XdrError>,
 }
 
-const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
+const _: () = assert!(size_of::<Cursor<'_>>() <= 128);
 
 impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
@@ -299,7 +283,7 @@ impl<'a> Cursor<'a> {
     pub fn expect_end(&self) -> Result<(), XdrError> {
         match (self.remaining(), self.chunk_error) {
             (0, None) => Ok(()),
-            (0, Some(error)) => Err(error.into()),
+            (0, Some(error)) => Err(error),
             (length, _) => Err(XdrError::Trailing { at: self.at, length }),
         }
     }
@@ -473,8 +457,8 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn record_chunk_error(&mut self, chunk: &ChunkedDataItem<'_>, item: u32) {
         let index = u32::try_from(self.pairing.taken_chunks().saturating_sub(1)).ok();
-        self.chunk_error.get_or_insert(ChunkItemLengthMismatch {
-            at: u32::try_from(self.at.saturating_sub(4)).unwrap_or(u32::MAX),
+        self.chunk_error.get_or_insert(XdrError::ChunkLength {
+            at: self.at.saturating_sub(4),
             write_chunk: index.filter(|_| chunk.position.is_none()),
             chunk: chunk.length,
             item,
