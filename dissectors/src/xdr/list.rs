@@ -11,7 +11,8 @@ use super::types::decode_follows;
 use super::{Cursor, Encoder, Xdr, XdrError};
 
 /// Storage of the items: in the decoded message, or in a slice.
-enum EncodedItemsOrSlice<'a, T> {
+#[derive(Debug)]
+pub(crate) enum EncodedItemsOrSlice<'a, T> {
     Message(Cursor<'a>),
     Slice(&'a [T]),
 }
