@@ -292,20 +292,14 @@ macro_rules! xdr {
         }
     };
 
-    (@implement [] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
+    (@implement [] $name:ident, $($functions:tt)*) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, $is_eligible, |$registry| $describe);
+            $crate::xdr!(@functions 'a, $($functions)*);
         }
     };
-    (@implement [$lt:lifetime] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
+    (@implement [$lt:lifetime] $name:ident, $($functions:tt)*) => {
         impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
-            $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, $is_eligible, |$registry| $describe);
+            $crate::xdr!(@functions $lt, $($functions)*);
         }
     };
     (@functions $lt:lifetime, $kind:expr,
