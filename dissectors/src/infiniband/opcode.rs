@@ -1,6 +1,8 @@
 //! Properties of the opcodes of the Base Transport Header: service, operation, position in the message, and extension
 //! headers.
 
+use super::headers::{Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, Rdeth, Reth, XrcEth};
+
 /// Transport service, the upper three bits of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpcodeService {
@@ -99,27 +101,19 @@ pub enum ExtensionTransportHeader {
 }
 
 impl ExtensionTransportHeader {
-    const ALL: [Self; 10] = [
-        Self::Rdeth,
-        Self::Deth,
-        Self::XrcEth,
-        Self::Feth,
-        Self::Reth,
-        Self::AtomicEth,
-        Self::Aeth,
-        Self::AtomicAckEth,
-        Self::ImmDt,
-        Self::Ieth,
+    /// All headers with their lengths in bytes.
+    const LENGTHS: [(Self, usize); 10] = [
+        (Self::Rdeth, Rdeth::LENGTH),
+        (Self::Deth, Deth::LENGTH),
+        (Self::XrcEth, XrcEth::LENGTH),
+        (Self::Feth, Feth::LENGTH),
+        (Self::Reth, Reth::LENGTH),
+        (Self::AtomicEth, AtomicEth::LENGTH),
+        (Self::Aeth, Aeth::LENGTH),
+        (Self::AtomicAckEth, AtomicAckEth::LENGTH),
+        (Self::ImmDt, ImmDt::LENGTH),
+        (Self::Ieth, Ieth::LENGTH),
     ];
-
-    const fn length(self) -> usize {
-        match self {
-            Self::Rdeth | Self::XrcEth | Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
-            Self::Deth | Self::AtomicAckEth => 8,
-            Self::Reth => 16,
-            Self::AtomicEth => 28,
-        }
-    }
 }
 
 /// Set of extension headers after the Base Transport Header.
@@ -153,10 +147,9 @@ impl ExtensionHeaderSet {
     pub const fn length(self) -> usize {
         let mut length = 0;
         let mut next = 0;
-        while next < ExtensionTransportHeader::ALL.len() {
-            if self.contains(ExtensionTransportHeader::ALL[next]) {
-                length += ExtensionTransportHeader::ALL[next].length();
-            }
+        while next < ExtensionTransportHeader::LENGTHS.len() {
+            let (header, header_length) = ExtensionTransportHeader::LENGTHS[next];
+            length += header_length * self.contains(header) as usize;
             next += 1;
         }
         length
@@ -316,7 +309,8 @@ mod tests {
 
     fn headers(opcode: BthOpcode) -> Vec<ExtensionTransportHeader> {
         let headers = opcode.properties().unwrap().headers;
-        ExtensionTransportHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
+        let all = ExtensionTransportHeader::LENGTHS.map(|(header, _)| header);
+        all.into_iter().filter(|header| headers.contains(*header)).collect()
     }
 
     #[test]
