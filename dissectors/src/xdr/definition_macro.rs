@@ -3,8 +3,8 @@
 /// Describes XDR structures in the notation of the RFCs. The literal before the first item is the prefix of the filter
 /// names of its fields (`"nfs"` gives `nfs.offset`); `=> "name"` after a field sets another name. The content of a
 /// union's arm is a field, too, with the name of the arm or the name after `as`. A point in time or a length of time is
-/// a `time` or a `duration`. Its function `nanoseconds` returns an `i128`, or an `Option<i128>` if some values are
-/// invalid.
+/// a `time` or a `duration` in `seconds` and `nseconds`, or a `checked_time`, whose function `nanoseconds` returns `None`
+/// for invalid values.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -44,9 +44,22 @@ macro_rules! xdr {
     };
     (@time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
+        $crate::xdr!(@nanoseconds $name);
     };
     (@duration $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Duration [nanoseconds] $fields);
+        $crate::xdr!(@nanoseconds $name);
+    };
+    (@checked_time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
+        $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
+    };
+    (@nanoseconds $name:ident) => {
+        impl $name {
+            /// Returns the length of time in nanoseconds, or the time since 1970-01-01 00:00:00 UTC.
+            pub fn nanoseconds(&self) -> i128 {
+                i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+            }
+        }
     };
 
     (@structure [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $kind:ident [$($time:ident)?] {

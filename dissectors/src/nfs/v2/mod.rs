@@ -61,7 +61,7 @@ crate::xdr! { "nfs";
     }
 
     /// timeval: time since 1970-01-01 00:00:00 UTC. RFC 1094 section 2.3.4.
-    time Timeval { seconds: u32 => "nfs.timeval.seconds", useconds: u32 => "nfs.timeval.useconds" }
+    checked_time Timeval { seconds: u32 => "nfs.timeval.seconds", useconds: u32 => "nfs.timeval.useconds" }
 
     /// fattr. RFC 1094 section 2.3.5.
     struct Fattr {

@@ -165,20 +165,6 @@ crate::xdr! { "nfs";
     flags Fsf3 { FSF3_LINK = 0x01, FSF3_SYMLINK = 0x02, FSF3_HOMOGENEOUS = 0x08, FSF3_CANSETTIME = 0x10 }
 }
 
-impl Nfstime3 {
-    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC.
-    pub fn nanoseconds(&self) -> i128 {
-        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
-    }
-}
-
-impl Duration3 {
-    /// Returns the duration in nanoseconds.
-    pub fn nanoseconds(&self) -> i128 {
-        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
-    }
-}
-
 // Arguments of the procedures.
 crate::xdr! { "nfs";
     /// GETATTR3args. RFC 1813 section 3.3.1.
