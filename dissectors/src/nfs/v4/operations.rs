@@ -273,20 +273,7 @@ impl CbOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationBitNames {}
 
-names!(OperationBitNames, {
-    const ALL: [(u32, &str); Operation::ALL.len()] = {
-        let mut all = [(0, ""); Operation::ALL.len()];
-        let mut at = 0;
-        while at < all.len() {
-            if let Some(name) = Operation::ALL[at].name() {
-                all[at] = (Operation::ALL[at].0, name);
-            }
-            at += 1;
-        }
-        all
-    };
-    &ALL
-});
+names!(OperationBitNames, Operation::NAMES);
 
 #[cfg(test)]
 mod tests {
