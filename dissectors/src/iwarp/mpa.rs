@@ -3,7 +3,6 @@
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
-use crate::fixed_header::FixedHeaderFieldValue;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use super::crc::RunningFpduCrc;
@@ -22,9 +21,6 @@ pub const MARKER_INTERVAL: u64 = 512;
 crate::number! {
     /// Depth of an RDMA Read queue, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
     pub struct MpaReadQueueDepthField(u16) as Unsigned;
-
-    /// A CRC32C, the four bytes on the wire in big-endian order.
-    pub struct CrcField(u32) as Hex(8);
 }
 
 /// Kind of startup frame, identified by its key.
@@ -165,7 +161,7 @@ pub fn observe_trailer<'a, O: FieldObserver<'a>>(
         observer.value(
             &CRC,
             crc.at..crc.at + RunningFpduCrc::LENGTH,
-            CrcField(u32::from_be_bytes(*field)).value(),
+            FieldValue::Unsigned(u64::from(u32::from_be_bytes(*field))),
         );
     }
 }

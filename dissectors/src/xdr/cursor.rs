@@ -298,11 +298,6 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// Returns the bytes between an earlier cursor of the same message and this one.
-    pub fn bytes_since(&self, start: &Cursor<'a>) -> &'a [u8] {
-        self.bytes.get(start.at..self.at).unwrap_or_default()
-    }
-
     /// Returns a cursor at this position whose message ends after `count` bytes, for opaque items that contain XDR.
     #[must_use]
     pub fn limited_to(&self, count: usize) -> Self {

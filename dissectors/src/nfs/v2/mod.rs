@@ -110,11 +110,6 @@ impl Timeval {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sattr2ValueOrUnchanged<T>(pub Option<T>);
 
-impl<T> Sattr2ValueOrUnchanged<T> {
-    /// Leaves the attribute unchanged.
-    pub const UNCHANGED: Self = Self(None);
-}
-
 /// A type with an encoding for "unchanged" in sattr.
 pub trait SattrUnchangedEncoding {
     /// Number of words that are -1 in this encoding.

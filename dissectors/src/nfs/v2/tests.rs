@@ -35,10 +35,10 @@ fn sattr() -> Vec<u8> {
 }
 const SATTR: Sattr = Sattr {
     mode: Sattr2ValueOrUnchanged(Some(Mode(0o755))),
-    uid: Sattr2ValueOrUnchanged::UNCHANGED,
-    gid: Sattr2ValueOrUnchanged::UNCHANGED,
+    uid: Sattr2ValueOrUnchanged(None),
+    gid: Sattr2ValueOrUnchanged(None),
     size: Sattr2ValueOrUnchanged(Some(0)),
-    atime: Sattr2ValueOrUnchanged::UNCHANGED,
+    atime: Sattr2ValueOrUnchanged(None),
     mtime: Sattr2ValueOrUnchanged(Some(Timeval { seconds: 7, useconds: 8 })),
 };
 
