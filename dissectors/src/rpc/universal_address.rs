@@ -2,7 +2,7 @@
 //!
 //! The observer receives the text, and the IP address and port if the text is a universal address.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
@@ -40,8 +40,7 @@ pub fn format_address(address: SocketAddr) -> String {
 
 /// Parses an IPv4 or IPv6 address without a port.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.parse::<Ipv4Addr>().map(IpAddr::from).or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::from)).ok()
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Parses a byte in decimal digits, without a sign.
@@ -74,7 +73,7 @@ fn report_address<'a, O: FieldObserver<'a>>(
 }
 
 macro_rules! address_text {
-    ($(#[doc = $doc:literal])+ $name:ident, |$text:ident| $said:expr) => {
+    ($(#[doc = $doc:literal])+ $name:ident, |$text:ident| $parts:expr) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name<'a>(pub Text<'a>);
@@ -83,7 +82,7 @@ macro_rules! address_text {
             /// Returns the address and the port in the text, each `None` if the text has none.
             pub fn said(&self) -> (Option<IpAddr>, Option<u16>) {
                 let $text = self.0.0;
-                $said
+                $parts
             }
         }
 
@@ -118,21 +117,23 @@ macro_rules! address_text {
 address_text! {
     /// An address and a port in the universal form. RFC 5665 section 5.2.3.
     UniversalAddress, |text| {
-        let said = parse(text);
-        (said.map(|said| said.ip()), said.map(|said| said.port()))
+        let address = parse(text);
+        (address.map(|address| address.ip()), address.map(|address| address.port()))
     }
 }
 address_text! {
     /// A server: a host name, an address, or a universal address, which includes a port. RFC 8881 section 11.16.
     ServerName, |text| {
-        let said = parse(text);
-        let address = said.map(|said| said.ip()).or_else(|| parse_address(text));
-        (address, said.map(|said| said.port()))
+        let address = parse(text);
+        let ip = address.map(|address| address.ip()).or_else(|| parse_address(text));
+        (ip, address.map(|address| address.port()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     #[test]
