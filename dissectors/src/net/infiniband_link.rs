@@ -56,12 +56,9 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         }
         LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
-            return match InfiniBandRawHeader::decode_slice(rest, observer) {
-                Some((header, payload)) => {
-                    link::decode_network(header.etype, payload, TunnelNesting::NONE, observer)
-                }
-                None => InnermostNetworkPacket::cut(rest.at),
-            };
+            let header = InfiniBandRawHeader::decode_slice(rest, observer);
+            let header = header.map(|(header, payload)| (header.etype, payload));
+            return link::decode_after_header(header, rest, observer);
         }
     };
     packet.network_offset = part.at;

@@ -166,22 +166,14 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
     }
 }
 
-pub(super) fn decode_sll<'a, O: FieldObserver<'a>>(
+/// Decodes the protocol after the header of a link layer at `part`: its EtherType and the rest, if it was captured.
+pub(super) fn decode_after_header<'a, O: FieldObserver<'a>>(
+    header: Option<(EtherType, CapturedSlice<'a>)>,
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Sll::decode_slice(part, observer) {
-        Some((header, rest)) => decode_network(header.etype, rest, TunnelNesting::NONE, observer),
-        None => InnermostNetworkPacket::cut(part.at),
-    }
-}
-
-pub(super) fn decode_sll2<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    match Sll2::decode_slice(part, observer) {
-        Some((header, rest)) => decode_network(header.etype, rest, TunnelNesting::NONE, observer),
+    match header {
+        Some((ether_type, rest)) => decode_network(ether_type, rest, TunnelNesting::NONE, observer),
         None => InnermostNetworkPacket::cut(part.at),
     }
 }

@@ -264,8 +264,14 @@ fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) ->
     let part = frame.as_slice();
     match frame.link {
         LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
-        LinkType::LINUX_SLL => link::decode_sll(part, observer),
-        LinkType::LINUX_SLL2 => link::decode_sll2(part, observer),
+        LinkType::LINUX_SLL => {
+            let header = Sll::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, part, observer)
+        }
+        LinkType::LINUX_SLL2 => {
+            let header = Sll2::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, part, observer)
+        }
         LinkType::NULL | LinkType::LOOP => link::decode_loopback(part, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             ip::decode_ip(part, TunnelNesting::NONE, observer)
