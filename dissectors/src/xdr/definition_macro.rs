@@ -3,8 +3,8 @@
 /// Describes XDR structures in the notation of the RFCs. The literal before the first item is the prefix of the filter
 /// names of its fields (`"nfs"` gives `nfs.offset`); `=> "name"` after a field sets another name. The content of a
 /// union's arm is a field, too, with the name of the arm or the name after `as`. A point in time or a length of time is
-/// a `time` or a `duration` in `seconds` and `nseconds`, or a `checked_time`, whose function `nanoseconds` returns `None`
-/// for invalid values.
+/// a `time` or a `duration` in `seconds` and `nseconds`, or a `checked_time`, whose function `nanoseconds` returns
+/// `None` for invalid values.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;

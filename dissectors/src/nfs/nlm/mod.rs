@@ -1,5 +1,5 @@
-//! NLM, the Network Lock Manager, which locks files of NFSv2 (versions 1 and 3) and of NFSv3 (version 4). XNFS version 3W
-//! chapter 10.
+//! NLM, the Network Lock Manager, which locks files of NFSv2 (versions 1 and 3) and of NFSv3 (version 4). XNFS version
+//! 3W chapter 10.
 
 pub mod v1;
 pub mod v3;

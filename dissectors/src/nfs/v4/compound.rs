@@ -159,9 +159,9 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
         }
     }
 
-    /// Decodes the next operation, and returns what `read` returns for it. Operations are large: those that are not kept
-    /// need not be moved. The observer receives a group of fields that begins with the number. Operations in a slice are
-    /// not reported.
+    /// Decodes the next operation, and returns what `read` returns for it. Operations are large: those that are not
+    /// kept need not be moved. The observer receives a group of fields that begins with the number. Operations in a
+    /// slice are not reported.
     #[inline]
     pub fn read_next<O: FieldObserver<'a>, R>(
         &mut self,
