@@ -12,12 +12,6 @@ crate::number! {
     pub struct Lid(u16) as Unsigned;
 }
 
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Source or destination of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {

@@ -52,6 +52,18 @@ pub const fn doc(own: &'static str, structure: &'static str) -> &'static str {
     if own.is_empty() { structure } else { own }
 }
 
+/// Defines fields that no structure describes: `NAME = "filter name" "label" Kind, "documentation";`.
+macro_rules! fields {
+    ($($vis:vis $name:ident = $filter:literal $label:literal $kind:expr, $doc:literal;)*) => {$(
+        #[doc = $doc]
+        $vis static $name: $crate::field::FieldDefinition = {
+            use $crate::field::FieldKind::*;
+            $crate::field::FieldDefinition { name: $filter, label: $label, kind: $kind, doc: $doc }
+        };
+    )*};
+}
+pub(crate) use fields;
+
 /// The type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
@@ -141,10 +153,23 @@ pub enum DataItemPlacement {
 
 /// Visitor for decoded fields. Positions are byte offsets in the frame or reassembled message that is decoded.
 pub trait FieldObserver<'a> {
-    /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
-    const ENABLED: bool = true;
-    /// `true` if nothing is reported, data items included.
-    const IGNORES_ALL: bool = false;
+    /// Returns `true` if fields are reported. Otherwise decoders skip work needed only for reporting.
+    #[inline(always)]
+    fn is_enabled() -> bool
+    where
+        Self: Sized,
+    {
+        true
+    }
+
+    /// Returns `true` if nothing is reported, data items included.
+    #[inline(always)]
+    fn ignores_all() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
 
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
@@ -174,16 +199,18 @@ pub trait FieldObserver<'a> {
     fn is_interested_in_items(
         &mut self,
         _values: &'static FieldDefinition,
-        _has: impl Fn(u32) -> bool,
+        _has: &dyn Fn(u32) -> bool,
     ) -> bool {
         true
     }
 
     /// Begins a structure at byte `at`.
-    fn enter(&mut self, field: &'static FieldDefinition, at: usize);
+    #[inline(always)]
+    fn enter(&mut self, _field: &'static FieldDefinition, _at: usize) {}
 
     /// Ends the structure entered last, before byte `at`.
-    fn leave(&mut self, at: usize);
+    #[inline(always)]
+    fn leave(&mut self, _at: usize) {}
 
     /// Begins a list at byte `at`. Its items follow, each under this field; there may be none.
     #[inline(always)]
@@ -206,83 +233,9 @@ pub trait FieldObserver<'a> {
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-/// Methods of a [`FieldObserver`] that can be called by dynamic dispatch.
-trait DynamicFieldObserver<'a> {
-    fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry))
-    -> bool;
-    fn is_interested_in_header(
-        &mut self,
-        group: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool;
-    fn is_interested_in_items(&mut self, values: &'static FieldDefinition, has: &dyn Fn(u32) -> bool)
-    -> bool;
-    fn enter(&mut self, field: &'static FieldDefinition, at: usize);
-    fn leave(&mut self, at: usize);
-    fn list(&mut self, field: &'static FieldDefinition, at: usize);
-    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128);
-    fn structural_bytes(&mut self, bytes: Range<usize>);
-    fn eligible_item(&mut self, item: DdpEligibleItem);
-    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
-}
-
-impl<'a, O: FieldObserver<'a>> DynamicFieldObserver<'a> for O {
-    fn is_interested_in(
-        &mut self,
-        field: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
-        FieldObserver::is_interested_in(self, field, describe)
-    }
-
-    fn is_interested_in_header(
-        &mut self,
-        group: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
-        FieldObserver::is_interested_in_header(self, group, describe)
-    }
-
-    fn is_interested_in_items(
-        &mut self,
-        values: &'static FieldDefinition,
-        has: &dyn Fn(u32) -> bool,
-    ) -> bool {
-        FieldObserver::is_interested_in_items(self, values, has)
-    }
-
-    fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
-        FieldObserver::enter(self, field, at);
-    }
-
-    fn leave(&mut self, at: usize) {
-        FieldObserver::leave(self, at);
-    }
-
-    fn list(&mut self, field: &'static FieldDefinition, at: usize) {
-        FieldObserver::list(self, field, at);
-    }
-
-    fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
-        FieldObserver::time(self, field, nanoseconds);
-    }
-
-    fn structural_bytes(&mut self, bytes: Range<usize>) {
-        FieldObserver::structural_bytes(self, bytes);
-    }
-
-    fn eligible_item(&mut self, item: DdpEligibleItem) {
-        FieldObserver::eligible_item(self, item);
-    }
-
-    fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        FieldObserver::value(self, field, bytes, value);
-    }
-}
-
 /// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once,
 /// in this crate, instead of once for each observer: otherwise, they are half of the program.
-pub(crate) struct TypeErasedFieldObserver<'o, 'a>(&'o mut (dyn DynamicFieldObserver<'a> + 'o));
+pub(crate) struct TypeErasedFieldObserver<'o, 'a>(&'o mut (dyn FieldObserver<'a> + 'o));
 
 impl<'o, 'a> TypeErasedFieldObserver<'o, 'a> {
     pub(crate) fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {
@@ -310,9 +263,9 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
-        has: impl Fn(u32) -> bool,
+        has: &dyn Fn(u32) -> bool,
     ) -> bool {
-        self.0.is_interested_in_items(values, &has)
+        self.0.is_interested_in_items(values, has)
     }
 
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
@@ -349,14 +302,15 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
 pub struct NullFieldObserver;
 
 impl<'a> FieldObserver<'a> for NullFieldObserver {
-    const ENABLED: bool = false;
-    const IGNORES_ALL: bool = true;
+    #[inline(always)]
+    fn is_enabled() -> bool {
+        false
+    }
 
     #[inline(always)]
-    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
-
-    #[inline(always)]
-    fn leave(&mut self, _: usize) {}
+    fn ignores_all() -> bool {
+        true
+    }
 
     #[inline(always)]
     fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}

@@ -209,6 +209,18 @@ macro_rules! number {
             }
         }
 
+        /// Displays the number as its fields do.
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                match <Self as $crate::fixed_header::FixedHeaderFieldValue<'_>>::KIND {
+                    $crate::field::FieldKind::Hex(digits) => {
+                        write!(f, "{:#0width$x}", self.0, width = usize::from(digits) + 2)
+                    }
+                    _ => ::std::fmt::Display::fmt(&self.0, f),
+                }
+            }
+        }
+
         $crate::number!(@xdr $name $number);
     )*};
     (@xdr $name:ident u8) => {};
@@ -333,77 +345,72 @@ macro_rules! header {
         $crate::header!(@decode $name $(<$lt>)? [$length] { $($start .. $end $field: $type,)* });
     )*};
     (@decode $name:ident [$length:literal] { $($body:tt)* }) => {
+        $crate::header!(@functions 'a [] ['a] $name [$length] { $($body)* });
+
         impl $name {
-            $crate::header!(@functions_owned [$length] { $($body)* });
+            /// Decodes the header at the start of `bytes`, of which the capture may have only the beginning.
+            pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::PartlyCapturedHeader<Self>> {
+                let [clear, set] = [0, 0xff].map(|fill| {
+                    let mut header = [fill; $length];
+                    header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
+                    Self::decode(&header, 0, &mut $crate::field::NullFieldObserver).map(|(header, _)| header)
+                });
+                Some($crate::fixed_header::PartlyCapturedHeader::new(clear?, set?))
+            }
         }
     };
     (@decode $name:ident <$lt:lifetime> [$length:literal] { $($body:tt)* }) => {
-        impl<$lt> $name<$lt> {
-            $crate::header!(@functions_borrowed $lt, [$length] { $($body)* });
-        }
+        $crate::header!(@functions $lt [$lt] [] $name [$length] { $($body)* });
     };
-    (@functions_owned [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
-        /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
-        /// few bytes. `at` is the position of `bytes` for the observer.
-        #[inline(always)]
-        pub fn decode<'a, O: $crate::field::FieldObserver<'a>>(
-            bytes: &'a [u8],
-            at: usize,
-            observer: &mut O,
-        ) -> Option<(Self, &'a [u8])> {
-            $crate::header!(@decode_body bytes, at, observer, [$length] { $($start .. $end $field: $type,)* })
-        }
+    // The lifetime of the bytes belongs to the header if it borrows them, otherwise to the functions.
+    (@functions $bytes:lifetime [$($lt:lifetime)?] [$($free:lifetime)?] $name:ident [$length:literal] {
+        $($start:literal .. $end:literal $field:ident : $type:ty,)*
+    }) => {
+        impl $(<$lt>)? $name $(<$lt>)? {
+            /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are
+            /// too few bytes. `at` is the position of `bytes` for the observer.
+            #[inline(always)]
+            pub fn decode<$($free,)? O: $crate::field::FieldObserver<$bytes>>(
+                bytes: &$bytes [u8],
+                at: usize,
+                observer: &mut O,
+            ) -> Option<(Self, &$bytes [u8])> {
+                let (header, rest) = bytes.split_first_chunk::<$length>()?;
+                let this = Self {
+                    $($field: <$type as $crate::fixed_header::FixedHeaderFieldValue>::get::<$length, $start, $end>(header),)*
+                };
+                if O::is_enabled() && observer.is_interested_in_header(Self::GROUP, Self::describe) {
+                    observer.enter(Self::GROUP, at);
+                    let mut fields = Self::FIELDS.iter();
+                    $(if let Some(field) = fields.next() {
+                        observer.value(
+                            field,
+                            at + $start / 8..at + usize::div_ceil($end, 8),
+                            $crate::fixed_header::FixedHeaderFieldValue::value(this.$field),
+                        );
+                    })*
+                    observer.leave(at + $length);
+                }
+                Some((this, rest))
+            }
 
-        /// Decodes the header at the start of `bytes`, of which the capture may have only the beginning.
-        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::PartlyCapturedHeader<Self>> {
-            let [clear, set] = [0, 0xff].map(|fill| {
-                let mut header = [fill; $length];
-                header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
-                Self::decode(&header, 0, &mut $crate::field::NullFieldObserver).map(|(header, _)| header)
-            });
-            Some($crate::fixed_header::PartlyCapturedHeader::new(clear?, set?))
-        }
-        $crate::header!(@encode [$length] { $($start .. $end $field,)* });
-    };
-    (@functions_borrowed $lt:lifetime, [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {
-        /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
-        /// few bytes. `at` is the position of `bytes` for the observer.
-        #[inline(always)]
-        pub fn decode<O: $crate::field::FieldObserver<$lt>>(
-            bytes: &$lt [u8],
-            at: usize,
-            observer: &mut O,
-        ) -> Option<(Self, &$lt [u8])> {
-            $crate::header!(@decode_body bytes, at, observer, [$length] { $($start .. $end $field: $type,)* })
-        }
-        $crate::header!(@encode [$length] { $($start .. $end $field,)* });
-    };
-    (@decode_body $bytes:ident, $at:ident, $observer:ident,
-     [$length:literal] { $($start:literal .. $end:literal $field:ident : $type:ty,)* }) => {{
-        let (header, rest) = $bytes.split_first_chunk::<$length>()?;
-        let this = Self {
-            $($field: <$type as $crate::fixed_header::FixedHeaderFieldValue>::get::<$length, $start, $end>(header),)*
-        };
-        if O::ENABLED && $observer.is_interested_in_header(Self::GROUP, Self::describe) {
-            $observer.enter(Self::GROUP, $at);
-            let mut fields = Self::FIELDS.iter();
-            $(if let Some(field) = fields.next() {
-                $observer.value(
-                    field,
-                    $at + $start / 8..$at + usize::div_ceil($end, 8),
-                    $crate::fixed_header::FixedHeaderFieldValue::value(this.$field),
-                );
-            })*
-            $observer.leave($at + $length);
-        }
-        Some((this, rest))
-    }};
-    (@encode [$length:literal] { $($start:literal .. $end:literal $field:ident,)* }) => {
-        /// Encodes the header.
-        pub fn encode(&self) -> [u8; $length] {
-            let mut header = [0; $length];
-            $($crate::fixed_header::FixedHeaderFieldValue::put::<$start, $end>(self.$field, &mut header);)*
-            header
+            /// Decodes the header at the start of `part`. Returns it with the part after it, or `None` if too few bytes
+            /// were captured.
+            #[inline(always)]
+            pub fn decode_slice<$($free,)? O: $crate::field::FieldObserver<$bytes>>(
+                part: $crate::captured_frame::CapturedSlice<$bytes>,
+                observer: &mut O,
+            ) -> Option<(Self, $crate::captured_frame::CapturedSlice<$bytes>)> {
+                let (header, _) = Self::decode(part.bytes, part.at, observer)?;
+                Some((header, part.skip_bytes($length)))
+            }
+
+            /// Encodes the header.
+            pub fn encode(&self) -> [u8; $length] {
+                let mut header = [0; $length];
+                $($crate::fixed_header::FixedHeaderFieldValue::put::<$start, $end>(self.$field, &mut header);)*
+                header
+            }
         }
     };
 }

@@ -3,7 +3,6 @@
 //! A transport turns its packets into [`RdmaOperation`]s between the two sides of a connection; the layers above do not
 //! depend on the transport.
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -15,12 +14,6 @@ crate::number! {
     /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
     /// RPC-over-RDMA (RFC 8166 section 3.4.3).
     pub struct Handle(u32) as Hex(8);
-}
-
-impl fmt::Display for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "0x{:08x}", self.0)
-    }
 }
 
 /// One side of a connection.

@@ -89,8 +89,8 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
     assert!(message.reply().unwrap().status().is_success());
 
     let results = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
-    assert_eq!((results.status(), cursor.remaining()), (Some(Nfsstat3::NFS3_OK), 0));
     let Results::READ(outcome) = &results else { panic!("{results:?}") };
+    assert_eq!((outcome.status(), cursor.remaining()), (Nfsstat3::NFS3_OK, 0));
     let read = outcome.ok().unwrap();
     assert_eq!((read.count, read.eof, read.data.length()), (100, true, 100));
 

@@ -46,7 +46,9 @@ impl DdpEligibleItems {
 struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
 
 impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
-    const ENABLED: bool = false;
+    fn is_enabled() -> bool {
+        false
+    }
 
     fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
 
@@ -64,7 +66,7 @@ impl ConformanceTransaction<'_> {
     pub(crate) fn has_eligible_arguments(&self) -> Option<bool> {
         let (procedure, _) = self.arguments?;
         if !matches!(procedure, Procedure::Compound) {
-            return Some(procedure.has_eligible_arguments());
+            return Some(procedure.has_eligible_items(RpcMessageKind::Call));
         }
         let mut operations = self.operations.arguments.iter();
         let has_one = operations.any(|operation| Args::is_ddp_eligible(operation.number()));
@@ -105,13 +107,13 @@ impl ConformanceTransaction<'_> {
                 };
                 self.operations.arguments.iter().filter_map(count).collect()
             }),
-            Procedure::V3(number) if procedure.has_eligible_results() => {
+            Procedure::V3(number) if procedure.has_eligible_items(RpcMessageKind::Reply) => {
                 match v3::Args::decode(number, &mut cursor, observer).ok()? {
                     v3::Args::READ(read) => Some(vec![Some(read.count)]),
                     _ => Some(vec![None]),
                 }
             }
-            Procedure::V2(number) if procedure.has_eligible_results() => {
+            Procedure::V2(number) if procedure.has_eligible_items(RpcMessageKind::Reply) => {
                 match v2::Args::decode(number, &mut cursor, observer).ok()? {
                     v2::Args::READ(read) => Some(vec![Some(read.count)]),
                     _ => Some(vec![None]),

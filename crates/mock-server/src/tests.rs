@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
     Args, Create3Args, Createhow3, Diropargs3, Mkdir3Args, Read3Args, Readdir3Args, Results, Sattr3,
     SetAtime, SetMtime, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
 };
 use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
@@ -693,7 +693,10 @@ fn rfc1813_section_3_3_an_object_is_found_renamed_and_removed() {
     let mut line = line(&mut transport);
     let at = |name: &'static [u8]| Diropargs3 { dir: Opaque(&root), name: Text(name) };
     let status = |line: &mut RpcClient<'_>, args: Args<'_>| {
-        call(line, &args, &plain(800), |results| results.status().unwrap()).unwrap()
+        let procedure = Procedure::V3(args.number());
+        let call = SynchronousProcedureCall { number: args.number().0, ..plain(800) };
+        let status = line.call(&call, |encoder| args.encode(encoder), |cursor| procedure.status(*cursor));
+        Nfsstat3(status.unwrap().unwrap().number)
     };
     create(&mut line, &root, b"a");
     assert_eq!(

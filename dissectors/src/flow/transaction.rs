@@ -9,6 +9,7 @@ use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle};
+pub use crate::rpc::RpcMessageKind;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
@@ -425,15 +426,6 @@ impl CapturedMessage {
     pub fn is_rdma_error(&self) -> bool {
         self.rpcrdma.is_some_and(|words| words.transfer_mode == RpcTransferMode::Error)
     }
-}
-
-/// Kind of an RPC message: Call or Reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RpcMessageKind {
-    /// The Call.
-    Call,
-    /// The Reply.
-    Reply,
 }
 
 /// Part of a Transaction that is not in the capture.

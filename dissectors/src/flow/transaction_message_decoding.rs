@@ -489,13 +489,13 @@ impl<'a> TransactionMessages<'a> {
             return rpc_message_trailer::check_undescribed_body(call, &body);
         };
         match which {
-            RpcMessageKind::Call => procedure.arguments_with(&mut body, observer)?,
+            RpcMessageKind::Call => procedure.decode_with(which, &mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
                 let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
-                match decoded.filter(|_| !O::ENABLED) {
+                match decoded.filter(|_| !O::is_enabled()) {
                     Some(reply) => body = reply.end()?,
-                    None => procedure.results_with(&mut body, observer)?,
+                    None => procedure.decode_with(which, &mut body, observer)?,
                 }
                 self.check_result_count(procedure, results, body.at())?;
             }
@@ -638,7 +638,7 @@ impl<'a> TransactionMessages<'a> {
         which: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        match O::IGNORES_ALL {
+        match O::ignores_all() {
             true => self.observe_rpc_with(which, &mut NullFieldObserver),
             false => self.observe_rpc_with(which, &mut TypeErasedFieldObserver::new(observer)),
         }

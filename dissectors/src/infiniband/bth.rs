@@ -1,7 +1,5 @@
 //! Base Transport Header, the first header of every packet of the InfiniBand transport.
 
-use std::fmt;
-
 use super::BthOpcode;
 
 crate::number! {
@@ -49,18 +47,6 @@ impl Qpn {
     pub const SUBNET_MANAGEMENT: Self = Self(0);
     /// Queue pair 1: general services, including communication management.
     pub const GENERAL_SERVICES: Self = Self(1);
-}
-
-impl fmt::Display for Qpn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#08x}", self.0)
-    }
-}
-
-impl fmt::Display for Psn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 impl Psn {

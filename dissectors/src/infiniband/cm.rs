@@ -8,9 +8,7 @@ use super::{InfinibandQKey, PartitionKey, Psn, Qpn};
 use crate::address::{Lid, Port};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{
-    FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver,
-};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver};
 
 crate::number! {
     /// Local identifier of a connection at one of its ends, 32 bits. Section 12.6.3.
@@ -383,48 +381,36 @@ const IP_ADDRESSES_BYTES: usize = IpCmVersionAndPort::LENGTH + CmPrivateDataIpv4
 /// Offset of the service ID in a REQ.
 const SERVICE_ID_OFFSET: usize = 8;
 
-const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str) -> FieldDefinition {
-    FieldDefinition { name, label, kind: FieldKind::Bytes, doc }
-}
-
-macro_rules! private_fields {
-    ($($name:ident = $filter:literal;)*) => {
-        $(static $name: FieldDefinition = bytes_field($filter, "PrivateData", "Private data of the consumer. Section 12.6.3.");)*
-        const PRIVATE_FIELDS: &[&FieldDefinition] = &[$(&$name),*];
+macro_rules! opaque_fields {
+    ($($name:ident = $filter:literal $label:literal, $doc:literal;)*) => {
+        crate::field::fields! { $($name = $filter $label Bytes, $doc;)* }
+        const OPAQUE_FIELDS: &[&FieldDefinition] = &[$(&$name),*];
     };
 }
-private_fields! {
-    REQ_PRIVATE = "infiniband.cm.req.private";
-    IP_PRIVATE = "infiniband.cm.req.ip_cm.private";
-    MRA_PRIVATE = "infiniband.cm.mra.private";
-    REJ_PRIVATE = "infiniband.cm.rej.private";
-    REP_PRIVATE = "infiniband.cm.rep.private";
-    RTU_PRIVATE = "infiniband.cm.rtu.private";
-    DREQ_PRIVATE = "infiniband.cm.dreq.private";
-    DREP_PRIVATE = "infiniband.cm.drsp.private";
-    LAP_PRIVATE = "infiniband.cm.lap.private";
-    APR_PRIVATE = "infiniband.cm.apr.private";
-    SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private";
-    SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private";
+opaque_fields! {
+    REJ_INFORMATION = "infiniband.cm.rej.ari" "ARI", "Additional reject information. Section 12.6.7.2.";
+    APR_INFORMATION = "infiniband.cm.apr.info" "AdditionalInfo", "Additional information. Section 12.8.2.";
+    SIDR_REP_INFORMATION = "infiniband.cm.sidrrep.info" "AdditionalInfo", "Additional information. Section 12.11.2.";
+    REQ_PRIVATE = "infiniband.cm.req.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    IP_PRIVATE = "infiniband.cm.req.ip_cm.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    MRA_PRIVATE = "infiniband.cm.mra.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    REJ_PRIVATE = "infiniband.cm.rej.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    REP_PRIVATE = "infiniband.cm.rep.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    RTU_PRIVATE = "infiniband.cm.rtu.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    DREQ_PRIVATE = "infiniband.cm.dreq.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    DREP_PRIVATE = "infiniband.cm.drsp.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    LAP_PRIVATE = "infiniband.cm.lap.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    APR_PRIVATE = "infiniband.cm.apr.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    SIDR_REQ_PRIVATE = "infiniband.cm.sidrreq.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
+    SIDR_REP_PRIVATE = "infiniband.cm.sidrrep.private" "PrivateData", "Private data of the consumer. Section 12.6.3.";
 }
-static REJ_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.rej.ari", "ARI", "Additional reject information. Section 12.6.7.2.");
-static APR_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.apr.info", "AdditionalInfo", "Additional information. Section 12.8.2.");
-static SIDR_REP_INFORMATION: FieldDefinition =
-    bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
 
 /// Adds the fields of communication management to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
     describe_headers!(registry; CmConnectionRequest, IpServiceId, IpCmVersionAndPort, CmPrivateDataIpv4Addresses, CmPrivateDataIpv6Addresses, CmMessageReceiptAck);
     describe_headers!(registry; CmReject, CmConnectionReply, CmReadyToUse, CmDisconnectRequest, CmDisconnectReply, CmLoadAlternatePath);
     describe_headers!(registry; CmAlternatePathResponse, CmServiceIdResolutionRequest, CmServiceIdResolutionReply);
-    for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
-        registry.field(field);
-    }
-    for field in PRIVATE_FIELDS {
-        registry.field(field);
-    }
+    OPAQUE_FIELDS.iter().for_each(|field| registry.field(field));
 }
 
 /// Reports opaque bytes and returns them.
@@ -433,7 +419,7 @@ fn report_bytes<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> CapturedSlice<'a> {
-    if O::ENABLED && !part.bytes.is_empty() {
+    if O::is_enabled() && !part.bytes.is_empty() {
         observer.value(field, part.range(), FieldValue::Bytes(part.bytes));
     }
     part
@@ -442,7 +428,7 @@ fn report_bytes<'a, O: FieldObserver<'a>>(
 impl<'a> CmMessage<'a> {
     /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
     pub fn decode<O: FieldObserver<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
-        match O::IGNORES_ALL {
+        match O::ignores_all() {
             true => Self::decode_with(mad, &mut NullFieldObserver),
             false => Self::report(mad, &mut TypeErasedFieldObserver::new(observer)),
         }
@@ -469,22 +455,18 @@ impl<'a> CmMessage<'a> {
         /// Decodes a message of a fixed part and private data.
         macro_rules! plain {
             ($variant:ident, $message:ident, $private:ident) => {{
-                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                Self::$variant(header, report_bytes(&$private, data.skip_bytes($message::LENGTH), observer))
+                let (header, rest) = $message::decode_slice(data, observer)?;
+                Self::$variant(header, report_bytes(&$private, rest, observer))
             }};
         }
         /// Decodes a message with additional information between the fixed part and the private data.
         macro_rules! informed {
             ($variant:ident, $message:ident, $information:ident, $private:ident) => {{
-                let (header, _) = $message::decode(data.bytes, data.at, observer)?;
-                let rest = data.skip_bytes($message::LENGTH);
+                let (header, rest) = $message::decode_slice(data, observer)?;
                 let information =
                     report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
-                Self::$variant(
-                    header,
-                    information,
-                    report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer),
-                )
+                let private = report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer);
+                Self::$variant(header, information, private)
             }};
         }
         Some(match attribute {
@@ -528,8 +510,7 @@ fn decode_request<'a, O: FieldObserver<'a>>(
     data: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmMessage<'a>> {
-    let (request, _) = CmConnectionRequest::decode(data.bytes, data.at, observer)?;
-    let private = data.skip_bytes(CmConnectionRequest::LENGTH);
+    let (request, private) = CmConnectionRequest::decode_slice(data, observer)?;
     let ends = request.service_id.ip_port().and_then(|(space, port)| {
         decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer)
     });
@@ -557,20 +538,19 @@ fn decode_ip_ends<'a, O: FieldObserver<'a>>(
     private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmRequestIpEndpoints> {
-    let (versions, _) = IpCmVersionAndPort::decode(private.bytes, 0, &mut NullFieldObserver)?;
+    let (versions, addresses) = IpCmVersionAndPort::decode_slice(private, &mut NullFieldObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
-    if O::ENABLED {
-        IpServiceId::decode(service_id.bytes, service_id.at, observer);
-        IpCmVersionAndPort::decode(private.bytes, private.at, observer);
+    if O::is_enabled() {
+        IpServiceId::decode_slice(service_id, observer);
+        IpCmVersionAndPort::decode_slice(private, observer);
     }
-    let rest = private.skip_bytes(IpCmVersionAndPort::LENGTH);
     let (source, destination) = if versions.ip == 4 {
-        let (ends, _) = CmPrivateDataIpv4Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv4Addresses::decode_slice(addresses, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
     } else {
-        let (ends, _) = CmPrivateDataIpv6Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmPrivateDataIpv6Addresses::decode_slice(addresses, observer)?;
         (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
     };
     Some(CmRequestIpEndpoints { space, source, source_port: versions.sport, destination, destination_port })

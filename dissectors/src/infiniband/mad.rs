@@ -79,7 +79,7 @@ impl<'a> Mad<'a> {
         {
             return None;
         }
-        let (header, _) = MadHeader::decode(packet.payload.bytes, packet.payload.at, observer)?;
-        Some(Self { header, data: packet.payload.skip_bytes(MadHeader::LENGTH) })
+        let (header, data) = MadHeader::decode_slice(packet.payload, observer)?;
+        Some(Self { header, data })
     }
 }

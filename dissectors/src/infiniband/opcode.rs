@@ -1,15 +1,7 @@
 //! Properties of the opcodes of the Base Transport Header: service, operation, position in the message, and extension
 //! headers.
 
-use std::fmt;
-
-use crate::field::{FieldKind, FieldValue, FlagName};
-use crate::fixed_header::FixedHeaderFieldValue;
-
-/// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower five.
-/// InfiniBand Architecture Specification volume 1, section 9.2.1; XRC: annex A14; RoCEv2 CNP: annex A17.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BthOpcode(pub u8);
+use super::headers::{Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, Rdeth, Reth, XrcEth};
 
 /// Transport service, the upper three bits of an opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,27 +101,19 @@ pub enum ExtensionTransportHeader {
 }
 
 impl ExtensionTransportHeader {
-    const ALL: [Self; 10] = [
-        Self::Rdeth,
-        Self::Deth,
-        Self::XrcEth,
-        Self::Feth,
-        Self::Reth,
-        Self::AtomicEth,
-        Self::Aeth,
-        Self::AtomicAckEth,
-        Self::ImmDt,
-        Self::Ieth,
+    /// All headers with their lengths in bytes.
+    const LENGTHS: [(Self, usize); 10] = [
+        (Self::Rdeth, Rdeth::LENGTH),
+        (Self::Deth, Deth::LENGTH),
+        (Self::XrcEth, XrcEth::LENGTH),
+        (Self::Feth, Feth::LENGTH),
+        (Self::Reth, Reth::LENGTH),
+        (Self::AtomicEth, AtomicEth::LENGTH),
+        (Self::Aeth, Aeth::LENGTH),
+        (Self::AtomicAckEth, AtomicAckEth::LENGTH),
+        (Self::ImmDt, ImmDt::LENGTH),
+        (Self::Ieth, Ieth::LENGTH),
     ];
-
-    const fn length(self) -> usize {
-        match self {
-            Self::Rdeth | Self::XrcEth | Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
-            Self::Deth | Self::AtomicAckEth => 8,
-            Self::Reth => 16,
-            Self::AtomicEth => 28,
-        }
-    }
 }
 
 /// Set of extension headers after the Base Transport Header.
@@ -163,10 +147,9 @@ impl ExtensionHeaderSet {
     pub const fn length(self) -> usize {
         let mut length = 0;
         let mut next = 0;
-        while next < ExtensionTransportHeader::ALL.len() {
-            if self.contains(ExtensionTransportHeader::ALL[next]) {
-                length += ExtensionTransportHeader::ALL[next].length();
-            }
+        while next < ExtensionTransportHeader::LENGTHS.len() {
+            let (header, header_length) = ExtensionTransportHeader::LENGTHS[next];
+            length += header_length * self.contains(header) as usize;
             next += 1;
         }
         length
@@ -191,32 +174,11 @@ pub struct OpcodeProperties {
 macro_rules! opcodes {
     ($($(#[$meta:meta])* $name:ident = $code:literal $text:literal:
         $service:ident $operation:ident $place:ident [$($header:ident)*],)*) => {
-        #[allow(missing_docs)]
-        impl BthOpcode {
-            $($(#[$meta])* pub const $name: Self = Self($code);)*
-
-            /// All defined opcodes.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The opcodes with their display names.
-            pub const NAMES: &'static [FlagName] = &[$(($code, $text)),*];
-
-            /// Returns the specification's name with the service: `RC_SEND_FIRST`. `None` for a reserved or
-            /// manufacturer-specific opcode.
-            pub const fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $($code => Some(stringify!($name)),)*
-                    _ => None,
-                }
-            }
-
-            /// Returns the display name, which is tshark's: `RC Send First`.
-            pub const fn text(self) -> Option<&'static str> {
-                match self.0 {
-                    $($code => Some($text),)*
-                    _ => None,
-                }
-            }
+        crate::named! {
+            /// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower
+            /// five; the names are tshark's. InfiniBand Architecture Specification volume 1, section 9.2.1; XRC: annex
+            /// A14; RoCEv2 CNP: annex A17.
+            pub struct BthOpcode(u8) { $($(#[$meta])* $name = $code $text,)* }
         }
 
         static FORMS: [Option<OpcodeProperties>; 256] = {
@@ -335,47 +297,25 @@ impl BthOpcode {
     }
 }
 
-/// Displays tshark's name, `RC Send First`, or the number in hexadecimal if it has none.
-impl fmt::Display for BthOpcode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.text() {
-            Some(text) => f.pad(text),
-            None => write!(f, "opcode {:#04x}", self.0),
-        }
-    }
-}
-
-impl<'a> FixedHeaderFieldValue<'a> for BthOpcode {
-    const KIND: FieldKind = FieldKind::Enum;
-    const NAMES: &'static [FlagName] = Self::NAMES;
-
-    #[inline(always)]
-    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-        Self(u8::get::<LENGTH, START, END>(header))
-    }
-
-    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-        self.0.put::<START, END>(header);
-    }
-
-    fn value(self) -> FieldValue<'a> {
-        FieldValue::Enum(u64::from(self.0), self.text())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::ExtensionTransportHeader::*;
     use super::*;
+    use crate::infiniband::{PacketError, PacketErrorKind};
+
+    fn defined() -> impl Iterator<Item = BthOpcode> {
+        (0..=u8::MAX).map(BthOpcode).filter(|opcode| opcode.properties().is_some())
+    }
 
     fn headers(opcode: BthOpcode) -> Vec<ExtensionTransportHeader> {
         let headers = opcode.properties().unwrap().headers;
-        ExtensionTransportHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
+        let all = ExtensionTransportHeader::LENGTHS.map(|(header, _)| header);
+        all.into_iter().filter(|header| headers.contains(*header)).collect()
     }
 
     #[test]
     fn the_upper_three_bits_are_the_service() {
-        for opcode in BthOpcode::ALL {
+        for opcode in defined() {
             let service = match opcode.0 >> 5 {
                 0 => OpcodeService::Rc,
                 1 => OpcodeService::Uc,
@@ -390,10 +330,10 @@ mod tests {
 
     #[test]
     fn connected_services_share_the_lower_five_bits() {
-        for opcode in BthOpcode::ALL.iter().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
+        for opcode in defined().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
             let (Some(form), Some(rc)) = (opcode.properties(), BthOpcode(opcode.0 & 0x1f).properties())
             else {
-                assert_eq!(*opcode, BthOpcode::RD_RESYNC);
+                assert_eq!(opcode, BthOpcode::RD_RESYNC);
                 continue;
             };
             assert_eq!((form.operation, form.position), (rc.operation, rc.position), "{opcode}");
@@ -465,13 +405,14 @@ mod tests {
     fn reserved_opcodes_have_no_form() {
         for code in [0x15, 0x18, 0x1f, 0x2c, 0x66, 0x80, 0x9f, 0xb8, 0xc0, 0xff] {
             assert_eq!(BthOpcode(code).properties(), None, "{code:#x}");
-            assert_eq!(BthOpcode(code).to_string(), format!("opcode {code:#04x}"));
+            let error = PacketError { kind: PacketErrorKind::Opcode(BthOpcode(code)), at: 7 };
+            assert_eq!(error.to_string(), format!("unknown opcode {code:#04x} at byte 7"));
         }
     }
 
     #[test]
-    fn names_are_the_specifications_and_the_text_is_tsharks() {
-        assert_eq!(BthOpcode::RC_SEND_FIRST.name(), Some("RC_SEND_FIRST"));
+    fn names_are_tsharks() {
+        assert_eq!(BthOpcode::RC_SEND_FIRST.name(), Some("RC Send First"));
         assert_eq!(BthOpcode::RC_SEND_FIRST.to_string(), "RC Send First");
         assert_eq!(BthOpcode::RC_RDMA_READ_RESPONSE_MIDDLE.to_string(), "RC RDMA Read Response Middle");
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::rdma_operation::Handle;
 
@@ -84,7 +84,7 @@ impl fmt::Display for PacketError {
             PacketErrorKind::Short => write!(f, "too short for the headers of its opcode")?,
             PacketErrorKind::Pad => write!(f, "pad count beyond the payload")?,
             PacketErrorKind::Version(version) => write!(f, "transport header version {version}")?,
-            PacketErrorKind::Opcode(opcode) => write!(f, "unknown {opcode}")?,
+            PacketErrorKind::Opcode(opcode) => write!(f, "unknown opcode {:#04x}", opcode.0)?,
         }
         write!(f, " at byte {}", self.at)
     }
@@ -92,8 +92,15 @@ impl fmt::Display for PacketError {
 
 impl std::error::Error for PacketError {}
 
-static INFINIBAND: FieldDefinition =
-    FieldDefinition::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
+crate::field::fields! {
+    INFINIBAND = "infiniband" "InfiniBand" Group, "A packet of the InfiniBand transport. Chapter 9.";
+    ICRC = "infiniband.invariant.crc" "ICRC" Hex(8), "Invariant CRC, as the four bytes stand. Section 7.8.1.";
+    CREDIT_COUNT = "infiniband.aeth.syndrome.credit_count" "credit_count" Unsigned,
+        "Low five bits of the syndrome. Section 9.7.5.2.1.";
+    TIMER = "infiniband.aeth.syndrome.timer" "timer" Unsigned, "Low five bits of the syndrome. Section 9.7.5.2.1.";
+    ERROR_CODE = "infiniband.aeth.syndrome.error_code" "error_code" Enum,
+        "Low five bits of the syndrome. Section 9.7.5.2.1.";
+}
 
 /// Adds the packet fields that are in no header to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -105,24 +112,6 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 
 /// Length of the ICRC at the end of every packet, in bytes.
 pub(super) const ICRC_LENGTH: usize = 4;
-
-static ICRC: FieldDefinition = FieldDefinition {
-    name: "infiniband.invariant.crc",
-    label: "ICRC",
-    kind: FieldKind::Hex(8),
-    doc: "Invariant CRC, as the four bytes stand. Section 7.8.1.",
-};
-
-/// Returns a field for the low five bits of a syndrome, under a name that depends on the upper three.
-const fn syndrome_field(name: &'static str, label: &'static str, kind: FieldKind) -> FieldDefinition {
-    FieldDefinition { name, label, kind, doc: "Low five bits of the syndrome. Section 9.7.5.2.1." }
-}
-static CREDIT_COUNT: FieldDefinition =
-    syndrome_field("infiniband.aeth.syndrome.credit_count", "credit_count", FieldKind::Unsigned);
-static TIMER: FieldDefinition =
-    syndrome_field("infiniband.aeth.syndrome.timer", "timer", FieldKind::Unsigned);
-static ERROR_CODE: FieldDefinition =
-    syndrome_field("infiniband.aeth.syndrome.error_code", "error_code", FieldKind::Enum);
 
 impl<'a> InfinibandPacket<'a> {
     /// Returns the same packet with the captured payload in another buffer.
@@ -237,7 +226,7 @@ impl<'a> InfinibandPacket<'a> {
             packet.reth = follows!(Reth);
             follows!(AtomicEth);
             packet.aeth = follows!(Aeth);
-            if O::ENABLED
+            if O::is_enabled()
                 && let Some(aeth) = packet.aeth
             {
                 report_syndrome(aeth.syndrome, rest.at - Aeth::LENGTH, observer);
@@ -247,7 +236,7 @@ impl<'a> InfinibandPacket<'a> {
             packet.invalidate = follows!(Ieth).map(|header| header.r_key);
         }
         packet.payload = rest.with_length(payload_length);
-        if O::ENABLED
+        if O::is_enabled()
             && let Some(number) = packet.icrc
         {
             let at = part.at + part.length - ICRC_LENGTH;
@@ -324,9 +313,10 @@ mod tests {
 
     #[test]
     fn each_opcode_takes_exactly_its_headers() {
-        for opcode in BthOpcode::ALL {
-            let headers = usize::from(opcode.properties().unwrap().headers_length);
-            let bytes = packet(*opcode, 0, &vec![0; headers + 8]);
+        for opcode in (0..=u8::MAX).map(BthOpcode) {
+            let Some(form) = opcode.properties() else { continue };
+            let headers = usize::from(form.headers_length);
+            let bytes = packet(opcode, 0, &vec![0; headers + 8]);
             let packet = decode(&bytes, bytes.len()).unwrap();
             assert_eq!(packet.payload.at, 42 + 12 + headers, "{opcode}");
             assert_eq!(packet.payload.length, 8, "{opcode}");

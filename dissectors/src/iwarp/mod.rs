@@ -14,12 +14,8 @@ pub use segment::{DdpSegment, DdpSegmentDestination};
 
 /// Adds the iWARP fields to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
-    use ddp::{DdpControl, Tagged, Untagged};
-    use rdmap::{
-        RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapImmediateData, RdmapInvalidateStag,
-        RdmapUntaggedReservedField,
-    };
-    use rdmap::{RdmapControl, RdmapReadRequestHeader};
+    use ddp::*;
+    use rdmap::*;
     mpa::describe(registry);
     describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, RdmapReadRequestHeader);
     describe_headers!(registry; RdmapInvalidateStag, RdmapUntaggedReservedField);

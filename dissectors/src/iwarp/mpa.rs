@@ -2,8 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
-use crate::fixed_header::FixedHeaderFieldValue;
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use super::crc::RunningFpduCrc;
@@ -22,9 +21,6 @@ pub const MARKER_INTERVAL: u64 = 512;
 crate::number! {
     /// Depth of an RDMA Read queue, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
     pub struct MpaReadQueueDepthField(u16) as Unsigned;
-
-    /// A CRC32C, the four bytes on the wire in big-endian order.
-    pub struct CrcField(u32) as Hex(8);
 }
 
 /// Kind of startup frame, identified by its key.
@@ -127,29 +123,12 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
     }
 }
 
-/// Padding of an FPDU. RFC 5044 section 4.1.
-static PAD: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.pad",
-    label: "pad",
-    kind: FieldKind::Bytes,
-    doc: "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.",
-};
-
-/// CRC of an FPDU. RFC 5044 section 4.4.
-static CRC: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.crc",
-    label: "crc",
-    kind: FieldKind::Hex(8),
-    doc: "CRC32C, where CRCs are in use. RFC 5044 section 4.4.",
-};
-
-/// Private data of a startup frame. RFC 5044 section 7.1.1.
-static PRIVATE_DATA: FieldDefinition = FieldDefinition {
-    name: "iwarp_mpa.privatedata",
-    label: "private_data",
-    kind: FieldKind::Bytes,
-    doc: "Private data of the upper layer, in the start-up frame. RFC 5044 section 7.1.1.",
-};
+crate::field::fields! {
+    PAD = "iwarp_mpa.pad" "pad" Bytes, "Makes the FPDU a multiple of four bytes. RFC 5044 section 4.1.";
+    CRC = "iwarp_mpa.crc" "crc" Hex(8), "CRC32C, where CRCs are in use. RFC 5044 section 4.4.";
+    PRIVATE_DATA = "iwarp_mpa.privatedata" "private_data" Bytes,
+        "Private data of the upper layer, in the start-up frame. RFC 5044 section 7.1.1.";
+}
 
 impl FpduHeader {
     /// Returns the length of the padding in bytes, 0 to 3.
@@ -182,7 +161,7 @@ pub fn observe_trailer<'a, O: FieldObserver<'a>>(
         observer.value(
             &CRC,
             crc.at..crc.at + RunningFpduCrc::LENGTH,
-            CrcField(u32::from_be_bytes(*field)).value(),
+            FieldValue::Unsigned(u64::from(u32::from_be_bytes(*field))),
         );
     }
 }
@@ -223,49 +202,38 @@ impl MpaStartupFrame {
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
     pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
-        let (frame, length) = match role {
-            MpaStartupFrameKind::Request => {
-                let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, observer)?;
-                (
-                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
-                    frame.pd_length,
-                )
-            }
-            MpaStartupFrameKind::Reply => {
-                let (frame, _) = MpaReplyFrame::decode(part.bytes, part.at, observer)?;
-                (
-                    (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
-                    frame.pd_length,
-                )
-            }
+        // Both frames have the same layout.
+        let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, &mut NullFieldObserver)?;
+        let kind = MpaStartupFrameKind::from_key(frame.key)?;
+        match kind {
+            MpaStartupFrameKind::Request => MpaRequestFrame::decode_slice(part, observer).map(drop),
+            MpaStartupFrameKind::Reply => MpaReplyFrame::decode_slice(part, observer).map(drop),
         };
-        let (markers, crc, is_rejected, is_enhanced, revision, reserved) = frame;
-        let length = usize::from(length);
+        let MpaRequestFrame { markers, crc, rejected, enhanced: announces_enhanced, rev, res, .. } = frame;
+        let length = usize::from(frame.pd_length);
         if length > MAX_PRIVATE_DATA_BYTES {
             return None;
         }
         let private = part.with_length(Self::FIXED_LENGTH + length).skip_bytes(Self::FIXED_LENGTH);
-        if O::ENABLED && length > 0 {
+        if O::is_enabled() && length > 0 {
             observer.value(&PRIVATE_DATA, private.range(), FieldValue::Bytes(private.bytes));
         }
         let mut own = private;
         let mut enhanced = None;
-        if is_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
-            enhanced = MpaEnhancedConnectionData::decode(private.bytes, private.at, observer)
-                .map(|(enhanced, _)| enhanced);
+        if announces_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
+            enhanced = MpaEnhancedConnectionData::decode_slice(private, observer).map(|(data, _)| data);
             own = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
         }
         let rpcrdma = SidePrivateData::find(own, observer);
         Some(Self {
-            kind: role,
+            kind,
             markers,
             crc,
-            rejected: is_rejected && role == MpaStartupFrameKind::Reply,
-            is_request_rejected: is_rejected && role == MpaStartupFrameKind::Request,
-            revision,
-            reserved,
-            announces_enhanced: is_enhanced,
+            rejected: rejected && kind == MpaStartupFrameKind::Reply,
+            is_request_rejected: rejected && kind == MpaStartupFrameKind::Request,
+            revision: rev,
+            reserved: res,
+            announces_enhanced,
             enhanced,
             rpcrdma,
             private_data_format: PrivateDataVersionFlags::find(own.bytes),
@@ -277,7 +245,6 @@ impl MpaStartupFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullFieldObserver;
 
     /// The MPA Request of siw-v42-crc.pcap.
     const REQUEST: &[u8] =

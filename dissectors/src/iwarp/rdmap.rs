@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::captured_frame::CapturedSlice;
-use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
+use crate::field::{FieldObserver, NullFieldObserver};
 use crate::infiniband::ImmediateData;
 use crate::rdma_operation::Handle;
 
@@ -297,27 +297,25 @@ pub struct RdmapTerminate {
 impl RdmapTerminate {
     /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
     pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullFieldObserver)?;
-        if O::ENABLED {
-            let (bytes, at) = (part.bytes, part.at);
+        let (control, fault) = OtherTerminate::decode_slice(part, &mut NullFieldObserver)?;
+        if O::is_enabled() {
             match (control.layer, DdpErrorType(control.error_type)) {
-                (TerminateLayer::RDMA, _) => RdmaTerminate::decode(bytes, at, observer).map(drop),
+                (TerminateLayer::RDMA, _) => RdmaTerminate::decode_slice(part, observer).map(drop),
                 (TerminateLayer::DDP, DdpErrorType::UNTAGGED) => {
-                    UntaggedTerminate::decode(bytes, at, observer).map(drop)
+                    UntaggedTerminate::decode_slice(part, observer).map(drop)
                 }
-                (TerminateLayer::DDP, _) => TaggedTerminate::decode(bytes, at, observer).map(drop),
-                (TerminateLayer::LLP, _) => LlpTerminate::decode(bytes, at, observer).map(drop),
-                _ => OtherTerminate::decode(bytes, at, observer).map(drop),
+                (TerminateLayer::DDP, _) => TaggedTerminate::decode_slice(part, observer).map(drop),
+                (TerminateLayer::LLP, _) => LlpTerminate::decode_slice(part, observer).map(drop),
+                _ => OtherTerminate::decode_slice(part, observer).map(drop),
             };
             if control.has_ddp {
-                let fault = part.skip_bytes(OtherTerminate::LENGTH);
-                TerminateDdpSegmentLength::decode(fault.bytes, fault.at, observer);
+                TerminateDdpSegmentLength::decode_slice(fault, observer);
                 let segment =
                     DdpSegment::decode(fault.skip_bytes(TerminateDdpSegmentLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {
-                    RdmapReadRequestHeader::decode(request.bytes, request.at, observer);
+                    RdmapReadRequestHeader::decode_slice(request, observer);
                 }
             }
         }

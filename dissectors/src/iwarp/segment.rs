@@ -63,50 +63,35 @@ impl DdpSegment {
         ulpdu: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<(Self, CapturedSlice<'a>)> {
-        let (ddp, rest) = DdpControl::decode(ulpdu.bytes, ulpdu.at, observer)?;
-        let at = ulpdu.at + DdpControl::LENGTH;
-        let (rdmap, rest) = RdmapControl::decode(rest, at, observer)?;
-        let at = at + RdmapControl::LENGTH;
-        let (target, invalidate, length) = if ddp.tagged {
-            let (tagged, _) = Tagged::decode(rest, at, observer)?;
-            (
-                DdpSegmentDestination::Tagged { stag: tagged.stag, offset: tagged.offset },
-                None,
-                Self::TAGGED_HEADER_LENGTH,
-            )
+        let (ddp, rest) = DdpControl::decode_slice(ulpdu, observer)?;
+        let (rdmap, rest) = RdmapControl::decode_slice(rest, observer)?;
+        let (target, queue, invalidate, payload) = if ddp.tagged {
+            let (Tagged { stag, offset }, payload) = Tagged::decode_slice(rest, observer)?;
+            (DdpSegmentDestination::Tagged { stag, offset }, None, None, payload)
         } else {
             let (invalidate, rest) = if rdmap.opcode.invalidates() {
-                let (invalidate, rest) = RdmapInvalidateStag::decode(rest, at, observer)?;
-                (Some(invalidate.stag), rest)
+                let (field, rest) = RdmapInvalidateStag::decode_slice(rest, observer)?;
+                (Some(field.stag), rest)
             } else {
-                let (_, rest) = RdmapUntaggedReservedField::decode(rest, at, observer)?;
-                (None, rest)
+                (None, RdmapUntaggedReservedField::decode_slice(rest, observer)?.1)
             };
-            let (untagged, _) = Untagged::decode(rest, at + RdmapInvalidateStag::LENGTH, observer)?;
-            let Untagged { queue, number, offset } = untagged;
-            (
-                DdpSegmentDestination::Untagged { queue, number, offset },
-                invalidate,
-                Self::UNTAGGED_HEADER_LENGTH,
-            )
+            let (Untagged { queue, number, offset }, payload) = Untagged::decode_slice(rest, observer)?;
+            let target = DdpSegmentDestination::Untagged { queue, number, offset };
+            (target, Some(queue), invalidate, payload)
         };
-        let queue = match target {
-            DdpSegmentDestination::Tagged { .. } => None,
-            DdpSegmentDestination::Untagged { queue, .. } => Some(queue),
-        };
-        let is_regular = ddp.version == DdpControl::VERSION
+        let is_conformant = ddp.version == DdpControl::VERSION
             && rdmap.version <= 1
             && rdmap.opcode.queue() == Some(queue)
-            && ulpdu.length >= length;
+            && ulpdu.length >= payload.at - ulpdu.at;
         let segment = Self {
             opcode: rdmap.opcode,
             is_last: ddp.last,
             target,
             invalidate,
             has_reserved_bits: ddp.reserved != 0 || rdmap.reserved != 0,
-            is_conformant: is_regular,
+            is_conformant,
         };
-        Some((segment, ulpdu.skip_bytes(length)))
+        Some((segment, payload))
     }
 
     /// Returns the length of the DDP and RDMAP headers in bytes.
@@ -124,8 +109,7 @@ impl DdpSegment {
     }
 
     /// Returns `true` if a receiver accepts the headers of a ULPDU of this length: it ignores reserved bits. RFC 5041
-    /// section
-    /// 4.1, RFC 5040 section 4.1.
+    /// section 4.1, RFC 5040 section 4.1.
     pub fn is_acceptable(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());
         let length_fits =
@@ -143,29 +127,24 @@ impl DdpSegment {
         part: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<(FpduHeader, Self)> {
-        let (header, _) = FpduHeader::decode(part.bytes, part.at, observer)?;
+        let (header, rest) = FpduHeader::decode_slice(part, observer)?;
         let ulpdu_length = usize::from(header.ulpdu_length);
-        let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(ulpdu_length);
-        let (segment, payload) = Self::decode(ulpdu, observer)?;
+        let (segment, payload) = Self::decode(rest.with_length(ulpdu_length), observer)?;
         match segment.opcode {
-            RdmapOpcode::READ_REQUEST => {
-                RdmapReadRequestHeader::decode(payload.bytes, payload.at, observer).map(drop)
-            }
+            RdmapOpcode::READ_REQUEST => RdmapReadRequestHeader::decode_slice(payload, observer).map(drop),
             RdmapOpcode::TERMINATE => RdmapTerminate::decode(payload, observer).map(drop),
             RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => {
-                RdmapImmediateData::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapImmediateData::decode_slice(payload, observer).map(drop)
             }
             RdmapOpcode::ATOMIC_REQUEST => {
-                RdmapAtomicRequestHeader::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapAtomicRequestHeader::decode_slice(payload, observer).map(drop)
             }
             RdmapOpcode::ATOMIC_RESPONSE => {
-                RdmapAtomicResponseHeader::decode(payload.bytes, payload.at, observer).map(drop)
+                RdmapAtomicResponseHeader::decode_slice(payload, observer).map(drop)
             }
             _ => None,
         };
-        let trailer = part
-            .skip_bytes(FpduHeader::LENGTH + ulpdu_length)
-            .with_length(header.pad() + RunningFpduCrc::LENGTH);
+        let trailer = rest.skip_bytes(ulpdu_length).with_length(header.pad() + RunningFpduCrc::LENGTH);
         mpa::observe_trailer(header, trailer, observer);
         Some((header, segment))
     }

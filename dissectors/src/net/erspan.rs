@@ -1,7 +1,7 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner, incomplete_header};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
+use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect};
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 
@@ -72,53 +72,39 @@ const TYPE_3_VERSION: u8 = 2;
 /// Decodes a mirrored frame after a header of type II.
 pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Erspan2::decode(part.bytes, part.at, observer) {
-        None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader)),
+    match Erspan2::decode_slice(part, observer) {
+        None => context.incomplete(part, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
-            way.into_unread(UndecodableFrameReason::Malformed {
-                what: NetworkHeaderDefect::ErspanVersion,
-                at: part.at,
-            })
+            context.malformed(NetworkHeaderDefect::ErspanVersion, part.at)
         }
-        Some(_) => decode_inner(TunnelPayloadType::Ethernet, part.skip_bytes(Erspan2::LENGTH), way, observer),
+        Some((_, rest)) => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
     }
 }
 
 /// Decodes a mirrored frame after a header of type III.
 pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
-        return way.into_unread(incomplete_header(part, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader));
+    let Some((header, mut rest)) = Erspan3::decode_slice(part, observer) else {
+        return context.incomplete(part, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader);
     };
     if header.version != TYPE_3_VERSION {
-        return way.into_unread(UndecodableFrameReason::Malformed {
-            what: NetworkHeaderDefect::ErspanVersion,
-            at: part.at,
-        });
+        return context.malformed(NetworkHeaderDefect::ErspanVersion, part.at);
     }
-    let mut rest = part.skip_bytes(Erspan3::LENGTH);
     if header.o {
-        if ErspanPlatform::decode(rest.bytes, rest.at, observer).is_none() {
-            return way.into_unread(incomplete_header(
-                rest,
-                ErspanPlatform::LENGTH,
-                NetworkHeaderDefect::ErspanHeader,
-            ));
-        }
-        rest = rest.skip_bytes(ErspanPlatform::LENGTH);
+        let Some((_, behind)) = ErspanPlatform::decode_slice(rest, observer) else {
+            return context.incomplete(rest, ErspanPlatform::LENGTH, NetworkHeaderDefect::ErspanHeader);
+        };
+        rest = behind;
     }
     match header.ft {
-        ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, way, observer),
-        ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, way, observer),
-        _ => way.into_unread(UndecodableFrameReason::Malformed {
-            what: NetworkHeaderDefect::ErspanFrameType,
-            at: part.at + 10,
-        }),
+        ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
+        ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, context, observer),
+        _ => context.malformed(NetworkHeaderDefect::ErspanFrameType, part.at + 10),
     }
 }

@@ -7,8 +7,8 @@ use super::tunnel::{
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
 use crate::captured_frame::CapturedSlice;
+use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{FieldDefinition, FieldObserver};
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -20,11 +20,9 @@ crate::number! {
     pub struct GreKey(u32) as Hex(8);
 }
 
-static GRE: FieldDefinition = FieldDefinition::group(
-    "gre",
-    "GRE",
-    "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.",
-);
+crate::field::fields! {
+    GRE = "gre" "GRE" Group, "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.";
+}
 
 crate::header! {
     /// GRE flags and protocol type. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
@@ -72,12 +70,12 @@ const ENHANCED_GRE: u8 = 1;
 #[inline(never)]
 pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
-        return way.into_unread(incomplete_header(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader));
+        return context.incomplete(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
     }
     observer.enter(&GRE, part.at);
     let decoded = decode_header(part, observer);
@@ -87,21 +85,21 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     observer.leave(end);
     let (flags, key, rest) = match decoded {
         Ok(found) => found,
-        Err(reason) => return way.into_unread(reason),
+        Err(reason) => return context.into_unread(reason),
     };
     match flags.proto {
         EtherType::TRANSPARENT_ETHERNET => {
             // The upper 24 bits are the Virtual Subnet ID of NVGRE: RFC 7637 section 3.2.
             let tenant = key.map_or(VirtualNetwork::NONE, |key| VirtualNetwork::network(key.0 >> 8));
-            decode_inner_network(TunnelPayloadType::Ethernet, rest, way, tenant, observer)
+            decode_inner_network(TunnelPayloadType::Ethernet, rest, context, tenant, observer)
         }
         // Type I has no ERSPAN header and no sequence number.
         EtherType::ERSPAN if !flags.sequence_number => {
-            decode_inner(TunnelPayloadType::Ethernet, rest, way, observer)
+            decode_inner(TunnelPayloadType::Ethernet, rest, context, observer)
         }
-        EtherType::ERSPAN => erspan::decode_type_2(rest, way, observer),
-        EtherType::ERSPAN_3 => erspan::decode_type_3(rest, way, observer),
-        other => decode_inner(TunnelPayloadType::Network(other), rest, way, observer),
+        EtherType::ERSPAN => erspan::decode_type_2(rest, context, observer),
+        EtherType::ERSPAN_3 => erspan::decode_type_3(rest, context, observer),
+        other => decode_inner(TunnelPayloadType::Network(other), rest, context, observer),
     }
 }
 
@@ -111,30 +109,25 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
     let lacks = |part| incomplete_header(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
-    let (flags, _) = GreFlags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
+    let (flags, mut rest) = GreFlags::decode_slice(part, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
         _ => {
-            return Err(UndecodableFrameReason::Malformed {
-                what: NetworkHeaderDefect::GreVersion,
-                at: part.at + 1,
-            });
+            let what = NetworkHeaderDefect::GreVersion;
+            return Err(UndecodableFrameReason::Malformed { what, at: part.at + 1 });
         }
     }
-    let mut rest = part.skip_bytes(GreFlags::LENGTH);
     if flags.checksum || flags.routing {
-        GreChecksumAndOffset::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(GreChecksumAndOffset::LENGTH);
+        (_, rest) = GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
     }
     let mut key = None;
     if flags.key {
-        key = Some(GreKeyField::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
-        rest = rest.skip_bytes(GreKeyField::LENGTH);
+        let (field, behind) = GreKeyField::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
+        (key, rest) = (Some(field.key), behind);
     }
     if flags.sequence_number {
-        GreSequenceNumber::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(GreSequenceNumber::LENGTH);
+        (_, rest) = GreSequenceNumber::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
     }
     let mut more = flags.routing;
     while more {

@@ -2,12 +2,12 @@
 //! RoCEv1.
 
 use super::link::{self, EtherType};
-use super::tunnel::TunnelNesting;
+use super::tunnel::{InnermostNetworkContext, TunnelNesting};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 use crate::infiniband::{Grh, InfinibandPacket, Lrh, LrhLinkNextHeader, RdmaEncapsulation};
 
 crate::header! {
@@ -19,12 +19,10 @@ crate::header! {
     }
 }
 
-static VARIANT_CRC: FieldDefinition = FieldDefinition {
-    name: "infiniband.variant.crc",
-    label: "VCRC",
-    kind: FieldKind::Hex(4),
-    doc: "Variant CRC, as the two bytes stand. Section 7.8.2.",
-};
+crate::field::fields! {
+    VARIANT_CRC = "infiniband.variant.crc" "VCRC" Hex(4),
+        "Variant CRC, as the two bytes stand. Section 7.8.2.";
+}
 
 /// Adds the fields of this module to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -50,38 +48,28 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhLength, part.at + 4);
     }
     let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
-    let mut datagram = match lrh.lnh {
+    let mut packet = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
-        LrhLinkNextHeader::LOCAL => InnermostNetworkPacket {
-            source: Address::Lid(lrh.slid),
-            destination: Address::Lid(lrh.dlid),
-            network_offset: part.at,
-            identification: 0,
-            tenant: VirtualNetwork::NONE,
-            payload: decode_packet(rest, RdmaEncapsulation::InfiniBand, observer),
-        },
+        LrhLinkNextHeader::LOCAL => {
+            let payload = decode_packet(rest, RdmaEncapsulation::InfiniBand, observer);
+            datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), part.at, payload)
+        }
         LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
-            return match InfiniBandRawHeader::decode(rest.bytes, rest.at, observer) {
-                Some((header, _)) => link::decode_network(
-                    header.etype,
-                    rest.skip_bytes(InfiniBandRawHeader::LENGTH),
-                    TunnelNesting::NONE,
-                    observer,
-                ),
-                None => InnermostNetworkPacket::cut(rest.at),
-            };
+            let header = InfiniBandRawHeader::decode_slice(rest, observer);
+            let header = header.map(|(header, payload)| (header.etype, payload));
+            return link::decode_after_header(header, rest, observer);
         }
     };
-    datagram.network_offset = part.at;
-    if O::ENABLED {
+    packet.network_offset = part.at;
+    if O::is_enabled() {
         let crc = part.skip_bytes(length);
         if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
             let value = FieldValue::Unsigned(u64::from(u16::from_be_bytes(*bytes)));
             observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
         }
     }
-    datagram
+    packet
 }
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
@@ -98,26 +86,30 @@ fn decode_routed<'a, O: FieldObserver<'a>>(
     wire: RdmaEncapsulation,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((grh, _)) = Grh::decode(part.bytes, part.at, observer) else {
+    let Some((grh, rest)) = Grh::decode_slice(part, observer) else {
         return InnermostNetworkPacket::cut(part.at);
     };
     if grh.ipver != 6 {
         return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, part.at);
     }
-    let rest = part.skip_bytes(Grh::LENGTH).with_length(usize::from(grh.paylen));
-    let carried = if grh.nxthdr == Grh::NEXT_BTH {
+    let rest = rest.with_length(usize::from(grh.paylen));
+    let payload = if grh.nxthdr == Grh::NEXT_BTH {
         decode_packet(rest, wire, observer)
     } else {
         NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, part.at + 6)
     };
-    InnermostNetworkPacket {
-        source: Address::from_gid(grh.sgid),
-        destination: Address::from_gid(grh.dgid),
-        network_offset: part.at,
-        identification: 0,
-        tenant: VirtualNetwork::NONE,
-        payload: carried,
-    }
+    datagram(Address::from_gid(grh.sgid), Address::from_gid(grh.dgid), part.at, payload)
+}
+
+fn datagram(
+    source: Address,
+    destination: Address,
+    network_offset: usize,
+    payload: NetworkLayerPayload<'_>,
+) -> InnermostNetworkPacket<'_> {
+    let nesting = TunnelNesting::NONE;
+    InnermostNetworkContext { source, destination, network_offset, identification: 0, nesting }
+        .into_datagram(payload)
 }
 
 /// Decodes a packet of the InfiniBand transport.

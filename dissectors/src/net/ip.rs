@@ -159,7 +159,7 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
-    let way = InnermostNetworkContext {
+    let context = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
         network_offset: part.at,
@@ -167,12 +167,11 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
         nesting: depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return way
-            .into_datagram(NetworkLayerPayload::malformed(NetworkHeaderDefect::IpHeaderLength, part.at));
+        return context.malformed(NetworkHeaderDefect::IpHeaderLength, part.at);
     }
     let payload = part.with_length(length).skip_bytes(header_length);
     if header.mf || header.frag_offset.0 != 0 {
-        return way.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
+        return context.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
             protocol: header.proto,
             identification: header.id,
             offset: header.frag_offset.bytes(),
@@ -181,9 +180,9 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
         }));
     }
     if header.proto == IpProtocol::AUTHENTICATION {
-        decode_extensions(header.proto, payload, way, observer)
+        decode_extensions(header.proto, payload, context, observer)
     } else {
-        transport::decode(header.proto, payload, way, observer)
+        transport::decode(header.proto, payload, context, observer)
     }
 }
 
@@ -201,7 +200,7 @@ pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
     }
     let rest = part.skip_bytes(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
-    let way = InnermostNetworkContext {
+    let context = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
         network_offset: part.at,
@@ -209,8 +208,8 @@ pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
         nesting: depth,
     };
     match header.nxt {
-        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, way, observer),
-        _ => decode_extensions(header.nxt, payload, way, observer),
+        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, context, observer),
+        _ => decode_extensions(header.nxt, payload, context, observer),
     }
 }
 
@@ -218,55 +217,40 @@ pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
 fn decode_extensions<'a, O: FieldObserver<'a>>(
     mut protocol: IpProtocol,
     mut part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     loop {
-        let (next, length) = match protocol {
+        let next = match protocol {
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
-                match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
-                    Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                    Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
-                    Err(_) => {
-                        return way.into_datagram(NetworkLayerPayload::malformed(
-                            NetworkHeaderDefect::IpExtension,
-                            part.at,
-                        ));
-                    }
-                }
+                let header = Ipv6RawExtHeaderSlice::from_slice(part.bytes).ok();
+                header.map(|header| (IpProtocol(header.next_header().0), header.slice().len()))
             }
-            IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
-                Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
-                Err(_) => {
-                    return way.into_datagram(NetworkLayerPayload::malformed(
-                        NetworkHeaderDefect::IpExtension,
-                        part.at,
-                    ));
-                }
-            },
-            IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
-                Some((header, _)) if header.more || header.offset.0 != 0 => {
-                    return way.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
+            IpProtocol::AUTHENTICATION => {
+                let header = IpAuthHeaderSlice::from_slice(part.bytes).ok();
+                header.map(|header| (IpProtocol(header.next_header().0), header.slice().len()))
+            }
+            IpProtocol::FRAGMENT => match Ipv6Fragment::decode_slice(part, observer) {
+                Some((header, payload)) if header.more || header.offset.0 != 0 => {
+                    return context.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
                         protocol: header.nxt,
                         identification: header.ident,
                         offset: header.offset.bytes(),
                         has_more_fragments: header.more,
-                        payload: part.skip_bytes(Ipv6Fragment::LENGTH),
+                        payload,
                     }));
                 }
-                Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
-                None if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
-                None => {
-                    return way.into_datagram(NetworkLayerPayload::malformed(
-                        NetworkHeaderDefect::IpExtension,
-                        part.at,
-                    ));
-                }
+                header => header.map(|(header, _)| (header.nxt, Ipv6Fragment::LENGTH)),
             },
-            _ => return transport::decode(protocol, part, way, observer),
+            _ => return transport::decode(protocol, part, context, observer),
         };
-        protocol = next;
+        let Some((next_protocol, length)) = next else {
+            return match part.is_cut() {
+                true => context.into_datagram(NetworkLayerPayload::cut(part.at)),
+                false => context.malformed(NetworkHeaderDefect::IpExtension, part.at),
+            };
+        };
+        protocol = next_protocol;
         part = part.skip_bytes(length);
     }
 }

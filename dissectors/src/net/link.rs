@@ -133,10 +133,8 @@ pub(super) fn decode_ethernet<'a, O: FieldObserver<'a>>(
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Ethernet::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => {
-            decode_network(header.ethertype, part.skip_bytes(Ethernet::LENGTH), depth, observer)
-        }
+    match Ethernet::decode_slice(part, observer) {
+        Some((header, rest)) => decode_network(header.ethertype, rest, depth, observer),
         None => InnermostNetworkPacket::cut(part.at),
     }
 }
@@ -155,12 +153,11 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
             EtherType::IPV6 => ip::decode_ipv6(part, depth, observer),
             EtherType::ROCE => infiniband_link::decode_global(part, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
-                let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
+                let Some((tag, rest)) = Vlan::decode_slice(part, observer) else {
                     return InnermostNetworkPacket::cut(part.at);
                 };
                 depth.tenant = depth.tenant.with_vlan(tag.id);
-                ether_type = tag.etype;
-                part = part.skip_bytes(Vlan::LENGTH);
+                (ether_type, part) = (tag.etype, rest);
                 continue;
             }
             EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(part, depth, observer),
@@ -169,26 +166,14 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
     }
 }
 
-pub(super) fn decode_sll<'a, O: FieldObserver<'a>>(
+/// Decodes the protocol after the header of a link layer at `part`: its EtherType and the rest, if it was captured.
+pub(super) fn decode_after_header<'a, O: FieldObserver<'a>>(
+    header: Option<(EtherType, CapturedSlice<'a>)>,
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Sll::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => {
-            decode_network(header.etype, part.skip_bytes(Sll::LENGTH), TunnelNesting::NONE, observer)
-        }
-        None => InnermostNetworkPacket::cut(part.at),
-    }
-}
-
-pub(super) fn decode_sll2<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    match Sll2::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => {
-            decode_network(header.etype, part.skip_bytes(Sll2::LENGTH), TunnelNesting::NONE, observer)
-        }
+    match header {
+        Some((ether_type, rest)) => decode_network(ether_type, rest, TunnelNesting::NONE, observer),
         None => InnermostNetworkPacket::cut(part.at),
     }
 }
@@ -225,17 +210,15 @@ pub(super) fn decode_erf<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
+    let Some((header, mut rest)) = Erf::decode_slice(part, observer) else {
         return InnermostNetworkPacket::cut(part.at);
     };
-    let mut rest = part.skip_bytes(Erf::LENGTH);
     let mut more = header.ext_header;
     while more {
-        let Some((extension, _)) = ErfExtension::decode(rest.bytes, rest.at, observer) else {
+        let Some((extension, behind)) = ErfExtension::decode_slice(rest, observer) else {
             return InnermostNetworkPacket::cut(rest.at);
         };
-        more = extension.more;
-        rest = rest.skip_bytes(ErfExtension::LENGTH);
+        (more, rest) = (extension.more, behind);
     }
     match header.record_type {
         ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {

@@ -184,14 +184,7 @@ impl fmt::Display for UndecodableFrameReason {
 
 impl<'a> InnermostNetworkPacket<'a> {
     fn from_unread_reason(reason: UndecodableFrameReason) -> Self {
-        Self {
-            source: Address::Unknown,
-            destination: Address::Unknown,
-            network_offset: 0,
-            identification: 0,
-            tenant: VirtualNetwork::NONE,
-            payload: NetworkLayerPayload::Other(reason),
-        }
+        InnermostNetworkContext::without_network(TunnelNesting::NONE).into_unread(reason)
     }
 
     fn cut(at: usize) -> Self {
@@ -247,7 +240,7 @@ impl NetworkLayerPayload<'_> {
 
 /// Decodes the addresses and the payload of a frame.
 pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
-    match O::IGNORES_ALL {
+    match O::ignores_all() {
         true => decode_silently(frame),
         false => report(frame, &mut TypeErasedFieldObserver::new(observer)),
     }
@@ -271,8 +264,14 @@ fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) ->
     let part = frame.as_slice();
     match frame.link {
         LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
-        LinkType::LINUX_SLL => link::decode_sll(part, observer),
-        LinkType::LINUX_SLL2 => link::decode_sll2(part, observer),
+        LinkType::LINUX_SLL => {
+            let header = Sll::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, part, observer)
+        }
+        LinkType::LINUX_SLL2 => {
+            let header = Sll2::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, part, observer)
+        }
         LinkType::NULL | LinkType::LOOP => link::decode_loopback(part, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             ip::decode_ip(part, TunnelNesting::NONE, observer)
@@ -292,16 +291,16 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
     payload: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let way = InnermostNetworkContext {
+    let context = InnermostNetworkContext {
         source,
         destination,
         network_offset: payload.at,
         identification: 0,
         nesting: TunnelNesting::in_tenant(tenant),
     };
-    match O::IGNORES_ALL {
-        true => transport::decode(protocol, payload, way, &mut NullFieldObserver),
-        false => report_payload(protocol, payload, way, &mut TypeErasedFieldObserver::new(observer)),
+    match O::ignores_all() {
+        true => transport::decode(protocol, payload, context, &mut NullFieldObserver),
+        false => report_payload(protocol, payload, context, &mut TypeErasedFieldObserver::new(observer)),
     }
 }
 

@@ -6,9 +6,7 @@
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
-use super::tunnel::{
-    InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner, incomplete_header,
-};
+use super::tunnel::{InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner};
 use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, NullFieldObserver};
@@ -48,47 +46,39 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let way = InnermostNetworkContext::without_network(depth);
+    let context = InnermostNetworkContext::without_network(depth);
     let last = loop {
-        let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {
-            return way.into_unread(incomplete_header(part, Mpls::LENGTH, NetworkHeaderDefect::MplsStack));
+        let Some((entry, rest)) = Mpls::decode_slice(part, observer) else {
+            return context.incomplete(part, Mpls::LENGTH, NetworkHeaderDefect::MplsStack);
         };
-        part = part.skip_bytes(Mpls::LENGTH);
+        part = rest;
         if entry.bottom {
             break entry.label;
         }
     };
-    match (last, part.bytes.first().map(|first| first >> 4)) {
-        (IPV4_EXPLICIT_NULL, _) => {
-            decode_inner(TunnelPayloadType::Network(EtherType::IPV4), part, way, observer)
+    let payload_type = match (last, part.bytes.first().map(|first| first >> 4)) {
+        (IPV4_EXPLICIT_NULL, _) => TunnelPayloadType::Network(EtherType::IPV4),
+        (IPV6_EXPLICIT_NULL, _) => TunnelPayloadType::Network(EtherType::IPV6),
+        (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => TunnelPayloadType::Ip,
+        (_, Some(0)) => {
+            if has_control_word(part) {
+                PseudowireControl::decode(part.bytes, part.at, observer);
+                part = part.skip_bytes(PseudowireControl::LENGTH);
+            }
+            TunnelPayloadType::Ethernet
         }
-        (IPV6_EXPLICIT_NULL, _) => {
-            decode_inner(TunnelPayloadType::Network(EtherType::IPV6), part, way, observer)
-        }
-        (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => {
-            decode_inner(TunnelPayloadType::Ip, part, way, observer)
-        }
-        (_, Some(0)) if has_control_word(part) => {
-            PseudowireControl::decode(part.bytes, part.at, observer);
-            decode_inner(
-                TunnelPayloadType::Ethernet,
-                part.skip_bytes(PseudowireControl::LENGTH),
-                way,
-                observer,
-            )
-        }
-        (_, Some(0)) => decode_inner(TunnelPayloadType::Ethernet, part, way, observer),
-        (_, Some(_)) if is_ethernet(part) => decode_inner(TunnelPayloadType::Ethernet, part, way, observer),
+        (_, Some(_)) if is_ethernet(part) => TunnelPayloadType::Ethernet,
         (_, first) => {
             if first == Some(1) {
                 PseudowireChannel::decode(part.bytes, part.at, observer);
             }
-            way.into_unread(match first {
+            return context.into_unread(match first {
                 None if part.length > 0 => UndecodableFrameReason::Cut { at: part.at },
                 _ => UndecodableFrameReason::EtherType(EtherType::MPLS),
-            })
+            });
         }
-    }
+    };
+    decode_inner(payload_type, part, context, observer)
 }
 
 /// Returns `true` if the length in the IP header matches this part, allowing for padding of a short frame and for a few

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::address::Port;
 use crate::captured_frame::CapturedSlice;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
+use crate::field::{FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::infiniband::RdmaEncapsulation;
 
@@ -125,13 +125,9 @@ crate::header! {
     }
 }
 
-/// Options between the fixed part of a TCP header and its payload.
-pub(super) static TCP_OPTIONS: FieldDefinition = FieldDefinition {
-    name: "tcp.options",
-    label: "options",
-    kind: FieldKind::Bytes,
-    doc: "Options. RFC 9293 section 3.1",
-};
+crate::field::fields! {
+    pub(super) TCP_OPTIONS = "tcp.options" "options" Bytes, "Options. RFC 9293 section 3.1";
+}
 
 /// Offset of the control bits in a TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
@@ -175,28 +171,29 @@ const ROCE_V2_PORT: Port = Port(4791);
 pub(super) fn decode<'a, O: FieldObserver<'a>>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
             return match decode_udp(payload, observer) {
                 NetworkLayerPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
-                    vxlan::decode_datagram(datagram, way, observer)
+                    vxlan::decode_datagram(datagram, context, observer)
                 }
-                carried => way.into_datagram(carried),
+                carried => context.into_datagram(carried),
             };
         }
-        IpProtocol::TCP => return way.into_datagram(decode_tcp(payload, observer)),
-        IpProtocol::GRE => return gre::decode_packet(payload, way, observer),
+        IpProtocol::TCP => return context.into_datagram(decode_tcp(payload, observer)),
+        IpProtocol::GRE => return gre::decode_packet(payload, context, observer),
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
         other => {
-            return way.into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
+            return context
+                .into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
         }
     };
-    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, way, observer)
+    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, context, observer)
 }
 
 #[inline(always)]
@@ -236,7 +233,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
         return NetworkLayerPayload::cut(part.at);
     };
-    if O::ENABLED {
+    if O::is_enabled() {
         TcpFlagBits::decode(part.skip_bytes(TCP_FLAGS_OFFSET).bytes, part.at + TCP_FLAGS_OFFSET, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
@@ -244,7 +241,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
         return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
-    if O::ENABLED && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
+    if O::is_enabled() && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }

@@ -62,21 +62,35 @@ impl InnermostNetworkContext {
 
     /// Returns the datagram with this payload.
     #[inline(always)]
-    pub(super) fn into_datagram(self, carried: NetworkLayerPayload<'_>) -> InnermostNetworkPacket<'_> {
-        let Self { source, destination, network_offset: network, identification, nesting: depth } = self;
+    pub(super) fn into_datagram(self, payload: NetworkLayerPayload<'_>) -> InnermostNetworkPacket<'_> {
         InnermostNetworkPacket {
-            source,
-            destination,
-            network_offset: network,
-            identification,
-            tenant: depth.tenant,
-            payload: carried,
+            source: self.source,
+            destination: self.destination,
+            network_offset: self.network_offset,
+            identification: self.identification,
+            tenant: self.nesting.tenant,
+            payload,
         }
     }
 
     /// Returns the datagram with the reason that it has no decodable payload.
     pub(super) fn into_unread<'a>(self, reason: UndecodableFrameReason) -> InnermostNetworkPacket<'a> {
         self.into_datagram(NetworkLayerPayload::Other(reason))
+    }
+
+    /// Returns the datagram with a malformed header at `at`.
+    pub(super) fn malformed<'a>(self, what: NetworkHeaderDefect, at: usize) -> InnermostNetworkPacket<'a> {
+        self.into_unread(UndecodableFrameReason::Malformed { what, at })
+    }
+
+    /// Returns the datagram with an incomplete header of `length` bytes.
+    pub(super) fn incomplete<'a>(
+        self,
+        part: CapturedSlice<'_>,
+        length: usize,
+        what: NetworkHeaderDefect,
+    ) -> InnermostNetworkPacket<'a> {
+        self.into_unread(incomplete_header(part, length, what))
     }
 }
 
@@ -109,10 +123,10 @@ pub(super) enum TunnelPayloadType {
 pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
     inside: TunnelPayloadType,
     part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    decode_inner_network(inside, part, way, VirtualNetwork::NONE, observer)
+    decode_inner_network(inside, part, context, VirtualNetwork::NONE, observer)
 }
 
 /// Same as [`decode_inner`] for a tunnel with a virtual network.
@@ -120,15 +134,12 @@ pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
 pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
     inside: TunnelPayloadType,
     part: CapturedSlice<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     tenant: VirtualNetwork,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some(depth) = way.nesting.nested(tenant) else {
-        return way.into_unread(UndecodableFrameReason::Malformed {
-            what: NetworkHeaderDefect::TunnelDepth,
-            at: part.at,
-        });
+    let Some(depth) = context.nesting.nested(tenant) else {
+        return context.malformed(NetworkHeaderDefect::TunnelDepth, part.at);
     };
     let datagram = match inside {
         TunnelPayloadType::Ethernet => link::decode_ethernet(part, depth, observer),
@@ -138,7 +149,7 @@ pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
     match (datagram.source, datagram.destination) {
         // A tunneled Ethernet frame never takes the outer addresses, even if it has no network address.
         (Address::Unknown, Address::Unknown) if inside != TunnelPayloadType::Ethernet => {
-            way.into_datagram(datagram.payload)
+            context.into_datagram(datagram.payload)
         }
         _ => datagram,
     }

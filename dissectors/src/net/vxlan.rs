@@ -27,26 +27,20 @@ pub(super) const PORT: Port = Port(4789);
 #[inline(never)]
 pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
     datagram: UdpDatagram<'a>,
-    way: InnermostNetworkContext,
+    context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let part = datagram.payload;
     let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
     if part.length < Vxlan::LENGTH || !is_vxlan {
-        return way.into_datagram(NetworkLayerPayload::Udp(datagram));
+        return context.into_datagram(NetworkLayerPayload::Udp(datagram));
     }
-    match Vxlan::decode(part.bytes, part.at, observer) {
-        Some((header, _)) => {
+    match Vxlan::decode_slice(part, observer) {
+        Some((header, rest)) => {
             let tenant = VirtualNetwork::network(header.vni);
-            decode_inner_network(
-                TunnelPayloadType::Ethernet,
-                part.skip_bytes(Vxlan::LENGTH),
-                way,
-                tenant,
-                observer,
-            )
+            decode_inner_network(TunnelPayloadType::Ethernet, rest, context, tenant, observer)
         }
-        None => way.into_datagram(NetworkLayerPayload::cut(part.at)),
+        None => context.into_datagram(NetworkLayerPayload::cut(part.at)),
     }
 }
 

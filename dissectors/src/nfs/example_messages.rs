@@ -161,7 +161,6 @@ macro_rules! examples {
                     let start = Cursor::new(bytes).with_length(length.into());
                     let _ = Args::decode(procedure, &mut { start }, &mut FieldOrderChecker::default());
                     let _ = Results::decode(procedure, &mut { start }, &mut FieldOrderChecker::default());
-                    let _ = procedure.status(start);
                     let mut cursor = Cursor::new(bytes);
                     if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                         let mut encoder = Encoder::new();

@@ -1,9 +1,7 @@
 //! NSM, the Network Status Monitor, which notifies NLM of host restarts. XNFS version 3W chapter 11.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::{self, ProcedureStatus};
 use crate::rpc::Program;
-use crate::xdr::{Cursor, Text, Void, XdrError};
+use crate::xdr::{Text, Void};
 
 /// Name of a host, at most SM_MAXSTRLEN bytes. XNFS section 11.
 pub type NsmHostname<'a> = Text<'a, 1024>;
@@ -49,16 +47,6 @@ crate::xdr! { "statnotify";
     struct SmStatus<'a> { mon_name: NsmHostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
 }
 
-impl nfs::StatusUnionDiscriminant for SmRes {
-    const OK: Self = Self::STAT_SUCC;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "stat.stat_res.res",
-        label: "res_stat",
-        kind: FieldKind::Enum,
-        doc: "Result: the host can be monitored or not. XNFS section 11, SM_STAT",
-    };
-}
-
 crate::operations! { "stat";
     /// The procedures. XNFS section 11.
     Procedure, KnownProcedure, Args<'a>, Results<>:
@@ -69,19 +57,6 @@ crate::operations! { "stat";
     4 UNMON_ALL(MyId<'a>) -> SmStat, "Stop monitoring all hosts. XNFS section 11, SM_UNMON_ALL";
     5 SIMU_CRASH(Void) -> Void, "Simulate a crash: notify all hosts. XNFS section 11, SM_SIMU_CRASH";
     6 NOTIFY(StatChge<'a>) -> Void, "Notify another host that this one has restarted. XNFS section 11, SM_NOTIFY";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without status. XNFS section 11.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::STAT | Self::MON => ProcedureStatus::read::<SmRes>(&mut results).map(Some),
-            _ => Ok(None),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -40,26 +40,17 @@ macro_rules! operations {
 
     (@numbers $group:literal, [$($doc:literal)+] $number:ident, $known:ident,
      $($code:literal $name:ident, $about:literal;)*) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $number(pub u32);
+        $crate::xdr! { $group;
+            $(#[doc = $doc])+
+            enum $number { $(#[doc = $about] $name = $code),* }
+        }
 
         impl $number {
-            $(#[doc = $about] pub const $name: Self = Self($code);)*
-
             /// All numbers of the table, in table order.
             pub const ALL: &'static [Self] = &[$(Self($code)),*];
 
             /// The numbers of the table with their names.
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($code, stringify!($name))),*];
-
-            /// Returns the name in the RFC, if the number is in the table.
-            pub const fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $($code => Some(stringify!($name)),)*
-                    _ => None,
-                }
-            }
 
             /// Returns the number of the operation with this name in the RFC.
             pub fn from_name(name: &str) -> Option<Self> {
@@ -89,16 +80,6 @@ macro_rules! operations {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         pub enum $known {
             $(#[doc = $about] $name,)*
-        }
-
-        /// Displays the name, or the number if it has none.
-        impl std::fmt::Display for $number {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                match self.name() {
-                    Some(name) => f.pad(name),
-                    None => self.0.fmt(f),
-                }
-            }
         }
     };
 
@@ -133,7 +114,7 @@ macro_rules! operations {
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::XdrError> {
-                match O::IGNORES_ALL {
+                match O::ignores_all() {
                     true => Self::decode_silently(number, cursor),
                     false => Self::decode_with(number, cursor, observer),
                 }

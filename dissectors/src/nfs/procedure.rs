@@ -3,6 +3,7 @@
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::rpc::Program;
+use crate::rpc::RpcMessageKind::{self, *};
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
 pub use super::v4::SymlinkTextChunkFlags;
@@ -54,163 +55,50 @@ macro_rules! programs {
                 }
             }
 
-            /// Decodes the status from the results at the cursor, or returns `None` for procedures without status.
-            ///
-            /// # Errors
-            /// Returns an error if the message ends before the status.
-            pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-                match self {
-                    $(Self::$variant(procedure) => procedure.status(results),)*
-                    Self::Compound | Self::CbCompound => {
-                        ProcedureStatus::read::<v4::Nfsstat4>(&mut results).map(Some)
+            /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding if there is an
+            /// encoder.
+            fn convert<'a, O: FieldObserver<'a>>(
+                self,
+                kind: RpcMessageKind,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+                encoder: Option<&mut Encoder>,
+            ) -> Result<(), XdrError> {
+                match (self, kind) {
+                    $((Self::$variant(procedure), Call) => {
+                        let arguments = $($module)::+::Args::decode(procedure, cursor, observer)?;
+                        encoder.into_iter().for_each(|encoder| arguments.encode(encoder));
+                        Ok(())
                     }
-                    Self::Null => Ok(None),
-                }
-            }
-
-            /// Decodes the arguments and reports them to the observer.
-            ///
-            /// # Errors
-            /// Returns an error if decoding fails; fields reported before remain valid.
-            pub fn arguments<'a, O: FieldObserver<'a>>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut O,
-            ) -> Result<(), XdrError> {
-                match O::ENABLED {
-                    true => self.report_arguments(cursor, &mut TypeErasedFieldObserver::new(observer)),
-                    false if O::IGNORES_ALL => self.check_arguments(cursor),
-                    false => self.arguments_with(cursor, observer),
-                }
-            }
-
-            fn report_arguments<'a>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut TypeErasedFieldObserver<'_, 'a>,
-            ) -> Result<(), XdrError> {
-                self.arguments_with(cursor, observer)
-            }
-
-            fn check_arguments(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
-                self.arguments_with(cursor, &mut NullFieldObserver)
-            }
-
-            pub(crate) fn arguments_with<'a, O: FieldObserver<'a>>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut O,
-            ) -> Result<(), XdrError> {
-                match self {
-                    $(Self::$variant(procedure) => {
-                        $($module)::+::Args::decode(procedure, cursor, observer).map(|_| ())
+                    (Self::$variant(procedure), Reply) => {
+                        let results = $($module)::+::Results::decode(procedure, cursor, observer)?;
+                        encoder.into_iter().for_each(|encoder| results.encode(encoder));
+                        Ok(())
                     })*
-                    Self::Compound => decode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
-                    Self::CbCompound => decode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
-                    Self::Null => Ok(()),
+                    (Self::Compound, Call) => {
+                        convert_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::Compound, Reply) => {
+                        convert_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::CbCompound, Call) => {
+                        convert_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::CbCompound, Reply) => {
+                        convert_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer, encoder)
+                    }
+                    (Self::Null, _) => Ok(()),
                 }
             }
 
-            /// Decodes the results and reports them to the observer.
-            ///
-            /// # Errors
-            /// Returns an error if decoding fails; fields reported before remain valid.
-            pub fn results<'a, O: FieldObserver<'a>>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut O,
-            ) -> Result<(), XdrError> {
-                match O::ENABLED {
-                    true => self.report_results(cursor, &mut TypeErasedFieldObserver::new(observer)),
-                    false if O::IGNORES_ALL => self.check_results(cursor),
-                    false => self.results_with(cursor, observer),
-                }
-            }
-
-            fn report_results<'a>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut TypeErasedFieldObserver<'_, 'a>,
-            ) -> Result<(), XdrError> {
-                self.results_with(cursor, observer)
-            }
-
-            fn check_results(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
-                self.results_with(cursor, &mut NullFieldObserver)
-            }
-
-            pub(crate) fn results_with<'a, O: FieldObserver<'a>>(
-                self,
-                cursor: &mut Cursor<'a>,
-                observer: &mut O,
-            ) -> Result<(), XdrError> {
-                match self {
-                    $(Self::$variant(procedure) => {
-                        $($module)::+::Results::decode(procedure, cursor, observer).map(|_| ())
-                    })*
-                    Self::Compound => decode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
-                    Self::CbCompound => decode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
-                    Self::Null => Ok(()),
-                }
-            }
-
-            /// Returns `true` if the arguments can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5).
-            /// Those of COMPOUND can, depending on its operations.
-            pub fn has_eligible_arguments(self) -> bool {
-                match self {
-                    $(Self::$variant(procedure) => $($module)::+::Args::is_ddp_eligible(procedure),)*
-                    Self::Compound => true,
-                    Self::CbCompound | Self::Null => false,
-                }
-            }
-
-            /// Returns `true` if the results can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5).
-            /// Those of COMPOUND can, depending on its operations.
-            pub fn has_eligible_results(self) -> bool {
-                match self {
-                    $(Self::$variant(procedure) => $($module)::+::Results::is_ddp_eligible(procedure),)*
-                    Self::Compound => true,
-                    Self::CbCompound | Self::Null => false,
-                }
-            }
-
-            /// Decodes the arguments and appends their encoding.
-            ///
-            /// # Errors
-            /// Returns an error if decoding fails; the appended bytes are then invalid.
-            pub fn reencode_arguments(
-                self,
-                cursor: &mut Cursor<'_>,
-                encoder: &mut Encoder,
-            ) -> Result<(), XdrError> {
-                match self {
-                    $(Self::$variant(procedure) => {
-                        $($module)::+::Args::decode(procedure, cursor, &mut NullFieldObserver)
-                            .map(|arguments| arguments.encode(encoder))
-                    })*
-                    Self::Compound => reencode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
-                    Self::CbCompound => reencode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>>(cursor, encoder),
-                    Self::Null => Ok(()),
-                }
-            }
-
-            /// Decodes the results and appends their encoding.
-            ///
-            /// # Errors
-            /// Returns an error if decoding fails; the appended bytes are then invalid.
-            pub fn reencode_results(
-                self,
-                cursor: &mut Cursor<'_>,
-                encoder: &mut Encoder,
-            ) -> Result<(), XdrError> {
-                match self {
-                    $(Self::$variant(procedure) => {
-                        $($module)::+::Results::decode(procedure, cursor, &mut NullFieldObserver)
-                            .map(|results| results.encode(encoder))
-                    })*
-                    Self::Compound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
-                    Self::CbCompound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>>(cursor, encoder),
-                    Self::Null => Ok(()),
+            /// Returns `true` if the arguments or results can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1
+            /// and 6.5). Those of COMPOUND can, depending on its operations.
+            pub fn has_eligible_items(self, kind: RpcMessageKind) -> bool {
+                match (self, kind) {
+                    $((Self::$variant(procedure), Call) => $($module)::+::Args::is_ddp_eligible(procedure),
+                    (Self::$variant(procedure), Reply) => $($module)::+::Results::is_ddp_eligible(procedure),)*
+                    (Self::Compound, _) => true,
+                    (Self::CbCompound | Self::Null, _) => false,
                 }
             }
         }
@@ -271,6 +159,112 @@ impl Procedure {
         (program, version) == (Program::NFS, 4) || Self::PROGRAMS.contains(&(program, version))
     }
 
+    /// Decodes the arguments and reports them to the observer.
+    ///
+    /// # Errors
+    /// Returns an error if decoding fails; fields reported before remain valid.
+    pub fn arguments<'a, O: FieldObserver<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        self.decode(Call, cursor, observer)
+    }
+
+    /// Decodes the results and reports them to the observer.
+    ///
+    /// # Errors
+    /// Returns an error if decoding fails; fields reported before remain valid.
+    pub fn results<'a, O: FieldObserver<'a>>(
+        self,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        self.decode(Reply, cursor, observer)
+    }
+
+    fn decode<'a, O: FieldObserver<'a>>(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        match O::is_enabled() {
+            true => self.report(kind, cursor, &mut TypeErasedFieldObserver::new(observer)),
+            false if O::ignores_all() => self.check(kind, cursor),
+            false => self.decode_with(kind, cursor, observer),
+        }
+    }
+
+    /// Same as [`arguments`](Self::arguments) or [`results`](Self::results), compiled for the observer.
+    pub(crate) fn decode_with<'a, O: FieldObserver<'a>>(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        self.convert(kind, cursor, observer, None)
+    }
+
+    /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding.
+    ///
+    /// # Errors
+    /// Returns an error if decoding fails; the appended bytes are then invalid.
+    pub fn reencode(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'_>,
+        encoder: &mut Encoder,
+    ) -> Result<(), XdrError> {
+        self.convert(kind, cursor, &mut NullFieldObserver, Some(encoder))
+    }
+
+    fn report<'a>(
+        self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'a>,
+        observer: &mut TypeErasedFieldObserver<'_, 'a>,
+    ) -> Result<(), XdrError> {
+        self.decode_with(kind, cursor, observer)
+    }
+
+    fn check(self, kind: RpcMessageKind, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
+        self.decode_with(kind, cursor, &mut NullFieldObserver)
+    }
+
+    /// Decodes the status from the results at the cursor, or returns `None` for procedures without status.
+    ///
+    /// # Errors
+    /// Returns an error if the message ends before the status.
+    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
+        let read = match self {
+            Self::V2(v2::Procedure::NULL | v2::Procedure::ROOT | v2::Procedure::WRITECACHE)
+            | Self::V3(v3::Procedure::NULL)
+            | Self::Nfsacl2(nfsacl::v2::Procedure::NULL)
+            | Self::Nfsacl3(nfsacl::v3::Procedure::NULL)
+            | Self::Rquota1(rquota::v1::Procedure::NULL)
+            | Self::Rquota2(rquota::v2::Procedure::NULL) => return Ok(None),
+            Self::V2(_) | Self::Nfsacl2(_) => ProcedureStatus::read::<v2::Nfsstat>,
+            Self::V3(_) | Self::Nfsacl3(_) => ProcedureStatus::read::<v3::Nfsstat3>,
+            Self::Compound | Self::CbCompound => ProcedureStatus::read::<v4::Nfsstat4>,
+            Self::Rquota1(_) | Self::Rquota2(_) => ProcedureStatus::read::<rquota::GqrStatus>,
+            Self::Mount1(mount::v1::Procedure::MNT) | Self::Mount2(mount::v2::Procedure::MNT) => {
+                ProcedureStatus::read::<mount::FhstatusCode>
+            }
+            Self::Mount3(mount::v3::Procedure::MNT) => ProcedureStatus::read::<mount::Mountstat3>,
+            Self::Nsm(nsm::Procedure::STAT | nsm::Procedure::MON) => ProcedureStatus::read::<nsm::SmRes>,
+            // TEST to GRANTED, SHARE, UNSHARE and NM_LOCK. The others have no results.
+            Self::Nlm1(nlm::v1::Procedure(1..=5)) | Self::Nlm3(nlm::v3::Procedure(1..=5 | 20..=22)) => {
+                ProcedureStatus::read_after_cookie::<nlm::v3::NlmStats>
+            }
+            Self::Nlm4(nlm::v4::Procedure(1..=5 | 20..=22)) => {
+                ProcedureStatus::read_after_cookie::<nlm::v4::Nlm4Stats>
+            }
+            _ => return Ok(None),
+        };
+        read(&mut results).map(Some)
+    }
+
     /// Returns `true` if it consists of operations.
     pub fn is_compound(self) -> bool {
         matches!(self, Self::Compound | Self::CbCompound)
@@ -304,28 +298,12 @@ impl Procedure {
     }
 }
 
-/// Decodes a COMPOUND to its end and appends its encoding. An undecodable operation is an error; its bytes would
-/// otherwise be copied verbatim.
-fn reencode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
-    cursor: &mut Cursor<'a>,
-    encoder: &mut Encoder,
-) -> Result<(), XdrError> {
-    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut NullFieldObserver)?;
-    let mut operations = compound.operations();
-    for operation in operations.by_ref() {
-        operation.map_err(|stop| stop.error)?;
-    }
-    if let Some(end) = operations.cursor() {
-        *cursor = end;
-    }
-    compound.encode(encoder);
-    Ok(())
-}
-
-/// Decodes a COMPOUND, and moves the cursor to its end.
-fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
+/// Decodes a COMPOUND, moves the cursor to its end, and appends the encoding if there is an encoder. An undecodable
+/// operation is an error.
+fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
+    encoder: Option<&mut Encoder>,
 ) -> Result<(), XdrError> {
     let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
     let mut operations = compound.operations();
@@ -335,6 +313,7 @@ fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserv
     if let Some(end) = operations.cursor() {
         *cursor = end;
     }
+    encoder.into_iter().for_each(|encoder| compound.encode(encoder));
     Ok(())
 }
 
@@ -350,13 +329,14 @@ pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'s
 /// Returns which chunks of a Call contain text for display, which should be retained. The cursor is at the arguments.
 pub fn link_text_chunks(procedure: Procedure, mut cursor: Cursor<'_>) -> SymlinkTextChunkFlags {
     match procedure {
+        // RFC 8267 section 4.
         Procedure::V2(procedure) => SymlinkTextChunkFlags {
-            call: procedure.has_text_in_arguments(),
-            reply: procedure.has_text_in_results(),
+            call: procedure == v2::Procedure::SYMLINK,
+            reply: procedure == v2::Procedure::READLINK,
         },
         Procedure::V3(procedure) => SymlinkTextChunkFlags {
-            call: procedure.has_text_in_arguments(),
-            reply: procedure.has_text_in_results(),
+            call: procedure == v3::Procedure::SYMLINK,
+            reply: procedure == v3::Procedure::READLINK,
         },
         Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map(|call| call.link_text_chunks())

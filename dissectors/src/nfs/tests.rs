@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::example_messages::ProcedureTestMessages;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
 use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
-use crate::rpc::{self, Program};
+use crate::rpc::{self, Program, RpcMessageKind};
 use crate::xdr::{Cursor, Encoder, Xdr};
 
 /// Procedures of NLM up to 15, common to all versions, and the callback of NSM.
@@ -121,7 +121,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
-            procedure.reencode_arguments(&mut again, &mut encoder).unwrap();
+            procedure.reencode(RpcMessageKind::Call, &mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
         }
         for (number, bytes) in &examples.replies {
@@ -129,11 +129,23 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.results(&mut cursor, &mut NullFieldObserver).unwrap();
-            procedure.reencode_results(&mut again, &mut encoder).unwrap();
+            procedure.reencode(RpcMessageKind::Reply, &mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
             // The status of a result has a name.
             let status = procedure.status(Cursor::new(bytes)).unwrap();
             assert!(status.is_none_or(|status| status.name.is_some()), "{program} {version} {number}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn reading_a_status_never_panics(bytes: Vec<u8>, length: u16) {
+        for (program, version, _, examples) in listed() {
+            for (number, _) in examples.calls {
+                let procedure = Procedure::from_numbers(program, version, number).unwrap();
+                let _ = procedure.status(Cursor::new(&bytes).with_length(length.into()));
+            }
         }
     }
 }
@@ -155,7 +167,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     let about = format!("{} {} {}", header.prog, header.vers, procedure.name());
     let (mut arguments, mut encoder) = (Told::default(), Encoder::new());
     message.encode(&mut encoder);
-    procedure.reencode_arguments(&mut { cursor }, &mut encoder).unwrap();
+    procedure.reencode(RpcMessageKind::Call, &mut { cursor }, &mut encoder).unwrap();
     procedure.arguments(&mut cursor, &mut arguments).unwrap();
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &call[..]));
 
@@ -164,7 +176,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     assert_eq!(answer.xid, message.xid);
     let (mut results, mut encoder) = (Told::default(), Encoder::new());
     answer.encode(&mut encoder);
-    procedure.reencode_results(&mut { cursor }, &mut encoder).unwrap();
+    procedure.reencode(RpcMessageKind::Reply, &mut { cursor }, &mut encoder).unwrap();
     let status = procedure.status(cursor).unwrap();
     procedure.results(&mut cursor, &mut results).unwrap();
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &reply[..]));

@@ -19,7 +19,7 @@ mod control;
 pub use control::*;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
 crate::xdr! { "rpc.authgss";
@@ -98,28 +98,15 @@ impl GssCredential<'_> {
     }
 }
 
-static DATABODY_INTEG: FieldDefinition = FieldDefinition {
-    name: "rpc.authgss.data.length",
-    label: "databody_integ",
-    kind: FieldKind::Unsigned,
-    doc: "Length of the protected arguments or results. RFC 2203 section 5.3.2.2",
-};
-static SEQ_NUM: FieldDefinition = FieldDefinition {
-    name: "rpc.authgss.seqnum",
-    label: "seq_num",
-    kind: FieldKind::Unsigned,
-    doc: "The sequence number of the credential, protected with the data. RFC 2203 section 5.3.2.2",
-};
-static INTEG_DATA: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.integ",
-    "rpc_gss_integ_data",
-    "Protected data. RFC 2203 section 5.3.2.2",
-);
-static PRIV_DATA: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.priv",
-    "rpc_gss_priv_data",
-    "Encrypted data. RFC 2203 section 5.3.2.3",
-);
+crate::field::fields! {
+    DATABODY_INTEG = "rpc.authgss.data.length" "databody_integ" Unsigned,
+        "Length of the protected arguments or results. RFC 2203 section 5.3.2.2";
+    SEQ_NUM = "rpc.authgss.seqnum" "seq_num" Unsigned,
+        "The sequence number of the credential, protected with the data. RFC 2203 section 5.3.2.2";
+    INTEG_DATA = "rpc.authgss.integ" "rpc_gss_integ_data" Group, "Protected data. RFC 2203 section 5.3.2.2";
+    PRIV_DATA = "rpc.authgss.priv" "rpc_gss_priv_data" Group, "Encrypted data. RFC 2203 section 5.3.2.3";
+}
+
 /// Adds the RPCSEC_GSS fields outside the credential to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
     registry.field(&DATABODY_INTEG);
@@ -174,6 +161,7 @@ read! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::FieldDefinition;
     use crate::field::NullFieldObserver;
     use crate::rpc::auth::{Credential, FlavorSpecificAuthBody};
     use crate::xdr::{ChunkedDataItem, Ddp, Encoder};

@@ -13,15 +13,17 @@ crate::number! {
     pub struct Xid(u32) as Hex(8);
 }
 
+/// Kind of an RPC message: Call or Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RpcMessageKind {
+    /// The Call.
+    Call,
+    /// The Reply.
+    Reply,
+}
+
 /// RPC version. RFC 5531 section 9.
 pub const VERSION: u32 = 2;
-
-/// Displays `0x` and eight digits.
-impl fmt::Display for Xid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#010x}", self.0)
-    }
-}
 
 crate::xdr! { "rpc";
     /// msg_type. RFC 5531 section 9.

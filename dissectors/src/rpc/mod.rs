@@ -14,8 +14,8 @@ pub mod universal_address;
 pub use auth::{Credential, Verifier};
 pub use header::{
     AcceptStat, AcceptedReply, AuthError, AuthStat, CallBody, MismatchInfo, MsgType, ProgMismatchInfo,
-    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMsg, RpcMsgBody, RpcReplyStatus, VERSION,
-    Xid,
+    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMessageKind, RpcMsg, RpcMsgBody,
+    RpcReplyStatus, VERSION, Xid,
 };
 pub use program::Program;
 pub use recognize::{RecognizedRpcMessage, recognize, recognize_call_record, recognize_record};

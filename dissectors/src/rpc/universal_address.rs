@@ -2,7 +2,7 @@
 //!
 //! The observer receives the text, and the IP address and port if the text is a universal address.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
@@ -40,8 +40,7 @@ pub fn format_address(address: SocketAddr) -> String {
 
 /// Parses an IPv4 or IPv6 address without a port.
 pub fn parse_address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    text.parse::<Ipv4Addr>().map(IpAddr::from).or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::from)).ok()
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Parses a byte in decimal digits, without a sign.
@@ -49,25 +48,12 @@ fn parse_byte(digits: &str) -> Option<u8> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
-static IPV4: FieldDefinition = FieldDefinition {
-    name: "nfs.universal_address.ipv4",
-    label: "address",
-    kind: FieldKind::Ipv4,
-    doc: "IPv4 address in the text. RFC 5665 section 5.2.3.3.",
-};
-static IPV6: FieldDefinition = FieldDefinition {
-    name: "nfs.universal_address.ipv6",
-    label: "address",
-    kind: FieldKind::Ipv6,
-    doc: "IPv6 address in the text. RFC 5665 section 5.2.3.4.",
-};
-/// The port in a universal address.
-pub static PORT: FieldDefinition = FieldDefinition {
-    name: "nfsrdma.universal_address.port",
-    label: "port",
-    kind: FieldKind::Unsigned,
-    doc: "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.",
-};
+crate::field::fields! {
+    IPV4 = "nfs.universal_address.ipv4" "address" Ipv4, "IPv4 address in the text. RFC 5665 section 5.2.3.3.";
+    IPV6 = "nfs.universal_address.ipv6" "address" Ipv6, "IPv6 address in the text. RFC 5665 section 5.2.3.4.";
+    pub PORT = "nfsrdma.universal_address.port" "port" Unsigned,
+        "The port that the last two numbers of a universal address say. RFC 5665 section 5.2.3.";
+}
 
 /// Reports the address and port of the text in `bytes`.
 fn report_address<'a, O: FieldObserver<'a>>(
@@ -87,7 +73,7 @@ fn report_address<'a, O: FieldObserver<'a>>(
 }
 
 macro_rules! address_text {
-    ($(#[doc = $doc:literal])+ $name:ident, |$text:ident| $said:expr) => {
+    ($(#[doc = $doc:literal])+ $name:ident, |$text:ident| $parts:expr) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name<'a>(pub Text<'a>);
@@ -96,7 +82,7 @@ macro_rules! address_text {
             /// Returns the address and the port in the text, each `None` if the text has none.
             pub fn said(&self) -> (Option<IpAddr>, Option<u16>) {
                 let $text = self.0.0;
-                $said
+                $parts
             }
         }
 
@@ -115,7 +101,7 @@ macro_rules! address_text {
             ) -> Result<Self, XdrError> {
                 let at = cursor.position();
                 let this = Self(Text::decode(cursor, field, observer)?);
-                if O::ENABLED {
+                if O::is_enabled() {
                     let (address, port) = this.said();
                     report_address(observer, at..at + 4 + this.0.0.len(), address, port);
                 }
@@ -131,21 +117,23 @@ macro_rules! address_text {
 address_text! {
     /// An address and a port in the universal form. RFC 5665 section 5.2.3.
     UniversalAddress, |text| {
-        let said = parse(text);
-        (said.map(|said| said.ip()), said.map(|said| said.port()))
+        let address = parse(text);
+        (address.map(|address| address.ip()), address.map(|address| address.port()))
     }
 }
 address_text! {
     /// A server: a host name, an address, or a universal address, which includes a port. RFC 8881 section 11.16.
     ServerName, |text| {
-        let said = parse(text);
-        let address = said.map(|said| said.ip()).or_else(|| parse_address(text));
-        (address, said.map(|said| said.port()))
+        let address = parse(text);
+        let ip = address.map(|address| address.ip()).or_else(|| parse_address(text));
+        (ip, address.map(|address| address.port()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     #[test]

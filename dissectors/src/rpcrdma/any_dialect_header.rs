@@ -2,20 +2,21 @@
 
 use std::fmt;
 
-use crate::field::{FieldDefinition, FieldObserver};
+use crate::field::FieldObserver;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
+use super::VERSION;
 use super::dialects::Dialect;
-use super::header::{self, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, RpcRdmaError, WriteChunk};
-use super::version2::{self, RpcRdma2HeaderType};
-use super::{VERSION, sigcomm2003_prototype};
+use super::header::{RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, WriteChunk};
+use super::sigcomm2003_prototype::{NfsRdmaPrototypeBody, NfsRdmaPrototypeHeader, NfsRdmaPrototypeProc};
+use super::version2::{self, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Header, RpcRdma2HeaderType};
 
 /// Message type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcRdmaMessageType {
     /// `rdma_proc` of the prototype.
-    Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc),
+    Prototype(NfsRdmaPrototypeProc),
     /// `rdma_proc` of version 1.
     Version1(RdmaProc),
     /// `rdma_htype` of version 2.
@@ -26,7 +27,7 @@ impl RpcRdmaMessageType {
     /// Returns the message type of the dialect with the number `word`.
     pub fn from_number(dialect: Dialect, word: u32) -> Self {
         match dialect {
-            Dialect::Prototype => Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc(word)),
+            Dialect::Prototype => Self::Prototype(NfsRdmaPrototypeProc(word)),
             Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),
             Dialect::Version2 => Self::Version2(RpcRdma2HeaderType(word)),
         }
@@ -53,38 +54,29 @@ impl RpcRdmaMessageType {
     /// Returns the transfer mode of the RPC message. `is_long` says if a chunk list begins at offset 0, which marks a
     /// long message of the prototype.
     pub fn transfer_mode(self, version: u32, is_long: bool) -> RpcTransferMode {
+        use RpcRdma2HeaderType as Type2;
         match self {
-            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_DONE) => RpcTransferMode::Done,
-            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_MSG) if is_long => {
-                RpcTransferMode::InChunk
-            }
-            Self::Prototype(sigcomm2003_prototype::NfsRdmaPrototypeProc::RDMA_MSG) => RpcTransferMode::Inline,
-            Self::Prototype(_) => RpcTransferMode::Unknown,
+            Self::Prototype(NfsRdmaPrototypeProc::RDMA_DONE) => RpcTransferMode::Done,
+            Self::Prototype(NfsRdmaPrototypeProc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
+            Self::Prototype(NfsRdmaPrototypeProc::RDMA_MSG) => RpcTransferMode::Inline,
             // The error reply to an unknown version has the same form in all versions.
-            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(RpcRdma2HeaderType::RDMA2_ERROR) => {
+            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(Type2::RDMA2_ERROR) => {
                 RpcTransferMode::Error
             }
             Self::Version1(_) if version != VERSION => RpcTransferMode::Unknown,
             Self::Version2(_) if version != version2::VERSION => RpcTransferMode::Unknown,
-            Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP) => RpcTransferMode::Inline,
-            Self::Version1(RdmaProc::RDMA_NOMSG) => RpcTransferMode::InChunk,
+            Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP)
+            | Self::Version2(Type2::RDMA2_CALL_INLINE | Type2::RDMA2_REPLY_INLINE) => RpcTransferMode::Inline,
+            Self::Version1(RdmaProc::RDMA_NOMSG)
+            | Self::Version2(Type2::RDMA2_CALL_EXTERNAL | Type2::RDMA2_REPLY_EXTERNAL) => {
+                RpcTransferMode::InChunk
+            }
             Self::Version1(RdmaProc::RDMA_DONE) => RpcTransferMode::Done,
-            Self::Version1(_) => RpcTransferMode::Unknown,
+            Self::Version2(Type2::RDMA2_CALL_MIDDLE | Type2::RDMA2_REPLY_MIDDLE) => RpcTransferMode::Part,
             Self::Version2(
-                RpcRdma2HeaderType::RDMA2_CALL_INLINE | RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
-            ) => RpcTransferMode::Inline,
-            Self::Version2(
-                RpcRdma2HeaderType::RDMA2_CALL_MIDDLE | RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE,
-            ) => RpcTransferMode::Part,
-            Self::Version2(
-                RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL | RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL,
-            ) => RpcTransferMode::InChunk,
-            Self::Version2(
-                RpcRdma2HeaderType::RDMA2_GRANT
-                | RpcRdma2HeaderType::RDMA2_CONNPROP_MIDDLE
-                | RpcRdma2HeaderType::RDMA2_CONNPROP_FINAL,
+                Type2::RDMA2_GRANT | Type2::RDMA2_CONNPROP_MIDDLE | Type2::RDMA2_CONNPROP_FINAL,
             ) => RpcTransferMode::Control,
-            Self::Version2(_) => RpcTransferMode::Unknown,
+            Self::Prototype(_) | Self::Version1(_) | Self::Version2(_) => RpcTransferMode::Unknown,
         }
     }
 }
@@ -124,7 +116,7 @@ pub enum RpcRdmaErrorCode {
     /// RFC 8166 section 4.5.
     Version1(RpcRdma1ErrCode),
     /// draft-ietf-nfsv4-rpcrdma-version-two section 7.
-    Version2(version2::RpcRdma2ErrCode),
+    Version2(RpcRdma2ErrCode),
 }
 
 impl RpcRdmaErrorCode {
@@ -138,27 +130,19 @@ impl RpcRdmaErrorCode {
 
     /// Returns the status of an RPC that ends with this error, for output; `None` for an unnamed code.
     pub fn status_name(self) -> Option<&'static str> {
-        use version2::RpcRdma2ErrCode;
-        Some(match self {
-            Self::Version1(RpcRdma1ErrCode::ERR_VERS) => "RDMA_ERROR:ERR_VERS",
-            Self::Version1(RpcRdma1ErrCode::ERR_CHUNK) => "RDMA_ERROR:ERR_CHUNK",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_VERS) => "RDMA_ERROR:RDMA2_ERR_VERS",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR) => "RDMA_ERROR:RDMA2_ERR_BAD_XDR",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_PROPVAL) => "RDMA_ERROR:RDMA2_ERR_BAD_PROPVAL",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_INVAL_HTYPE) => "RDMA_ERROR:RDMA2_ERR_INVAL_HTYPE",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_INVAL_CONT) => "RDMA_ERROR:RDMA2_ERR_INVAL_CONT",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_READ_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_READ_CHUNKS",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_WRITE_CHUNKS) => "RDMA_ERROR:RDMA2_ERR_WRITE_CHUNKS",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_SEGMENTS) => "RDMA_ERROR:RDMA2_ERR_SEGMENTS",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_WRITE_RESOURCE) => {
-                "RDMA_ERROR:RDMA2_ERR_WRITE_RESOURCE"
-            }
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_REPLY_RESOURCE) => {
-                "RDMA_ERROR:RDMA2_ERR_REPLY_RESOURCE"
-            }
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_VERS_MISMATCH) => "RDMA_ERROR:RDMA2_ERR_VERS_MISMATCH",
-            Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_SYSTEM) => "RDMA_ERROR:RDMA2_ERR_SYSTEM",
-            Self::Version1(_) | Self::Version2(_) => return None,
+        macro_rules! names {
+            ($($variant:ident($type:ident): $($name:ident)*;)*) => {
+                match self {
+                    $($(Self::$variant($type::$name) => concat!("RDMA_ERROR:", stringify!($name)),)*)*
+                    Self::Version1(_) | Self::Version2(_) => return None,
+                }
+            };
+        }
+        Some(names! {
+            Version1(RpcRdma1ErrCode): ERR_VERS ERR_CHUNK;
+            Version2(RpcRdma2ErrCode): RDMA2_ERR_VERS RDMA2_ERR_BAD_XDR RDMA2_ERR_BAD_PROPVAL RDMA2_ERR_INVAL_HTYPE
+                RDMA2_ERR_INVAL_CONT RDMA2_ERR_READ_CHUNKS RDMA2_ERR_WRITE_CHUNKS RDMA2_ERR_SEGMENTS
+                RDMA2_ERR_WRITE_RESOURCE RDMA2_ERR_REPLY_RESOURCE RDMA2_ERR_VERS_MISMATCH RDMA2_ERR_SYSTEM;
         })
     }
 
@@ -186,11 +170,11 @@ impl fmt::Display for RpcRdmaErrorCode {
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
 pub enum AnyDialectHeader<'a> {
     /// Header of the prototype.
-    Prototype(sigcomm2003_prototype::NfsRdmaPrototypeHeader<'a>),
+    Prototype(NfsRdmaPrototypeHeader<'a>),
     /// Header of version 1.
     Version1(RpcRdma1Header<'a>),
     /// Header of version 2.
-    Version2(version2::RpcRdma2Header<'a>),
+    Version2(RpcRdma2Header<'a>),
 }
 
 impl<'a> AnyDialectHeader<'a> {
@@ -203,14 +187,14 @@ impl<'a> AnyDialectHeader<'a> {
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        const PROTOTYPE: &FieldDefinition = sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD;
-        const VERSION2: &FieldDefinition = version2::RpcRdma2Header::FIELD;
         match dialect {
-            Dialect::Prototype => Xdr::decode(cursor, PROTOTYPE, observer).map(Self::Prototype),
+            Dialect::Prototype => {
+                Xdr::decode(cursor, NfsRdmaPrototypeHeader::FIELD, observer).map(Self::Prototype)
+            }
             Dialect::Rfc5666 | Dialect::Rfc8166 => {
                 RpcRdma1Header::decode(cursor, observer).map(Self::Version1)
             }
-            Dialect::Version2 => Xdr::decode(cursor, VERSION2, observer).map(Self::Version2),
+            Dialect::Version2 => RpcRdma2Header::decode(cursor, observer).map(Self::Version2),
         }
     }
 
@@ -262,14 +246,12 @@ impl<'a> AnyDialectHeader<'a> {
     /// Returns the number of bytes in the following parts of the message. draft-ietf-nfsv4-rpcrdma-version-two section
     /// 6.3.6.
     pub fn remaining_bytes(&self) -> Option<u32> {
-        match self {
-            Self::Version2(header) => match &header.rdma_body {
-                version2::RpcRdma2Body::CallMiddle(middle) | version2::RpcRdma2Body::ReplyMiddle(middle) => {
-                    Some(middle.rdma_remaining)
-                }
-                _ => None,
-            },
-            Self::Prototype(_) | Self::Version1(_) => None,
+        let Self::Version2(header) = self else { return None };
+        match &header.rdma_body {
+            RpcRdma2Body::CallMiddle(middle) | RpcRdma2Body::ReplyMiddle(middle) => {
+                Some(middle.rdma_remaining)
+            }
+            _ => None,
         }
     }
 
@@ -277,15 +259,13 @@ impl<'a> AnyDialectHeader<'a> {
     pub fn read_segments(&self) -> Option<usize> {
         match self {
             Self::Prototype(header) => {
-                matches!(header.rc_body, sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_))
-                    .then(|| header.chunks().len() as usize)
+                let is_message = matches!(header.rc_body, NfsRdmaPrototypeBody::Msg(_));
+                is_message.then(|| header.chunks().len() as usize)
             }
             Self::Version1(header) => header.chunk_lists().map(|lists| lists.rdma_reads.len() as usize),
             Self::Version2(header) => {
-                let is_call = matches!(
-                    header.rdma_body,
-                    version2::RpcRdma2Body::CallExternal(_) | version2::RpcRdma2Body::CallInline(_)
-                );
+                let body = &header.rdma_body;
+                let is_call = matches!(body, RpcRdma2Body::CallExternal(_) | RpcRdma2Body::CallInline(_));
                 is_call.then(|| header.reads().count())
             }
         }
@@ -312,15 +292,13 @@ impl<'a> AnyDialectHeader<'a> {
     /// Returns the error code, if it is an error.
     pub fn error(&self) -> Option<RpcRdmaErrorCode> {
         match self {
-            Self::Prototype(_) => None,
-            Self::Version1(header) => match &header.rdma_body {
-                header::RdmaBody::Error(error) => Some(RpcRdmaErrorCode::Version1(RpcRdmaError::tag(error))),
-                _ => None,
-            },
-            Self::Version2(header) => match &header.rdma_body {
-                version2::RpcRdma2Body::Error(error) => Some(RpcRdmaErrorCode::Version2(error.tag())),
-                _ => None,
-            },
+            Self::Version1(RpcRdma1Header { rdma_body: RdmaBody::Error(error), .. }) => {
+                Some(RpcRdmaErrorCode::Version1(error.tag()))
+            }
+            Self::Version2(RpcRdma2Header { rdma_body: RpcRdma2Body::Error(error), .. }) => {
+                Some(RpcRdmaErrorCode::Version2(error.tag()))
+            }
+            _ => None,
         }
     }
 }

@@ -89,6 +89,8 @@ impl WriteChunk<'_> {
 pub trait RpcRdmaVersionBody<'a>: Xdr<'a> {
     /// Version number.
     const VERSION: u32;
+    /// The header as a group of fields.
+    const HEADER: &'static FieldDefinition;
     /// The body as a group of fields.
     const FIELD: &'static FieldDefinition;
 
@@ -125,19 +127,20 @@ pub struct RpcRdmaVersionedHeader<B> {
 /// The header of version 1. RFC 8166 section 4.2.
 pub type RpcRdma1Header<'a> = RpcRdmaVersionedHeader<RdmaBody<'a>>;
 
-impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
+impl<'a, B: RpcRdmaVersionBody<'a>> RpcRdmaVersionedHeader<B> {
     /// The header as one group of fields.
-    pub const FIELD: &'static FieldDefinition =
-        &FieldDefinition::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
+    pub const FIELD: &'static FieldDefinition = B::HEADER;
 
     /// Decodes the header, and moves the cursor to the RPC message if one follows.
     ///
     /// # Errors
-    /// Returns an error if the message is truncated or violates RFC 8166.
+    /// Returns an error if the message is truncated or violates the specification.
     pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
+}
 
+impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
     /// Returns the message type.
     pub fn proc(&self) -> RdmaProc {
         self.rdma_body.tag()
@@ -149,11 +152,7 @@ impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
             RdmaBody::Msgp(padded) => {
                 RdmaMsgpPadding { align: padded.rdma_align, threshold: padded.rdma_thresh }
             }
-            RdmaBody::Msg(_)
-            | RdmaBody::Nomsg(_)
-            | RdmaBody::Done
-            | RdmaBody::Error(_)
-            | RdmaBody::Unread(..) => RdmaMsgpPadding::default(),
+            _ => RdmaMsgpPadding::default(),
         }
     }
 
@@ -169,6 +168,8 @@ impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
 
 impl<'a> RpcRdmaVersionBody<'a> for RdmaBody<'a> {
     const VERSION: u32 = VERSION;
+    const HEADER: &'static FieldDefinition =
+        &FieldDefinition::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
     const FIELD: &'static FieldDefinition = &FieldDefinition::group(
         "rpcordma.body",
         "rdma_body",

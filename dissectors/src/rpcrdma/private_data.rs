@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldObserver, FieldValue};
 
 crate::number! {
     /// Identifier that distinguishes this private data from other layers' private data. RFC 8797 section 4.
@@ -30,13 +30,11 @@ crate::header! {
     }
 }
 
-/// The flags byte, whose lowest bit is R. RFC 8797 section 4.
-static FLAGS: FieldDefinition = FieldDefinition {
-    name: "rpcordma.private_data.flags",
-    label: "flags",
-    kind: FieldKind::Hex(2),
-    doc: "All flags: R (remote invalidation is supported) and seven reserved bits. RFC 8797 section 4.",
-};
+crate::field::fields! {
+    FLAGS = "rpcordma.private_data.flags" "flags" Hex(2),
+        "All flags: R (remote invalidation is supported) and seven reserved bits. RFC 8797 section 4.";
+}
+
 /// Offset of the flags in the private data.
 const FLAGS_OFFSET: usize = 5;
 
@@ -164,7 +162,7 @@ fn inline_threshold_bytes(size: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullFieldObserver;
+    use crate::field::{FieldDefinition, NullFieldObserver};
 
     const BYTES: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0b1, 3, 255];
 

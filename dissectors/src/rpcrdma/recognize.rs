@@ -7,7 +7,8 @@ use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::dialects::Dialect;
 use super::header::{ChunkLists, RdmaBody, RpcRdma1Header, VERSION};
-use super::{sigcomm2003_prototype, version2};
+use super::sigcomm2003_prototype::{NfsRdmaPrototypeBody, NfsRdmaPrototypeHeader};
+use super::version2::{self, RpcRdma2Body, RpcRdma2Header, RpcRdma2HeaderType, RpcRdma2Property};
 
 /// Strength of the evidence that a payload is RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,12 @@ pub enum RpcRdmaEvidence {
     Weak,
     /// Certain.
     Strong,
+}
+
+impl RpcRdmaEvidence {
+    fn strong_if(is_certain: bool) -> Self {
+        if is_certain { Self::Strong } else { Self::None }
+    }
 }
 
 /// Length in bytes of a header with three empty lists. RFC 8166 section 4.5.
@@ -100,41 +107,29 @@ pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
 /// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match sigcomm2003_prototype::NfsRdmaPrototypeHeader::decode(
-        &mut cursor,
-        sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD,
-        &mut NullFieldObserver,
-    ) {
-        Ok(header) => header,
-        // So few words are no evidence if the header is truncated.
-        Err(_) => return RpcRdmaEvidence::None,
-    };
+    let header =
+        NfsRdmaPrototypeHeader::decode(&mut cursor, NfsRdmaPrototypeHeader::FIELD, &mut NullFieldObserver);
+    // So few words are no evidence if the header is truncated.
+    let Ok(header) = header else { return RpcRdmaEvidence::None };
     let at_end = cursor.remaining() == 0;
     match header.rc_body {
-        sigcomm2003_prototype::NfsRdmaPrototypeBody::Done if at_end => RpcRdmaEvidence::Weak,
-        sigcomm2003_prototype::NfsRdmaPrototypeBody::Done => RpcRdmaEvidence::None,
-        sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_) if header.is_long() => {
+        NfsRdmaPrototypeBody::Done if at_end => RpcRdmaEvidence::Weak,
+        NfsRdmaPrototypeBody::Done => RpcRdmaEvidence::None,
+        NfsRdmaPrototypeBody::Msg(_) if header.is_long() => {
             let offsets = header.chunks().iter().map(|chunk| chunk.c_xdroff);
             let is_ordered = offsets.is_sorted();
             let is_moved = header.chunks().iter().any(|chunk| chunk.c_xdroff == 0 && chunk.c_len > 0);
             // The prototype is the first version of the header.
-            match at_end && is_ordered && is_moved && header.rc_vers <= VERSION {
-                true => RpcRdmaEvidence::Strong,
-                false => RpcRdmaEvidence::None,
-            }
+            RpcRdmaEvidence::strong_if(at_end && is_ordered && is_moved && header.rc_vers <= VERSION)
         }
-        sigcomm2003_prototype::NfsRdmaPrototypeBody::Msg(_) => message_evidence(cursor, header.rc_xid),
+        NfsRdmaPrototypeBody::Msg(_) => message_evidence(cursor, header.rc_xid),
     }
 }
 
 /// Evaluates a header of version 2.
 fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match version2::RpcRdma2Header::decode(
-        &mut cursor,
-        version2::RpcRdma2Header::FIELD,
-        &mut NullFieldObserver,
-    ) {
+    let header = match RpcRdma2Header::decode(&mut cursor, &mut NullFieldObserver) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return truncated_version2_evidence(start),
         Err(_) => return RpcRdmaEvidence::None,
@@ -142,32 +137,31 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let at_end = cursor.remaining() == 0;
     let ends = |evidence| if at_end { evidence } else { RpcRdmaEvidence::None };
     match &header.rdma_body {
-        version2::RpcRdma2Body::CallInline(_)
-        | version2::RpcRdma2Body::CallMiddle(_)
-        | version2::RpcRdma2Body::ReplyInline(_)
-        | version2::RpcRdma2Body::ReplyMiddle(_) => match message_start_evidence(cursor, header.rdma_xid) {
+        RpcRdma2Body::CallInline(_)
+        | RpcRdma2Body::CallMiddle(_)
+        | RpcRdma2Body::ReplyInline(_)
+        | RpcRdma2Body::ReplyMiddle(_) => match message_start_evidence(cursor, header.rdma_xid) {
             // Only the first part of a message has an RPC header.
             RpcRdmaEvidence::None => RpcRdmaEvidence::Weak,
             evidence => evidence,
         },
-        version2::RpcRdma2Body::CallExternal(call) => {
+        RpcRdma2Body::CallExternal(call) => {
             let segments = call.rdma_call.iter();
             let is_call_chunk =
                 !call.rdma_call.is_empty() && { segments }.all(|segment| segment.position == 0);
-            ends(if is_call_chunk { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
+            ends(RpcRdmaEvidence::strong_if(is_call_chunk))
         }
-        version2::RpcRdma2Body::ReplyExternal(reply) => {
-            let holds = reply.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty());
-            ends(if holds { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
+        RpcRdma2Body::ReplyExternal(reply) => {
+            let has_chunk = reply.rdma_reply.as_ref().is_some_and(|chunk| !chunk.target.is_empty());
+            ends(RpcRdmaEvidence::strong_if(has_chunk))
         }
-        version2::RpcRdma2Body::ConnpropMiddle(properties)
-        | version2::RpcRdma2Body::ConnpropFinal(properties) => {
-            let is_known = |property: version2::RpcRdma2Property<'_>| property.tag().name().is_some();
+        RpcRdma2Body::ConnpropMiddle(properties) | RpcRdma2Body::ConnpropFinal(properties) => {
+            let is_known = |property: RpcRdma2Property<'_>| property.tag().name().is_some();
             let is_property = properties.rdma_props.iter().any(is_known);
             ends(if is_property { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::Weak })
         }
-        version2::RpcRdma2Body::Error(_) | version2::RpcRdma2Body::Grant => ends(RpcRdmaEvidence::Weak),
-        version2::RpcRdma2Body::Unread(..) => RpcRdmaEvidence::None,
+        RpcRdma2Body::Error(_) | RpcRdma2Body::Grant => ends(RpcRdmaEvidence::Weak),
+        RpcRdma2Body::Unread(..) => RpcRdmaEvidence::None,
     }
 }
 
@@ -182,7 +176,7 @@ fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
             MsgType::REPLY => cursor.word()? <= 1,
             _ => false,
         };
-        Ok(if is_same && is_message { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::None })
+        Ok(RpcRdmaEvidence::strong_if(is_same && is_message))
     };
     let begins = cursor.rest().starts_with(&xid.0.to_be_bytes());
     match words() {
@@ -197,7 +191,7 @@ fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
 /// Evaluates a truncated header of version 2 that is valid so far.
 fn truncated_version2_evidence(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
-    match (vers, htype.map(version2::RpcRdma2HeaderType)) {
+    match (vers, htype.map(RpcRdma2HeaderType)) {
         (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => RpcRdmaEvidence::Weak,
         _ => RpcRdmaEvidence::None,
     }
@@ -235,11 +229,8 @@ fn truncated_message_evidence(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEviden
             return Ok(RpcRdmaEvidence::None);
         }
         // An invalid msg_type or reply_stat was rejected before.
-        let evidence = match (MsgType(cursor.word()?), cursor.word()?) {
-            (MsgType::CALL, version) if version != rpc::VERSION => RpcRdmaEvidence::None,
-            _ => RpcRdmaEvidence::Strong,
-        };
-        Ok(evidence)
+        let (mtype, next) = (MsgType(cursor.word()?), cursor.word()?);
+        Ok(RpcRdmaEvidence::strong_if(mtype != MsgType::CALL || next == rpc::VERSION))
     };
     words().unwrap_or(RpcRdmaEvidence::Weak)
 }

@@ -165,13 +165,6 @@ crate::xdr! { "rpcordma";
 pub type RpcRdma2Header<'a> = RpcRdmaVersionedHeader<RpcRdma2Body<'a>>;
 
 impl<'a> RpcRdmaVersionedHeader<RpcRdma2Body<'a>> {
-    /// The header as one group of fields.
-    pub const FIELD: &'static FieldDefinition = &FieldDefinition::group(
-        "rpcordma",
-        "rpcrdma2_hdr",
-        "Header of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.4",
-    );
-
     /// Returns the header type.
     pub fn header_type(&self) -> RpcRdma2HeaderType {
         self.rdma_body.tag()
@@ -265,6 +258,11 @@ impl PeerProperties {
 
 impl<'a> RpcRdmaVersionBody<'a> for RpcRdma2Body<'a> {
     const VERSION: u32 = VERSION;
+    const HEADER: &'static FieldDefinition = &FieldDefinition::group(
+        "rpcordma",
+        "rpcrdma2_hdr",
+        "Header of version 2. draft-ietf-nfsv4-rpcrdma-version-two section 6.4",
+    );
     const FIELD: &'static FieldDefinition = &FieldDefinition::group(
         "rpcordma.v2_body",
         "rdma_body",

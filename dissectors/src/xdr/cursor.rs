@@ -171,26 +171,10 @@ pub struct ChunkedDataItem<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
-/// [`XdrError::ChunkLength`] in few bytes.
-#[derive(Clone, Copy, Debug)]
-struct ChunkItemLengthMismatch {
-    at: u32,
-    write_chunk: Option<u32>,
-    chunk: u32,
-    item: u32,
-}
-
-impl From<ChunkItemLengthMismatch> for XdrError {
-    fn from(error: ChunkItemLengthMismatch) -> Self {
-        let ChunkItemLengthMismatch { at, write_chunk, chunk, item } = error;
-        Self::ChunkLength { at: at as usize, write_chunk, chunk, item }
-    }
-}
-
 /// A position in a message.
 ///
 /// Decoders copy cursors for each operation and message. Up to 128 bytes are copied without a call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -208,29 +192,15 @@ pub struct Cursor<'a> {
     padded_bytes: usize,
     is_assumed_valid: bool,
     /// The first chunk that is longer or shorter than its item.
-    chunk_error: Option<ChunkItemLengthMismatch>,
+    chunk_error: Option<XdrError>,
 }
 
-const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
+const _: () = assert!(size_of::<Cursor<'_>>() <= 128);
 
 impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
-        let pairing = ResultWriteChunkAssignment::default();
-        let (length, padding) = (bytes.len(), RdmaMsgpPadding::default());
-        Self {
-            bytes,
-            at: 0,
-            length,
-            base_position: 0,
-            chunks: &[],
-            pairing,
-            spliced_bytes: 0,
-            padding,
-            padded_bytes: 0,
-            is_assumed_valid: false,
-            chunk_error: None,
-        }
+        Self { bytes, length: bytes.len(), ..Self::default() }
     }
 
     /// Sets the length of the message on the wire, which may exceed the captured bytes.
@@ -313,7 +283,7 @@ impl<'a> Cursor<'a> {
     pub fn expect_end(&self) -> Result<(), XdrError> {
         match (self.remaining(), self.chunk_error) {
             (0, None) => Ok(()),
-            (0, Some(error)) => Err(error.into()),
+            (0, Some(error)) => Err(error),
             (length, _) => Err(XdrError::Trailing { at: self.at, length }),
         }
     }
@@ -326,11 +296,6 @@ impl<'a> Cursor<'a> {
     /// Returns the remaining captured bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
-    }
-
-    /// Returns the bytes between an earlier cursor of the same message and this one.
-    pub fn bytes_since(&self, start: &Cursor<'a>) -> &'a [u8] {
-        self.bytes.get(start.at..self.at).unwrap_or_default()
     }
 
     /// Returns a cursor at this position whose message ends after `count` bytes, for opaque items that contain XDR.
@@ -361,13 +326,7 @@ impl<'a> Cursor<'a> {
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn word(&mut self) -> Result<u32, XdrError> {
-        match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => {
-                self.at += 4;
-                Ok(u32::from_be_bytes(*bytes))
-            }
-            None => Err(self.missing_bytes_error(4)),
-        }
+        self.take_array().map(u32::from_be_bytes)
     }
 
     /// Takes the next eight bytes as a big-endian number.
@@ -376,12 +335,17 @@ impl<'a> Cursor<'a> {
     /// Returns [`XdrError::Short`] or [`XdrError::Cut`].
     #[inline]
     pub fn hyper(&mut self) -> Result<u64, XdrError> {
+        self.take_array().map(u64::from_be_bytes)
+    }
+
+    #[inline]
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], XdrError> {
         match self.bytes.get(self.at..).and_then(<[u8]>::first_chunk) {
             Some(bytes) => {
-                self.at += 8;
-                Ok(u64::from_be_bytes(*bytes))
+                self.at += N;
+                Ok(*bytes)
             }
-            None => Err(self.missing_bytes_error(8)),
+            None => Err(self.missing_bytes_error(N)),
         }
     }
 
@@ -488,8 +452,8 @@ impl<'a> Cursor<'a> {
     #[cold]
     fn record_chunk_error(&mut self, chunk: &ChunkedDataItem<'_>, item: u32) {
         let index = u32::try_from(self.pairing.taken_chunks().saturating_sub(1)).ok();
-        self.chunk_error.get_or_insert(ChunkItemLengthMismatch {
-            at: u32::try_from(self.at.saturating_sub(4)).unwrap_or(u32::MAX),
+        self.chunk_error.get_or_insert(XdrError::ChunkLength {
+            at: self.at.saturating_sub(4),
             write_chunk: index.filter(|_| chunk.position.is_none()),
             chunk: chunk.length,
             item,

@@ -3,8 +3,8 @@
 /// Describes XDR structures in the notation of the RFCs. The literal before the first item is the prefix of the filter
 /// names of its fields (`"nfs"` gives `nfs.offset`); `=> "name"` after a field sets another name. The content of a
 /// union's arm is a field, too, with the name of the arm or the name after `as`. A point in time or a length of time is
-/// a `time` or a `duration`. Its function `nanoseconds` returns an `i128`, or an `Option<i128>` if some values are
-/// invalid.
+/// a `time` or a `duration` in `seconds` and `nseconds`, or a `checked_time`, whose function `nanoseconds` returns
+/// `None` for invalid values.
 ///
 /// ```
 /// use nfsrdma_dissectors::xdr;
@@ -44,9 +44,22 @@ macro_rules! xdr {
     };
     (@time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
+        $crate::xdr!(@nanoseconds $name);
     };
     (@duration $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Duration [nanoseconds] $fields);
+        $crate::xdr!(@nanoseconds $name);
+    };
+    (@checked_time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
+        $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
+    };
+    (@nanoseconds $name:ident) => {
+        impl $name {
+            /// Returns the length of time in nanoseconds, or the time since 1970-01-01 00:00:00 UTC.
+            pub fn nanoseconds(&self) -> i128 {
+                i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
+            }
+        }
     };
 
     (@structure [$($doc:literal)+] $group:literal $name:ident [$($lt:lifetime)?] $kind:ident [$($time:ident)?] {
@@ -100,17 +113,13 @@ macro_rules! xdr {
         );
     };
 
-    (@enum [$($doc:literal)+] $group:literal $name:ident [] [] {
+    (@enum $doc:tt $group:literal $name:ident [] [] {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub u32);
+        $crate::xdr!(@number $doc $name Enum |this| $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
+            $($(#[doc = $value_doc])* $value = $number,)*);
 
-        #[allow(missing_docs, non_upper_case_globals)]
         impl $name {
-            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
-
             /// Returns the name of the value in the specification, if it has one.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -129,36 +138,15 @@ macro_rules! xdr {
                 }
             }
         }
-
-        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Enum,
-            |cursor, field, observer| {
-                let at = cursor.position();
-                let this = Self(cursor.word()?);
-                observer.value(
-                    field,
-                    at..cursor.position(),
-                    $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
-                );
-                Ok(this)
-            },
-            |this, encoder| {
-                encoder.word(this.0);
-            },
-            [$(($number, stringify!($value))),*], Some(4), false, |registry| {}
-        );
     };
 
-    (@flags [$($doc:literal)+] $group:literal $name:ident [] [] {
+    (@flags $doc:tt $group:literal $name:ident [] [] {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub struct $name(pub u32);
+        $crate::xdr!(@number $doc $name Flags |this| $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
+            $($(#[doc = $value_doc])* $value = $number,)*);
 
-        #[allow(missing_docs)]
         impl $name {
-            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
-
             /// Names of the bits in the specification.
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($number, stringify!($value))),*];
 
@@ -167,17 +155,25 @@ macro_rules! xdr {
                 self.0 & other.0 == other.0
             }
         }
+    };
 
-        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::Flags,
+    (@number [$($doc:literal)+] $name:ident $kind:ident |$this:ident| $field_value:expr,
+     $($(#[doc = $value_doc:literal])* $value:ident = $number:literal,)*) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        #[allow(missing_docs, non_upper_case_globals)]
+        impl $name {
+            $($(#[doc = $value_doc])* pub const $value: Self = Self($number);)*
+        }
+
+        $crate::xdr!(@implement [] $name, $crate::field::FieldKind::$kind,
             |cursor, field, observer| {
                 let at = cursor.position();
-                let this = Self(cursor.word()?);
-                observer.value(
-                    field,
-                    at..cursor.position(),
-                    $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
-                );
-                Ok(this)
+                let $this = Self(cursor.word()?);
+                observer.value(field, at..cursor.position(), $field_value);
+                Ok($this)
             },
             |this, encoder| {
                 encoder.word(this.0);
@@ -309,20 +305,14 @@ macro_rules! xdr {
         }
     };
 
-    (@implement [] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
+    (@implement [] $name:ident, $($functions:tt)*) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            $crate::xdr!(@functions 'a, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, $is_eligible, |$registry| $describe);
+            $crate::xdr!(@functions 'a, $($functions)*);
         }
     };
-    (@implement [$lt:lifetime] $name:ident, $kind:expr,
-     |$cursor:ident, $field:ident, $observer:ident| $decode:block, |$this:ident, $encoder:ident| $encode:block,
-     $names:tt, $length:expr, $is_eligible:expr, |$registry:ident| $describe:block) => {
+    (@implement [$lt:lifetime] $name:ident, $($functions:tt)*) => {
         impl<$lt> $crate::xdr::Xdr<$lt> for $name<$lt> {
-            $crate::xdr!(@functions $lt, $kind, |$cursor, $field, $observer| $decode, |$this, $encoder| $encode,
-                $names, $length, $is_eligible, |$registry| $describe);
+            $crate::xdr!(@functions $lt, $($functions)*);
         }
     };
     (@functions $lt:lifetime, $kind:expr,
@@ -349,7 +339,7 @@ macro_rules! xdr {
                 use $crate::field::FieldKind;
                 matches!($kind, FieldKind::Group | FieldKind::Time | FieldKind::Duration)
             };
-            if O::ENABLED
+            if O::is_enabled()
                 && is_structure
                 && !$observer.is_interested_in($field, <Self as $crate::xdr::Xdr>::describe)
             {

@@ -54,7 +54,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND
         let mut trial = content;
         match T::decode(&mut trial, field, &mut NullFieldObserver) {
             Ok(known) if trial.remaining() == 0 => {
-                if O::ENABLED {
+                if O::is_enabled() {
                     observer.structural_bytes(position..position + 4);
                     T::decode(&mut { content }, field, observer)?;
                     report_fill(trial.position(), cursor, observer);

@@ -7,10 +7,12 @@ use std::fmt;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FlagName, NullFieldObserver};
 
+use super::types::decode_follows;
 use super::{Cursor, Encoder, Xdr, XdrError};
 
 /// Storage of the items: in the decoded message, or in a slice.
-enum EncodedItemsOrSlice<'a, T> {
+#[derive(Debug)]
+pub(crate) enum EncodedItemsOrSlice<'a, T> {
     Message(Cursor<'a>),
     Slice(&'a [T]),
 }
@@ -22,109 +24,105 @@ impl<T> Clone for EncodedItemsOrSlice<'_, T> {
 }
 impl<T> Copy for EncodedItemsOrSlice<'_, T> {}
 
-/// Encoding of a list.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ListEncoding {
-    Counted,
-    Chained,
-}
-
 /// Field for decoding items on iteration, without an observer.
 static ITEM: FieldDefinition = FieldDefinition::group("", "item", "");
 
-macro_rules! list {
-    ($(#[doc = $doc:literal])+ $name:ident, $form:ident) => {
-        $(#[doc = $doc])+
-        pub struct $name<'a, T, const BOUND: u32 = { u32::MAX }> {
-            count: u32,
-            place: EncodedItemsOrSlice<'a, T>,
-        }
-
-        impl<'a, T, const BOUND: u32> $name<'a, T, BOUND> {
-            /// Returns the number of items.
-            pub fn len(&self) -> u32 {
-                self.count
-            }
-
-            /// Returns `true` if there are no items.
-            pub fn is_empty(&self) -> bool {
-                self.count == 0
-            }
-
-            /// Returns the offset of the items in the message, or `None` for a slice.
-            pub fn begins(&self) -> Option<usize> {
-                match self.place {
-                    EncodedItemsOrSlice::Message(cursor) => Some(cursor.at()),
-                    EncodedItemsOrSlice::Slice(_) => None,
-                }
-            }
-
-            /// Returns a list of `count` items that were decoded before, starting at the cursor.
-            pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
-                Self { count, place: EncodedItemsOrSlice::Message(cursor) }
-            }
-        }
-
-        impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
-            /// Returns the items in order.
-            pub fn iter(&self) -> XdrListItems<'a, T> {
-                XdrListItems { remaining: self.count, place: self.place, form: ListEncoding::$form }
-            }
-        }
-
-        impl<T, const BOUND: u32> Clone for $name<'_, T, BOUND> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-        impl<T, const BOUND: u32> Copy for $name<'_, T, BOUND> {}
-
-        impl<T, const BOUND: u32> Default for $name<'_, T, BOUND> {
-            fn default() -> Self {
-                Self { count: 0, place: EncodedItemsOrSlice::Slice(&[]) }
-            }
-        }
-
-        /// Returns a list of a slice, limited to the maximum count of XDR.
-        impl<'a, T, const BOUND: u32> From<&'a [T]> for $name<'a, T, BOUND> {
-            fn from(items: &'a [T]) -> Self {
-                Self { count: u32::try_from(items.len()).unwrap_or(u32::MAX), place: EncodedItemsOrSlice::Slice(items) }
-            }
-        }
-
-        impl<'a, T: Xdr<'a> + Clone + PartialEq, const BOUND: u32> PartialEq for $name<'a, T, BOUND> {
-            fn eq(&self, other: &Self) -> bool {
-                self.iter().eq(other.iter())
-            }
-        }
-
-        impl<'a, T: Xdr<'a> + Clone + fmt::Debug, const BOUND: u32> fmt::Debug for $name<'a, T, BOUND> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_list().entries(self.iter()).finish()
-            }
-        }
-
-        impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> IntoIterator for $name<'a, T, BOUND> {
-            type Item = T;
-            type IntoIter = XdrListItems<'a, T>;
-
-            fn into_iter(self) -> XdrListItems<'a, T> {
-                self.iter()
-            }
-        }
-    };
-}
-list! {
-    /// A counted array of at most `BOUND` items.
-    List, Counted
-}
-list! {
-    /// A linked list of at most `BOUND` entries, each preceded by a bool: the lists of READDIR and of RPC-over-RDMA
-    /// headers.
-    Chain, Chained
+/// A list of at most `BOUND` items: a linked list if `IS_CHAIN`, otherwise a counted array.
+pub struct XdrList<'a, T, const IS_CHAIN: bool, const BOUND: u32> {
+    count: u32,
+    place: EncodedItemsOrSlice<'a, T>,
 }
 
-impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
+/// A counted array of at most `BOUND` items.
+pub type List<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, false, BOUND>;
+
+/// A linked list of at most `BOUND` entries, each preceded by a bool: the lists of READDIR and of RPC-over-RDMA
+/// headers.
+pub type Chain<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, true, BOUND>;
+
+impl<'a, T, const IS_CHAIN: bool, const BOUND: u32> XdrList<'a, T, IS_CHAIN, BOUND> {
+    /// Returns the number of items.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+
+    /// Returns `true` if there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the offset of the items in the message, or `None` for a slice.
+    pub fn begins(&self) -> Option<usize> {
+        match self.place {
+            EncodedItemsOrSlice::Message(cursor) => Some(cursor.at()),
+            EncodedItemsOrSlice::Slice(_) => None,
+        }
+    }
+
+    /// Returns a list of `count` items that were decoded before, starting at the cursor.
+    pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
+        Self { count, place: EncodedItemsOrSlice::Message(cursor) }
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> XdrList<'a, T, IS_CHAIN, BOUND> {
+    /// Returns the items in order.
+    pub fn iter(&self) -> XdrListItems<'a, T> {
+        XdrListItems { remaining: self.count, place: self.place, is_chain: IS_CHAIN }
+    }
+}
+
+impl<T, const IS_CHAIN: bool, const BOUND: u32> Clone for XdrList<'_, T, IS_CHAIN, BOUND> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, const IS_CHAIN: bool, const BOUND: u32> Copy for XdrList<'_, T, IS_CHAIN, BOUND> {}
+
+impl<T, const IS_CHAIN: bool, const BOUND: u32> Default for XdrList<'_, T, IS_CHAIN, BOUND> {
+    fn default() -> Self {
+        Self { count: 0, place: EncodedItemsOrSlice::Slice(&[]) }
+    }
+}
+
+/// Returns a list of a slice, limited to the maximum count of XDR.
+impl<'a, T, const IS_CHAIN: bool, const BOUND: u32> From<&'a [T]> for XdrList<'a, T, IS_CHAIN, BOUND> {
+    fn from(items: &'a [T]) -> Self {
+        let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+        Self { count, place: EncodedItemsOrSlice::Slice(items) }
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone + PartialEq, const IS_CHAIN: bool, const BOUND: u32> PartialEq
+    for XdrList<'a, T, IS_CHAIN, BOUND>
+{
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone + fmt::Debug, const IS_CHAIN: bool, const BOUND: u32> fmt::Debug
+    for XdrList<'a, T, IS_CHAIN, BOUND>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> IntoIterator
+    for XdrList<'a, T, IS_CHAIN, BOUND>
+{
+    type Item = T;
+    type IntoIter = XdrListItems<'a, T>;
+
+    fn into_iter(self) -> XdrListItems<'a, T> {
+        self.iter()
+    }
+}
+
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> Xdr<'a>
+    for XdrList<'a, T, IS_CHAIN, BOUND>
+{
     const KIND: FieldKind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
@@ -141,6 +139,9 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     ) -> Result<Self, XdrError> {
         let (at, position) = (cursor.at(), cursor.position());
         observer.list(field, position);
+        if IS_CHAIN {
+            return Self::decode_chain(cursor, field, observer);
+        }
         let count = cursor.word()?;
         observer.structural_bytes(position..position + 4);
         // Every item except `void` takes four bytes, so an impossible count is rejected before iteration.
@@ -149,7 +150,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
             return Err(XdrError::TooLong { at, length: count, bound });
         }
         let place = EncodedItemsOrSlice::Message(*cursor);
-        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::ENABLED) {
+        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::is_enabled()) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
             }
@@ -159,51 +160,41 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     }
 
     fn encode(&self, encoder: &mut Encoder) {
-        encoder.word(self.count);
-        self.iter().for_each(|item| item.encode(encoder));
+        if !IS_CHAIN {
+            encoder.word(self.count);
+        }
+        for item in self.iter() {
+            if IS_CHAIN {
+                encoder.word(1);
+            }
+            item.encode(encoder);
+        }
+        if IS_CHAIN {
+            encoder.word(0);
+        }
     }
 }
 
-impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
-    const KIND: FieldKind = T::KIND;
-    const NAMES: &'static [FlagName] = T::NAMES;
-    const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
-
-    fn describe(registry: &mut FieldRegistry) {
-        T::describe(registry);
-    }
-
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> XdrList<'a, T, IS_CHAIN, BOUND> {
     #[inline]
-    fn decode<O: FieldObserver<'a>>(
+    fn decode_chain<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        observer.list(field, cursor.position());
         let place = EncodedItemsOrSlice::Message(*cursor);
         let mut count = 0;
         loop {
-            let (at, position) = (cursor.at(), cursor.position());
-            let follows = cursor.word()?;
-            observer.structural_bytes(position..position + 4);
-            match follows {
-                0 => return Ok(Self { count, place }),
-                1 if count == BOUND => {
-                    return Err(XdrError::TooLong { at, length: count.saturating_add(1), bound: BOUND });
-                }
-                1 => count += 1,
-                value => return Err(XdrError::Invalid { at, what: "bool", value }),
+            let at = cursor.at();
+            if !decode_follows(cursor, observer)? {
+                return Ok(Self { count, place });
             }
+            if count == BOUND {
+                return Err(XdrError::TooLong { at, length: count.saturating_add(1), bound: BOUND });
+            }
+            count += 1;
             T::decode(cursor, field, observer)?;
         }
-    }
-
-    fn encode(&self, encoder: &mut Encoder) {
-        for item in self.iter() {
-            encoder.word(1);
-            item.encode(encoder);
-        }
-        encoder.word(0);
     }
 }
 
@@ -211,7 +202,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
 pub struct XdrListItems<'a, T> {
     remaining: u32,
     place: EncodedItemsOrSlice<'a, T>,
-    form: ListEncoding,
+    is_chain: bool,
 }
 
 impl<T> Clone for XdrListItems<'_, T> {
@@ -233,7 +224,7 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for XdrListItems<'a, T> {
             }
             // Decoding succeeded once, so it does not fail here.
             EncodedItemsOrSlice::Message(cursor) => {
-                if self.form == ListEncoding::Chained {
+                if self.is_chain {
                     cursor.word().ok()?;
                 }
                 T::decode(cursor, &ITEM, &mut NullFieldObserver).ok()

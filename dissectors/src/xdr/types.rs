@@ -49,17 +49,32 @@ impl<'a> Xdr<'a> for bool {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (start, at) = (cursor.position(), cursor.at());
-        let value = match cursor.word()? {
-            0 => false,
-            1 => true,
-            value => return Err(XdrError::Invalid { at, what: "bool", value }),
-        };
+        let value = to_bool(cursor.word()?, at)?;
         observer.value(field, start..cursor.position(), FieldValue::Bool(value));
         Ok(value)
     }
 
     fn encode(&self, encoder: &mut Encoder) {
         encoder.word(u32::from(*self));
+    }
+}
+
+/// Decodes the bool before an optional value or an entry of a linked list.
+pub(super) fn decode_follows<'a, O: FieldObserver<'a>>(
+    cursor: &mut Cursor<'a>,
+    observer: &mut O,
+) -> Result<bool, XdrError> {
+    let (at, position) = (cursor.at(), cursor.position());
+    let follows = cursor.word()?;
+    observer.structural_bytes(position..position + 4);
+    to_bool(follows, at)
+}
+
+fn to_bool(value: u32, at: usize) -> Result<bool, XdrError> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(XdrError::Invalid { at, what: "bool", value }),
     }
 }
 
@@ -355,14 +370,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
         field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        let (at, position) = (cursor.at(), cursor.position());
-        let follows = cursor.word()?;
-        observer.structural_bytes(position..position + 4);
-        match follows {
-            0 => Ok(None),
-            1 => T::decode(cursor, field, observer).map(Some),
-            value => Err(XdrError::Invalid { at, what: "bool", value }),
-        }
+        decode_follows(cursor, observer)?.then(|| T::decode(cursor, field, observer)).transpose()
     }
 
     fn encode(&self, encoder: &mut Encoder) {

@@ -94,7 +94,7 @@ impl<'a> FieldObserver<'a> for InfoFieldCollector {
     }
 
     #[inline]
-    fn is_interested_in_items(&mut self, _: &'static FieldDefinition, _: impl Fn(u32) -> bool) -> bool {
+    fn is_interested_in_items(&mut self, _: &'static FieldDefinition, _: &dyn Fn(u32) -> bool) -> bool {
         self.is_collecting()
     }
 

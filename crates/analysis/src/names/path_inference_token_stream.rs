@@ -84,7 +84,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
-        has: impl Fn(u32) -> bool,
+        has: &dyn Fn(u32) -> bool,
     ) -> bool {
         values.name == field_names::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
     }

@@ -110,31 +110,22 @@ fn reencode_message(
     if message.reply().is_some_and(|reply| !reply.status().is_success()) {
         return Ok(());
     }
-    let body = |cursor: &mut Cursor<'_>, encoder: &mut Encoder| match which {
-        RpcMessageKind::Call => procedure.reencode_arguments(cursor, encoder),
-        RpcMessageKind::Reply => procedure.reencode_results(cursor, encoder),
-    };
-    match (payload, which) {
-        (GssPayload::Plain, _) => body(&mut cursor, encoder)?,
-        (GssPayload::Integrity, _) => {
+    match payload {
+        GssPayload::Plain => procedure.reencode(which, &mut cursor, encoder)?,
+        GssPayload::Integrity => {
             let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullFieldObserver)?;
             let mut result = Ok(());
             encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
-                result = body(&mut protected.body, encoder);
+                result = procedure.reencode(which, &mut protected.body, encoder);
             });
             result?;
             gss::GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder);
         }
-        (GssPayload::Privacy, _) => {
+        GssPayload::Privacy => {
             gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder)
         }
-        (GssPayload::Control(control), RpcMessageKind::Call) => {
-            control.reencode_arguments(&mut cursor, encoder)?
-        }
-        (GssPayload::Control(control), RpcMessageKind::Reply) => {
-            control.reencode_results(&mut cursor, encoder)?
-        }
+        GssPayload::Control(control) => control.reencode(which, &mut cursor, encoder)?,
     }
     Ok(())
 }

@@ -39,12 +39,11 @@ pub(super) fn read_control_message<'a, O: FieldObserver<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<(), XdrError> {
-    match (payload, which) {
+    match payload {
         // The content of such a message is not specified.
-        (GssPayload::Control(GssControlMessageKind::Unknown), _) => return Ok(()),
-        (GssPayload::Control(control), RpcMessageKind::Call) => control.arguments(cursor, observer)?,
-        (GssPayload::Control(control), RpcMessageKind::Reply) => control.results(cursor, observer)?,
-        (GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy, _) => {}
+        GssPayload::Control(GssControlMessageKind::Unknown) => return Ok(()),
+        GssPayload::Control(control) => control.decode(which, cursor, observer)?,
+        GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => {}
     }
     cursor.expect_end()
 }

@@ -1,9 +1,9 @@
 //! MOUNT version 2: version 1 and PATHCONF. It has no RFC.
 
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::StatusUnion;
+use crate::xdr::Void;
 
-use super::types::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
+use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.
@@ -16,17 +16,4 @@ crate::operations! { "mount";
     5 EXPORT(Void) -> MountExports<'a>, "Return export list. RFC 1094 section A.5.6";
     6 EXPORTALL(Void) -> MountExports<'a>, "Return export list, as EXPORT does";
     7 PATHCONF(DirpathArgs<'a>) -> Ppathcnf, "Query the values of pathconf(2) of a file system";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without status. RFC 1094 section A.4.2.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::MNT => ProcedureStatus::read::<FhstatusCode>(&mut results).map(Some),
-            _ => Ok(None),
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! MOUNT version 3, for NFSv3. RFC 1813 section 5.
 
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::StatusUnion;
+use crate::xdr::Void;
 
-use super::types::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
+use super::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1813 section 5.2.
@@ -14,17 +14,4 @@ crate::operations! { "mount";
     3 UMNT(DirpathArgs<'a>) -> Void, "Remove mount entry. RFC 1813 section 5.2.3";
     4 UMNTALL(Void) -> Void, "Remove all mount entries. RFC 1813 section 5.2.4";
     5 EXPORT(Void) -> MountExports<'a>, "Return export list. RFC 1813 section 5.2.5";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without status. RFC 1813 section 5.2.1.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::MNT => ProcedureStatus::read::<Mountstat3>(&mut results).map(Some),
-            _ => Ok(None),
-        }
-    }
 }

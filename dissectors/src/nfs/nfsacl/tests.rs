@@ -3,7 +3,7 @@
 use super::*;
 use crate::nfs::example_messages::{FieldOrderChecker, items, lay_out};
 use crate::nfs::v3::Access3;
-use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::nfs::{Procedure, ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Opaque, Void, XdrError};
 
 /// Returns the two lists of a directory, encoded and decoded.
@@ -193,10 +193,10 @@ fn an_acl_is_told_entry_by_entry_under_the_names_that_wireshark_gives() {
 #[test]
 fn the_status_is_that_of_the_nfs_version_beside_it() {
     let stale = ProcedureStatus { number: 70, name: Some("NFS3ERR_STALE"), is_ok: false };
-    let bytes = [0, 0, 0, 70];
-    assert_eq!(v3::Procedure::GETACL.status(Cursor::new(&bytes)), Ok(Some(stale)));
-    assert_eq!(v3::Procedure::NULL.status(Cursor::new(&bytes)), Ok(None));
+    let status = |procedure: Procedure| procedure.status(Cursor::new(&[0, 0, 0, 70]));
+    assert_eq!(status(Procedure::Nfsacl3(v3::Procedure::GETACL)), Ok(Some(stale)));
+    assert_eq!(status(Procedure::Nfsacl3(v3::Procedure::NULL)), Ok(None));
     let stale = ProcedureStatus { name: Some("NFSERR_STALE"), ..stale };
-    assert_eq!(v2::Procedure::ACCESS.status(Cursor::new(&bytes)), Ok(Some(stale)));
-    assert_eq!(v2::Procedure::NULL.status(Cursor::new(&bytes)), Ok(None));
+    assert_eq!(status(Procedure::Nfsacl2(v2::Procedure::ACCESS)), Ok(Some(stale)));
+    assert_eq!(status(Procedure::Nfsacl2(v2::Procedure::NULL)), Ok(None));
 }

@@ -1,11 +1,11 @@
 //! NFSACL version 2, for files of NFSv2.
 
+use crate::nfs::StatusUnion;
 use crate::nfs::v2::{Fattr, Fhandle, Nfsstat};
 use crate::nfs::v3::Access3;
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::xdr::Void;
 
-use super::types::{AclMask, Secattr};
+use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL2args.
@@ -45,17 +45,4 @@ crate::operations! { "nfsacl";
     3 GETATTR(Getattr2Args) -> StatusUnion<Nfsstat, Nfsacl2AttrResok>, "Get file attributes";
     4 ACCESS(Access2Args) -> StatusUnion<Nfsstat, Access2Resok>, "Check access permission, as ACCESS of NFSv3 does";
     5 GETXATTRDIR(Getxattrdir2Args) -> StatusUnion<Nfsstat, Getxattrdir2Resok>, "Get the directory of extended attributes";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for NULL.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::NULL => Ok(None),
-            _ => ProcedureStatus::read::<Nfsstat>(&mut results).map(Some),
-        }
-    }
 }

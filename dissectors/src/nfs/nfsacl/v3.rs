@@ -1,10 +1,10 @@
 //! NFSACL version 3, for files of NFSv3.
 
+use crate::nfs::StatusUnion;
 use crate::nfs::v3::{NfsFh3, Nfsstat3, PostOpAttr};
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::xdr::Void;
 
-use super::types::{AclMask, Secattr};
+use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL3args.
@@ -34,17 +34,4 @@ crate::operations! { "nfsacl";
     2 SETACL(Setacl3Args<'a>) -> StatusUnion<Nfsstat3, Nfsacl3AttrResult, Nfsacl3AttrResult>, "Set the access control lists";
     3 GETXATTRDIR(Getxattrdir3Args<'a>) -> StatusUnion<Nfsstat3, Getxattrdir3Resok<'a>>,
         "Get the directory of extended attributes";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for NULL.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::NULL => Ok(None),
-            _ => ProcedureStatus::read::<Nfsstat3>(&mut results).map(Some),
-        }
-    }
 }

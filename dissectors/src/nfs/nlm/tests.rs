@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::nfs::example_messages::{FieldOrderChecker, lay_out};
-use crate::nfs::nsm;
-use crate::xdr::{Opaque, Text, Void};
+use crate::nfs::{Procedure, ProcedureStatus, nsm};
+use crate::xdr::{Cursor, Opaque, Text, Void};
 
 const COOKIE: Netobj<'static> = Opaque(b"cook");
 const FH: Netobj<'static> = Opaque(b"handle7");
@@ -275,14 +275,15 @@ pub(in crate::nfs) mod version_4 {
 #[test]
 fn rfc1813_section_6_1_4_the_status_stands_after_the_cookie() {
     let bytes = lay_out!["cook", 8];
-    let status = |procedure: v4::Procedure| procedure.status(Cursor::new(&bytes)).unwrap();
+    let status = |procedure| Procedure::Nlm4(procedure).status(Cursor::new(&bytes)).unwrap();
     let fbig = ProcedureStatus { number: 8, name: Some("NLM4_FBIG"), is_ok: false };
     let of_results = v4::Procedure::ALL.iter().filter(|procedure| status(**procedure) == Some(fbig));
     let names: Vec<_> = of_results.map(ToString::to_string).collect();
     assert_eq!(names, ["TEST", "LOCK", "CANCEL", "UNLOCK", "GRANTED", "SHARE", "UNSHARE", "NM_LOCK"]);
     assert!(v4::Procedure::ALL.iter().all(|procedure| [None, Some(fbig)].contains(&status(*procedure))));
 
-    let granted = v3::Procedure::LOCK.status(Cursor::new(&lay_out!["cook", 0])).unwrap().unwrap();
+    let lock = Procedure::Nlm3(v3::Procedure::LOCK);
+    let granted = lock.status(Cursor::new(&lay_out!["cook", 0])).unwrap().unwrap();
     assert_eq!((granted.name, granted.is_ok), (Some("LCK_GRANTED"), true));
 }
 

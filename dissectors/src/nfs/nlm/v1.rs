@@ -1,9 +1,9 @@
 //! NLM version 1, for NFSv2: version 3 without DOS file sharing. XNFS version 3W chapter 10.
 
-use crate::nfs::{ProcedureStatus, nsm};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::nsm;
+use crate::xdr::Void;
 
-use super::v3::{self, NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
+use super::v3::{NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
 
 crate::operations! { "nlm";
     /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
@@ -27,14 +27,4 @@ crate::operations! { "nlm";
     15 GRANTED_RES(NlmRes<'a>) -> Void, "Result of GRANTED_MSG. XNFS section 10, NLM_GRANTED_RES";
     16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without results. XNFS section 10.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        v3::Procedure(self.0).status(results)
-    }
 }

@@ -1,11 +1,9 @@
 //! NLM version 3, for NFSv2. XNFS version 3W chapter 10.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::nsm;
+use crate::xdr::Void;
 
-use super::read_status_after_cookie;
-use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm_stats. XNFS section 10; implementations also have LCK_DEADLCK.
@@ -78,16 +76,6 @@ crate::xdr! { "nlm";
     struct NlmShareres<'a> { cookie: Netobj<'a>, stat: NlmStats, sequence: i32 }
 }
 
-impl StatusUnionDiscriminant for NlmStats {
-    const OK: Self = Self::LCK_GRANTED;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "nlm.stat",
-        label: "stat",
-        kind: FieldKind::Enum,
-        doc: "Result: the lock was granted or not. XNFS section 10",
-    };
-}
-
 crate::operations! { "nlm";
     /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
     Procedure, KnownProcedure, Args<'a>, Results:
@@ -114,20 +102,4 @@ crate::operations! { "nlm";
     21 UNSHARE(NlmShareargs<'a>) -> NlmShareres<'a>, "Close a file as DOS does. XNFS section 10, NLM_UNSHARE";
     22 NM_LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock that NSM does not watch. XNFS section 10, NLM_NM_LOCK";
     23 FREE_ALL(NlmNotify<'a>) -> Void, "Give back all locks of a host. XNFS section 10, NLM_FREE_ALL";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without results. XNFS section 10.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {
-                read_status_after_cookie::<NlmStats>(results)
-            }
-            Self::SHARE | Self::UNSHARE | Self::NM_LOCK => read_status_after_cookie::<NlmStats>(results),
-            _ => Ok(None),
-        }
-    }
 }

@@ -1,11 +1,9 @@
 //! NLM version 4, for NFSv3. RFC 1813 section 6, which describes the differences to version 3.
 
-use crate::field::{FieldDefinition, FieldKind};
-use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::nsm;
+use crate::xdr::Void;
 
-use super::read_status_after_cookie;
-use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm4_stats. RFC 1813 section 6.1.4.
@@ -82,16 +80,6 @@ crate::xdr! { "nlm";
     struct Nlm4Shareres<'a> { cookie: Netobj<'a>, stat: Nlm4Stats, sequence: i32 }
 }
 
-impl StatusUnionDiscriminant for Nlm4Stats {
-    const OK: Self = Self::NLM4_GRANTED;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "nlm.stat",
-        label: "stat",
-        kind: FieldKind::Enum,
-        doc: "Result: the lock was granted or not. RFC 1813 section 6.1.4",
-    };
-}
-
 crate::operations! { "nlm";
     /// The procedures. RFC 1813 section 6.2. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
     Procedure, KnownProcedure, Args<'a>, Results:
@@ -118,20 +106,4 @@ crate::operations! { "nlm";
     21 UNSHARE(NlmShareargs<'a>) -> Nlm4Shareres<'a>, "Close a file as DOS does. RFC 1813 section 6.2, NLMPROC4_UNSHARE";
     22 NM_LOCK(Nlm4Lockargs<'a>) -> Nlm4Res<'a>, "Ask for a lock that NSM does not watch. RFC 1813 section 6.2, NLMPROC4_NM_LOCK";
     23 FREE_ALL(NlmNotify<'a>) -> Void, "Give back all locks of a host. RFC 1813 section 6.2, NLMPROC4_FREE_ALL";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for procedures without results. RFC 1813 section 6.2.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::TEST | Self::LOCK | Self::CANCEL | Self::UNLOCK | Self::GRANTED => {
-                read_status_after_cookie::<Nlm4Stats>(results)
-            }
-            Self::SHARE | Self::UNSHARE | Self::NM_LOCK => read_status_after_cookie::<Nlm4Stats>(results),
-            _ => Ok(None),
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! Arguments and results of each procedure, encoded by hand from XNFS version 3W chapter 11.
 
 use super::*;
+use crate::nfs;
 use crate::nfs::example_messages::lay_out;
+use crate::xdr::Cursor;
 
 const PRIV: [u8; 16] = *b"sixteen of these";
 
@@ -47,8 +49,8 @@ pub(in crate::nfs) mod table {
 #[test]
 fn xnfs_section_11_a_state_is_no_status() {
     let bytes = lay_out![1, 7];
-    let name =
-        |procedure: Procedure| procedure.status(Cursor::new(&bytes)).unwrap().and_then(|status| status.name);
+    let status = |procedure| nfs::Procedure::Nsm(procedure).status(Cursor::new(&bytes)).unwrap();
+    let name = |procedure| status(procedure).and_then(|status| status.name);
     assert_eq!([Procedure::STAT, Procedure::MON].map(name), [Some("STAT_FAIL"); 2]);
     assert_eq!([Procedure::UNMON, Procedure::UNMON_ALL, Procedure::NOTIFY].map(name), [None; 3]);
 }

@@ -1,6 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
+use crate::nfs::Procedure;
 use crate::nfs::example_messages::{FieldOrderChecker, items, lay_out};
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
@@ -203,9 +204,9 @@ pub(in crate::nfs) mod version_4 {
 #[test]
 fn rfc1833_section_3_2_a_port_is_no_status() {
     for number in 0..13 {
-        assert_eq!(v2::Procedure(number).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
-        assert_eq!(v3::Procedure(number).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
-        assert_eq!(v4::Procedure(number).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
+        assert_eq!(Procedure::Portmap2(v2::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
+        assert_eq!(Procedure::Rpcbind3(v3::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
+        assert_eq!(Procedure::Rpcbind4(v4::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
     }
 }
 

@@ -1,10 +1,9 @@
 //! Version 2, the port mapper: TCP and UDP ports. RFC 1833 section 3.
 
-use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
-use crate::xdr::{Chain, Cursor, Opaque, Void, XdrError};
+use crate::xdr::{Chain, Opaque, Void};
 
-use super::types::RpcbindSetRes;
+use super::RpcbindSetRes;
 
 crate::xdr! { "portmap";
     /// The values of prot. RFC 1833 section 3.1.
@@ -35,14 +34,4 @@ crate::operations! { "portmap";
     3 GETPORT(Mapping) -> GetportRes, "Ask for the port of a program. RFC 1833 section 3.2";
     4 DUMP(Void) -> Pmaplist<'a>, "List all registered programs. RFC 1833 section 3.2";
     5 CALLIT(PmapCallitArgs<'a>) -> PortmapCallitResult<'a>, "Call a procedure indirectly; no reply if it fails. RFC 1833 section 3.2";
-}
-
-impl Procedure {
-    /// Returns `None`, because no procedure has a status.
-    ///
-    /// # Errors
-    /// Never returns an error.
-    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        Ok(None)
-    }
 }

@@ -1,9 +1,8 @@
 //! Version 3 of RPCBIND: any transport, and universal addresses. RFC 1833 section 2.
 
-use crate::nfs::ProcedureStatus;
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::xdr::Void;
 
-use super::types::{
+use super::{
     Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
 };
 
@@ -20,14 +19,4 @@ crate::operations! { "portmap";
     6 GETTIME(Void) -> RpcbindGettimeRes, "Ask for the time. RFC 1833 section 2.2.1";
     7 UADDR2TADDR(Uaddr<'a>) -> Netbuf<'a>, "Have a universal address converted. RFC 1833 section 2.2.1";
     8 TADDR2UADDR(Netbuf<'a>) -> Uaddr<'a>, "Have an address of a transport converted. RFC 1833 section 2.2.1";
-}
-
-impl Procedure {
-    /// Returns `None`, because no procedure has a status.
-    ///
-    /// # Errors
-    /// Never returns an error.
-    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        Ok(None)
-    }
 }

@@ -1,11 +1,10 @@
 //! Version 4 of RPCBIND: adds the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
 
-use crate::nfs::ProcedureStatus;
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
-use crate::xdr::{Chain, Cursor, Text, Void, XdrError};
+use crate::xdr::{Chain, Text, Void};
 
-use super::types::{
+use super::{
     Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
 };
 
@@ -84,14 +83,4 @@ crate::operations! { "portmap";
     10 INDIRECT(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>, "Have a procedure called. RFC 1833 section 2.2.2";
     11 GETADDRLIST(Rpcb<'a>) -> RpcbEntryList<'a>, "Ask for all addresses of a program. RFC 1833 section 2.2.2";
     12 GETSTAT(Void) -> RpcbStatByvers<'a>, "Ask how often RPCBIND was asked. RFC 1833 section 2.2.2";
-}
-
-impl Procedure {
-    /// Returns `None`, because no procedure has a status.
-    ///
-    /// # Errors
-    /// Never returns an error.
-    pub fn status(self, _: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        Ok(None)
-    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::nfs::example_messages::lay_out;
-use crate::nfs::{ProcedureStatus, StatusUnion};
+use crate::nfs::{Procedure, ProcedureStatus, StatusUnion};
 use crate::xdr::{Cursor, Text, Void};
 
 const PATH: Pathp<'static> = Text(b"/export");
@@ -97,9 +97,10 @@ pub(in crate::nfs) mod version_2 {
 
 #[test]
 fn a_quota_that_was_found_is_told_by_status_1() {
-    let status = |word: u8| v1::Procedure::GETQUOTA.status(Cursor::new(&[0, 0, 0, word])).unwrap();
+    let getquota = Procedure::Rquota1(v1::Procedure::GETQUOTA);
+    let status = |word: u8| getquota.status(Cursor::new(&[0, 0, 0, word])).unwrap();
     assert_eq!(status(1), Some(ProcedureStatus { number: 1, name: Some("Q_OK"), is_ok: true }));
     assert_eq!(status(2), Some(ProcedureStatus { number: 2, name: Some("Q_NOQUOTA"), is_ok: false }));
     assert_eq!(status(0), Some(ProcedureStatus { number: 0, name: None, is_ok: false }));
-    assert_eq!(v2::Procedure::NULL.status(Cursor::new(&[])), Ok(None));
+    assert_eq!(Procedure::Rquota2(v2::Procedure::NULL).status(Cursor::new(&[])), Ok(None));
 }

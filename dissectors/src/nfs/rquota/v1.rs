@@ -1,9 +1,9 @@
 //! RQUOTA version 1: quotas of users.
 
-use crate::nfs::{ProcedureStatus, StatusUnion};
-use crate::xdr::{Cursor, Void, XdrError};
+use crate::nfs::StatusUnion;
+use crate::xdr::Void;
 
-use super::types::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
+use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
 crate::xdr! { "rquota";
     /// getquota_args.
@@ -27,17 +27,4 @@ crate::operations! { "rquota";
     2 GETACTIVEQUOTA(GetquotaArgs<'a>) -> StatusUnion<GqrStatus, GetquotaOk>, "Get quotas that are enforced";
     3 SETQUOTA(SetquotaArgs<'a>) -> StatusUnion<GqrStatus, SetquotaOk>, "Set all quotas";
     4 SETACTIVEQUOTA(SetquotaArgs<'a>) -> StatusUnion<GqrStatus, SetquotaOk>, "Set quotas that are enforced";
-}
-
-impl Procedure {
-    /// Decodes the status from the results, or returns `None` for NULL.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub fn status(self, mut results: Cursor<'_>) -> Result<Option<ProcedureStatus>, XdrError> {
-        match self {
-            Self::NULL => Ok(None),
-            _ => ProcedureStatus::read::<GqrStatus>(&mut results).map(Some),
-        }
-    }
 }

@@ -2,9 +2,9 @@
 
 use crate::xdr::{List, Text};
 
-use super::bitmap::{Bitmap4, bits};
-use super::bitmap_keyed_values::{BitmapKeyedValues, items};
-use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
+use super::bitmap::bits;
+use super::bitmap_keyed_values::items;
+use super::*;
 
 crate::xdr! { "nfs";
     /// fattr4_fh_expire_type. RFC 8881 section 4.2.3.

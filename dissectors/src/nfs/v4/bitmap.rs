@@ -9,18 +9,18 @@ use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 /// Names of the bits of a bitmap.
 pub trait BitNames {
     /// Names of the bits in the specification, by number.
-    const ALL: &'static [(u32, &'static str)];
+    const ALL: &'static [FlagName];
     /// The same names, as masks of the first, second and third word.
     const WORDS: &'static [&'static [FlagName]];
 
     /// Returns the name of a bit.
     fn name(bit: u32) -> Option<&'static str> {
-        Self::ALL.iter().find(|(number, _)| *number == bit).map(|(_, name)| *name)
+        Self::ALL.iter().find(|(number, _)| *number == u64::from(bit)).map(|(_, name)| *name)
     }
 }
 
 /// Returns the number of bits in word `word`.
-pub(super) const fn count_in_word(all: &[(u32, &'static str)], word: u32) -> usize {
+pub(super) const fn count_in_word(all: &[FlagName], word: u64) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < all.len() {
         count += (all[at].0 / 32 == word) as usize;
@@ -30,7 +30,7 @@ pub(super) const fn count_in_word(all: &[(u32, &'static str)], word: u32) -> usi
 }
 
 /// Returns the bits of word `word` as masks.
-pub(super) const fn masks_of_word<const N: usize>(all: &[(u32, &'static str)], word: u32) -> [FlagName; N] {
+pub(super) const fn masks_of_word<const N: usize>(all: &[FlagName], word: u64) -> [FlagName; N] {
     let mut masks = [(0, ""); N];
     let (mut count, mut at) = (0, 0);
     while at < all.len() {
@@ -47,10 +47,10 @@ pub(super) const fn masks_of_word<const N: usize>(all: &[(u32, &'static str)], w
 macro_rules! names {
     ($name:ident, $all:expr) => {
         impl $crate::nfs::v4::bitmap::BitNames for $name {
-            const ALL: &'static [(u32, &'static str)] = $all;
+            const ALL: &'static [$crate::field::FlagName] = $all;
             const WORDS: &'static [&'static [$crate::field::FlagName]] = {
                 use $crate::nfs::v4::bitmap::{count_in_word, masks_of_word};
-                const ALL: &[(u32, &str)] = <$name as $crate::nfs::v4::bitmap::BitNames>::ALL;
+                const ALL: &[$crate::field::FlagName] = <$name as $crate::nfs::v4::bitmap::BitNames>::ALL;
                 const FIRST: [$crate::field::FlagName; count_in_word(ALL, 0)] = masks_of_word(ALL, 0);
                 const SECOND: [$crate::field::FlagName; count_in_word(ALL, 1)] = masks_of_word(ALL, 1);
                 const THIRD: [$crate::field::FlagName; count_in_word(ALL, 2)] = masks_of_word(ALL, 2);
@@ -182,7 +182,7 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
         let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullFieldObserver)?;
-        if O::ENABLED {
+        if O::is_enabled() {
             if words.is_empty() {
                 observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));
             } else {

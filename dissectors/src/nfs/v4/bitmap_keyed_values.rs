@@ -7,8 +7,8 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
-use super::bitmap::{BitNames, Bitmap4, words_for_bits};
 use super::forwarding_observer::OuterGroupOmittingObserver;
+use super::*;
 
 /// An item announced by a bit.
 pub trait BitmapKeyedValue<'a>: Sized {
@@ -159,13 +159,7 @@ impl<'a, T, N> BitmapKeyedValues<'a, T, N> {
 impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapKeyedValues<'a, T, N> {
     /// Iterates over the items. An undecodable item is an error and ends the iteration.
     pub fn items(&self) -> BitmapItemWalk<'a, T, N> {
-        BitmapItemWalk {
-            mask: self.mask,
-            items: PhantomData,
-            cursor: Cursor::new(self.values.0),
-            last_bit: None,
-            is_stopped: false,
-        }
+        BitmapItemWalk::new(self.mask, Cursor::new(self.values.0))
     }
 }
 
@@ -191,6 +185,10 @@ pub struct BitmapItemWalk<'a, T, N> {
 }
 
 impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
+    fn new(mask: Bitmap4<'a, N>, cursor: Cursor<'a>) -> Self {
+        Self { mask, items: PhantomData, cursor, last_bit: None, is_stopped: false }
+    }
+
     /// Returns the bytes not decoded yet. Not empty at the end only if the sender appended bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
@@ -267,7 +265,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        if O::ENABLED && !observer.is_interested_in(field, Self::describe) {
+        if O::is_enabled() && !observer.is_interested_in(field, Self::describe) {
             return Self::decode(cursor, field, &mut NullFieldObserver);
         }
         observer.enter(field, cursor.position());
@@ -275,19 +273,12 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
         let has = |number| mask.contains(number);
-        if O::ENABLED && (values.is_err() || observer.is_interested_in_items(T::VALUES, has)) {
+        if O::is_enabled() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;
             observer.structural_bytes(at..at + 4);
-            let within = inner.limited_to(length as usize);
-            let mut walk: BitmapItemWalk<'a, T, N> = BitmapItemWalk {
-                mask,
-                items: PhantomData,
-                cursor: within,
-                last_bit: None,
-                is_stopped: false,
-            };
+            let mut walk = BitmapItemWalk::<'a, T, N>::new(mask, inner.limited_to(length as usize));
             while walk.next_observed(observer).is_some() {}
             let (at, rest) = (walk.cursor.position(), walk.rest());
             if !rest.is_empty() {

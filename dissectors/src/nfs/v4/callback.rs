@@ -2,17 +2,9 @@
 
 use crate::xdr::List;
 
-use super::attributes::Fattr4;
-use super::bitmap::{Bitmap4, bits};
-use super::bitmap_keyed_values::{BitmapKeyedValues, items};
-use super::io::WriteResponse4;
-use super::layout::Layoutiomode4;
-use super::open::OpenDelegation4;
-use super::status::Nfsstat4;
-use super::types::{
-    Component4, Deviceid4, Fsid4, Layouttype4, Length4, LockOwner4, NfsCookie4, NfsFh4, Offset4, Sequenceid4,
-    Sessionid4, Slotid4, Stateid4, Verifier4,
-};
+use super::bitmap::bits;
+use super::bitmap_keyed_values::items;
+use super::*;
 
 /// notify4 of directories. RFC 8881 section 20.4.1.
 pub type Notify4<'a> = BitmapKeyedValues<'a, Notification<'a>, Notifications>;

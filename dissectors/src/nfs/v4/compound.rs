@@ -6,13 +6,11 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
+use crate::xdr::{Cursor, EncodedItemsOrSlice, Encoder, Text, Xdr, XdrError};
 
 use super::forwarding_observer::OuterGroupOmittingObserver;
-use super::namespace_and_attributes::Createtype4;
-use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
-use super::status::Nfsstat4;
+use super::*;
 
 crate::xdr! { "nfs";
     /// COMPOUND4args, without the operations. RFC 8881 section 16.2.1.
@@ -34,25 +32,14 @@ pub type CbCompoundCall<'a> = Compound<'a, CbCompoundCallHead<'a>, CbArgs<'a>>;
 /// Results of CB_COMPOUND.
 pub type CbCompoundReply<'a> = Compound<'a, CompoundReplyHead<'a>, CbResults<'a>>;
 
-static HEAD: FieldDefinition =
-    FieldDefinition::group("nfs.compound", "COMPOUND", "Operations in a row. RFC 8881 section 16.2.");
-static COUNT: FieldDefinition = FieldDefinition {
-    name: "nfs.ops.count",
-    label: "operations",
-    kind: FieldKind::Unsigned,
-    doc: "Number of operations. RFC 8881 section 16.2.1.",
-};
-static UNKNOWN: FieldDefinition = FieldDefinition::group(
-    "nfs.unknown_operation",
-    "unknown operation",
-    "An operation that this program does not know. RFC 8881 section 16.2.",
-);
-static REST: FieldDefinition = FieldDefinition {
-    name: "nfs.undecoded",
-    label: "undecoded",
-    kind: FieldKind::Bytes,
-    doc: "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.",
-};
+crate::field::fields! {
+    HEAD = "nfs.compound" "COMPOUND" Group, "Operations in a row. RFC 8881 section 16.2.";
+    COUNT = "nfs.ops.count" "operations" Unsigned, "Number of operations. RFC 8881 section 16.2.1.";
+    UNKNOWN = "nfs.unknown_operation" "unknown operation" Group,
+        "An operation that this program does not know. RFC 8881 section 16.2.";
+    REST = "nfs.undecoded" "undecoded" Bytes,
+        "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.";
+}
 
 /// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
 pub fn describe(registry: &mut FieldRegistry) {
@@ -75,7 +62,7 @@ pub struct Compound<'a, H, B> {
     /// Members before the operations.
     pub head: H,
     count: u32,
-    storage: OperationStorage<'a, B>,
+    storage: EncodedItemsOrSlice<'a, B>,
 }
 
 impl<H: Clone, B> Clone for Compound<'_, H, B> {
@@ -84,33 +71,17 @@ impl<H: Clone, B> Clone for Compound<'_, H, B> {
     }
 }
 
-impl<'a, H: fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
+impl<'a, H: Xdr<'a> + fmt::Debug, B: OperationBody<'a> + fmt::Debug> fmt::Debug for Compound<'a, H, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operations: CompoundOperationIterator<'a, B> =
-            CompoundOperationIterator { remaining: self.count, storage: self.storage, is_stopped: false };
-        f.debug_list().entry(&self.head).entries(operations).finish()
+        f.debug_list().entry(&self.head).entries(self.operations()).finish()
     }
 }
-
-/// Storage of the operations: in the decoded message, or in a slice.
-#[derive(Debug)]
-enum OperationStorage<'a, B> {
-    Message(Cursor<'a>),
-    Slice(&'a [B]),
-}
-
-impl<B> Clone for OperationStorage<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<B> Copy for OperationStorage<'_, B> {}
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns a COMPOUND of these operations.
     pub fn new(head: H, operations: &'a [B]) -> Self {
         let count = u32::try_from(operations.len()).unwrap_or(u32::MAX);
-        Self { head, count, storage: OperationStorage::Slice(operations) }
+        Self { head, count, storage: EncodedItemsOrSlice::Slice(operations) }
     }
 
     /// Decodes the head and reports it to the observer. Moves the cursor to the first operation.
@@ -121,7 +92,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut inside = OuterGroupOmittingObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
-        Ok(Self { head, count, storage: OperationStorage::Message(*cursor) })
+        Ok(Self { head, count, storage: EncodedItemsOrSlice::Message(*cursor) })
     }
 
     /// Returns the number of operations according to the message.
@@ -140,7 +111,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         encoder.word(self.count);
         let mut operations = self.operations();
         for body in operations.by_ref().map_while(Result::ok) {
-            encoder.word(body.number().into());
+            body.number().encode(encoder);
             body.encode(encoder);
         }
         if operations.remaining() > 0 {
@@ -164,7 +135,7 @@ pub struct CompoundDecodeFailure<N> {
 #[derive(Clone, Debug)]
 pub struct CompoundOperationIterator<'a, B> {
     remaining: u32,
-    storage: OperationStorage<'a, B>,
+    storage: EncodedItemsOrSlice<'a, B>,
     is_stopped: bool,
 }
 
@@ -183,23 +154,14 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
     /// Returns the position of the iteration in the message, or `None` for a slice.
     pub fn cursor(&self) -> Option<Cursor<'a>> {
         match self.storage {
-            OperationStorage::Message(cursor) => Some(cursor),
-            OperationStorage::Slice(_) => None,
+            EncodedItemsOrSlice::Message(cursor) => Some(cursor),
+            EncodedItemsOrSlice::Slice(_) => None,
         }
     }
 
-    /// Decodes the next operation. The observer receives a group of fields that begins with the number. Operations in a
+    /// Decodes the next operation, and returns what `read` returns for it. Operations are large: those that are not
+    /// kept need not be moved. The observer receives a group of fields that begins with the number. Operations in a
     /// slice are not reported.
-    #[inline]
-    pub fn next_observed<O: FieldObserver<'a>>(
-        &mut self,
-        observer: &mut O,
-    ) -> Option<Result<B, CompoundDecodeFailure<B::Number>>> {
-        self.read_next(observer, |body| body)
-    }
-
-    /// Decodes the next operation like [`CompoundOperationIterator::next_observed`], and returns what `read` returns
-    /// for it. Operations are large: those that are not kept need not be moved.
     #[inline]
     pub fn read_next<O: FieldObserver<'a>, R>(
         &mut self,
@@ -210,12 +172,12 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
             return None;
         }
         let body = match &mut self.storage {
-            OperationStorage::Slice(bodies) => {
+            EncodedItemsOrSlice::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
                 Ok(read(first.clone()))
             }
-            OperationStorage::Message(cursor) => {
+            EncodedItemsOrSlice::Message(cursor) => {
                 let start = *cursor;
                 let body = decode_operation(cursor, observer, read);
                 if body.is_err() {
@@ -240,21 +202,20 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     observer: &mut O,
     read: impl FnOnce(B) -> R,
 ) -> Result<R, CompoundDecodeFailure<B::Number>> {
-    let at = cursor.position();
-    let number = match cursor.word() {
-        Ok(number) => B::Number::from(number),
+    let mut ahead = *cursor;
+    let number = match B::Number::decode(&mut ahead, B::OPCODE, &mut NullFieldObserver) {
+        Ok(number) => number,
         Err(error) => {
             report_rest(cursor, observer);
             return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
-    let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
+    let status = if B::HAS_STATUS { ahead.word().ok().map(Nfsstat4) } else { None };
     let group = B::field(number);
-    observer.enter(group.unwrap_or(&UNKNOWN), at);
-    let code: u32 = number.into();
-    observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
+    observer.enter(group.unwrap_or(&UNKNOWN), cursor.position());
+    let number_field = B::Number::decode(cursor, B::OPCODE, observer);
     let mut inside = OuterGroupOmittingObserver::new(observer, group);
-    let body = B::decode(number, cursor, &mut inside).map(read);
+    let body = number_field.and_then(|number| B::decode(number, cursor, &mut inside)).map(read);
     if body.is_err() {
         inside.leave_all(cursor.position());
         report_rest(cursor, observer);
@@ -274,7 +235,7 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperationIterator<'a, B> {
     type Item = Result<B, CompoundDecodeFailure<B::Number>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_observed(&mut NullFieldObserver)
+        self.read_next(&mut NullFieldObserver, |body| body)
     }
 }
 
@@ -493,7 +454,6 @@ impl CompoundCall<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Seen;
-    use super::super::*;
     use super::*;
     use crate::nfs::StatusUnion;
     use crate::xdr::{ChunkedDataItem, Ddp, DdpText, Opaque, Void};
@@ -673,8 +633,8 @@ mod tests {
             [("nfs.nfsstat4", 1000), ("nfs.tag", 1004), ("nfs.ops.count", 1008)]
         );
         let mut operations = reply.operations();
-        assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
-        assert!(operations.next_observed(&mut seen).is_some_and(|body| body.is_ok()));
+        assert!(operations.read_next(&mut seen, |body| body).is_some_and(|body| body.is_ok()));
+        assert!(operations.read_next(&mut seen, |body| body).is_some_and(|body| body.is_ok()));
         assert_eq!(seen.groups, ["SEQUENCE", "PUTFH"]);
         assert_eq!(seen.values[3], ("nfs.opcode", 1012..1016, FieldValue::Enum(53, Some("SEQUENCE"))));
         assert_eq!(seen.values[4], ("nfs.nfsstat4", 1016..1020, FieldValue::Enum(0, Some("NFS4_OK"))));
@@ -694,7 +654,7 @@ mod tests {
 
         let mut seen = Seen::default();
         let mut operations = call.operations();
-        while operations.next_observed(&mut seen).is_some() {}
+        while operations.read_next(&mut seen, |body| body).is_some() {}
         assert_eq!(seen.groups, ["GETFH", "unknown operation"]);
         assert_eq!(seen.values.last(), Some(&("nfs.undecoded", 20..28, FieldValue::Bytes(&bytes[20..]))));
     }

@@ -2,10 +2,8 @@
 
 use crate::xdr::{List, Text};
 
-use super::address::Netaddr4;
-use super::io::WriteResponse4;
-use super::status::{Nfsstat4, results};
-use super::types::{Duration4, Length4, Offset4, Stateid4};
+use super::status::results;
+use super::*;
 
 crate::xdr! { "nfs";
     /// netloc_type4. RFC 7862 section 4.7.

@@ -30,7 +30,10 @@ impl<'o, O> OuterGroupOmittingObserver<'o, O> {
 }
 
 impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<'_, O> {
-    const ENABLED: bool = O::ENABLED;
+    #[inline(always)]
+    fn is_enabled() -> bool {
+        O::is_enabled()
+    }
 
     #[inline]
     fn is_interested_in(
@@ -45,14 +48,14 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
-        has: impl Fn(u32) -> bool,
+        has: &dyn Fn(u32) -> bool,
     ) -> bool {
         self.observer.is_interested_in_items(values, has)
     }
 
     #[inline]
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
-        if O::ENABLED && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
+        if O::is_enabled() && (self.depth > 0 || self.group.is_none_or(|group| group.name != field.name)) {
             self.depth += 1;
             self.observer.enter(field, at);
         }

@@ -2,8 +2,8 @@
 
 use crate::xdr::{Ddp, List, Opaque, Rfc8267DraftDdpEligibleData};
 
-use super::bitmap::{Bitmap4, bits};
-use super::types::{Count4, Length4, Offset4, StableHow4, Stateid4, Verifier4};
+use super::bitmap::bits;
+use super::*;
 
 crate::xdr! { "nfs";
     /// COMMIT4args. RFC 8881 section 18.3.1.

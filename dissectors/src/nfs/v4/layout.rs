@@ -17,13 +17,8 @@ pub use scsi::*;
 
 use crate::xdr::{List, Opaque, StructuredOpaque};
 
-use super::bitmap::Bitmap4;
-use super::callback::DeviceNotifications;
-use super::operations::Operation;
-use super::status::{Nfsstat4, results};
-use super::types::{
-    Bool, Count4, Deviceid4, Layouttype4, Length4, NfsCookie4, Nfstime4, Offset4, Stateid4, Verifier4,
-};
+use super::status::results;
+use super::*;
 
 crate::xdr! { "nfs";
     /// layoutiomode4. RFC 8881 section 3.3.20.

@@ -4,8 +4,7 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
-use super::address::ServerName;
-use super::types::Pathname4;
+use super::*;
 
 crate::xdr! { "nfs";
     /// fs_location4. RFC 8881 section 11.16.
@@ -79,12 +78,10 @@ facts! {
     FSLI4BX_WRITEORDER "nfs.fls_info.writeorder" Unsigned [],
         "Order within the rank for writers. RFC 8881 section 11.17.1.";
 }
-static UNKNOWN_BYTES: FieldDefinition = FieldDefinition {
-    name: "nfs.fls_info.later",
-    label: "later",
-    kind: FieldKind::Bytes,
-    doc: "Facts that this program does not know. RFC 8881 section 11.17.1.",
-};
+crate::field::fields! {
+    UNKNOWN_BYTES = "nfs.fls_info.later" "later" Bytes,
+        "Facts that this program does not know. RFC 8881 section 11.17.1.";
+}
 
 impl FlsInfo<'_> {
     /// Returns `true` if the server is reachable over RDMA: FSLI4TF_RDMA.
@@ -109,7 +106,7 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
     ) -> Result<Self, XdrError> {
         let start = cursor.position();
         let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullFieldObserver)?);
-        if O::ENABLED {
+        if O::is_enabled() {
             observer.enter(field, start);
             for (at, ((field, names), byte)) in (start + 4..).zip(FACTS.iter().zip(this.0.0)) {
                 let number = u64::from(*byte);

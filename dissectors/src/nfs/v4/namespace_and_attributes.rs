@@ -2,13 +2,7 @@
 
 use crate::xdr::{Chain, DdpText, List, Opaque};
 
-use super::attributes::Fattr4;
-use super::bitmap::Bitmap4;
-use super::status::Nfsstat4;
-use super::types::{
-    ChangeInfo4, Component4, Count4, Flavor, NfsCookie4, NfsFh4, NfsFtype4, RpcGssSvcT, Specdata4, Stateid4,
-    Verifier4,
-};
+use super::*;
 
 crate::xdr! { "nfs";
     /// Access rights of ACCESS. RFC 8881 section 18.1.1, RFC 8276 section 8.5.

@@ -1,10 +1,6 @@
 //! OPEN, CLOSE and delegations. RFC 7530 section 16, RFC 8881 section 18, RFC 9754.
 
-use super::attributes::Fattr4;
-use super::bitmap::Bitmap4;
-use super::types::{
-    ChangeInfo4, Clientid4, Component4, Duration4, Nfsace4, OpenOwner4, Seqid4, Stateid4, Verifier4,
-};
+use super::*;
 
 crate::xdr! { "nfs";
     /// Access requested by OPEN, and delegation wants; the second byte is a number, not a mask. RFC 8881 section

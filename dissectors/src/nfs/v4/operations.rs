@@ -2,21 +2,12 @@
 
 use std::fmt;
 
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver};
 use crate::nfs::StatusUnion;
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 use super::bitmap::names;
-use super::callback::*;
-use super::copy::*;
-use super::io::*;
-use super::layout::*;
-use super::locking::*;
-use super::namespace_and_attributes::*;
-use super::open::*;
-use super::session::*;
-use super::status::Nfsstat4;
-use super::xattr::*;
+use super::*;
 
 /// Union of most results: a status, and the result on success.
 type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
@@ -24,7 +15,7 @@ type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
 /// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
 pub trait OperationBody<'a>: Sized + Clone {
     /// Type of the operation number.
-    type Number: Copy + fmt::Debug + fmt::Display + PartialEq + From<u32> + Into<u32>;
+    type Number: Copy + fmt::Debug + fmt::Display + PartialEq + Xdr<'a>;
     /// Field of the operation number.
     const OPCODE: &'static FieldDefinition;
     /// `true` if the body begins with a status.
@@ -32,9 +23,6 @@ pub trait OperationBody<'a>: Sized + Clone {
 
     /// Returns the number of the operation.
     fn number(&self) -> Self::Number;
-
-    /// Returns the name of an operation, if it is known.
-    fn name(number: Self::Number) -> Option<&'static str>;
 
     /// Returns the operation as a group of fields, if it is known.
     fn field(number: Self::Number) -> Option<&'static FieldDefinition>;
@@ -79,39 +67,6 @@ macro_rules! table {
             }
         }
 
-        impl From<u32> for $number {
-            fn from(number: u32) -> Self {
-                Self(number)
-            }
-        }
-
-        impl From<$number> for u32 {
-            fn from(number: $number) -> Self {
-                number.0
-            }
-        }
-
-        impl<'a> Xdr<'a> for $number {
-            const KIND: FieldKind = FieldKind::Enum;
-            const NAMES: &'static [FlagName] = Self::NAMES;
-
-            #[inline]
-            fn decode<O: FieldObserver<'a>>(
-                cursor: &mut Cursor<'a>,
-                field: &'static FieldDefinition,
-                observer: &mut O,
-            ) -> Result<Self, XdrError> {
-                let at = cursor.position();
-                let number = Self(cursor.word()?);
-                observer.value(field, at..at + 4, FieldValue::Enum(number.0.into(), number.name()));
-                Ok(number)
-            }
-
-            fn encode(&self, encoder: &mut Encoder) {
-                encoder.word(self.0);
-            }
-        }
-
         table!(@body $opcode, $number, $args, false);
         table!(@body $opcode, $number, $results, true);
     };
@@ -128,10 +83,6 @@ macro_rules! table {
 
             fn number(&self) -> $number {
                 self.number()
-            }
-
-            fn name(number: $number) -> Option<&'static str> {
-                number.name()
             }
 
             fn field(number: $number) -> Option<&'static FieldDefinition> {
@@ -322,20 +273,7 @@ impl CbOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationBitNames {}
 
-names!(OperationBitNames, {
-    const ALL: [(u32, &str); Operation::ALL.len()] = {
-        let mut all = [(0, ""); Operation::ALL.len()];
-        let mut at = 0;
-        while at < all.len() {
-            if let Some(name) = Operation::ALL[at].name() {
-                all[at] = (Operation::ALL[at].0, name);
-            }
-            at += 1;
-        }
-        all
-    };
-    &ALL
-});
+names!(OperationBitNames, Operation::NAMES);
 
 #[cfg(test)]
 mod tests {

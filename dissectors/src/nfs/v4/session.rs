@@ -2,13 +2,8 @@
 
 use crate::xdr::{List, Opaque, Text};
 
-use super::address::Netaddr4;
-use super::bitmap::Bitmap4;
-use super::operations::OperationBitNames;
 use super::status::results;
-use super::types::{
-    Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
-};
+use super::*;
 
 crate::xdr! { "nfs";
     /// nfs_client_id4. RFC 7530 section 2.2.12.

@@ -1,8 +1,5 @@
 //! nfsstat4: errors of all minor versions.
 
-use crate::field::FieldDefinition;
-use crate::nfs::StatusUnionDiscriminant;
-
 crate::xdr! { "nfs";
     /// nfsstat4. RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11, RFC 8276 section 8.3.
     enum Nfsstat4 {
@@ -120,16 +117,6 @@ crate::xdr! { "nfs";
         NFS4ERR_NOXATTR = 10095,
         NFS4ERR_XATTR2BIG = 10096,
     }
-}
-
-impl StatusUnionDiscriminant for Nfsstat4 {
-    const OK: Self = Self::NFS4_OK;
-    const FIELD: &'static FieldDefinition = &FieldDefinition {
-        name: "nfs.nfsstat4",
-        label: "status",
-        kind: crate::field::FieldKind::Enum,
-        doc: "Status of the operation. RFC 8881 section 15.",
-    };
 }
 
 /// Describes results with data for one kind of failure: the status, then the first structure for NFS4_OK, the second

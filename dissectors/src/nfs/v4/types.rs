@@ -132,17 +132,3 @@ crate::xdr! { "nfs";
     /// rpc_gss_svc_t. RFC 8881 section 18.29.2.
     enum RpcGssSvcT { RPC_GSS_SVC_NONE = 1, RPC_GSS_SVC_INTEGRITY = 2, RPC_GSS_SVC_PRIVACY = 3 }
 }
-
-impl Nfstime4 {
-    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC.
-    pub fn nanoseconds(&self) -> i128 {
-        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
-    }
-}
-
-impl Duration4 {
-    /// Returns the duration in nanoseconds.
-    pub fn nanoseconds(&self) -> i128 {
-        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
-    }
-}

@@ -3,6 +3,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::rpc::RpcMessageKind::{self, *};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 use super::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
@@ -106,18 +107,13 @@ pub enum GssControlMessageKind {
     Unknown,
 }
 
-static INIT: FieldDefinition =
-    FieldDefinition::group("rpc.authgss.init", "rpc_gss_init", "Creation of a context. RFC 2203 section 5.2");
-static CREATE: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.create",
-    "rgss3_create",
-    "Assertions of a context. RFC 7861 section 2.7.1",
-);
-static LIST: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.list",
-    "rgss3_list",
-    "Assertions that there are. RFC 7861 section 2.7.2",
-);
+crate::field::fields! {
+    INIT = "rpc.authgss.init" "rpc_gss_init" Group, "Creation of a context. RFC 2203 section 5.2";
+    CREATE = "rpc.authgss.create" "rgss3_create" Group, "Assertions of a context. RFC 7861 section 2.7.1";
+    LIST = "rpc.authgss.list" "rgss3_list" Group, "Assertions that there are. RFC 7861 section 2.7.2";
+    BIND_CHANNEL = "rpc.authgss.bind_channel" "rgss2_bind_chan" Group,
+        "Binding of a context to a channel. RFC 5403 section 3.3";
+}
 
 /// Adds the fields of the control messages to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
@@ -132,113 +128,89 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 }
 
 impl GssControlMessageKind {
-    /// Decodes the arguments and reports them to the observer.
+    /// Decodes the arguments (of a Call) or the results (of a Reply), and reports them to the observer.
     ///
     /// # Errors
     /// Returns an error if decoding fails; fields reported before remain valid.
-    pub fn arguments<'a, O: FieldObserver<'a>>(
+    pub fn decode<'a, O: FieldObserver<'a>>(
         self,
+        kind: RpcMessageKind,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        match self {
-            Self::Init => RpcGssInitArg::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => {
-                decode_protected::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer)
-            }
-            Self::List(service) => decode_protected::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer),
-            Self::Unknown => Ok(()),
-        }
+        self.convert(kind, cursor, observer, None)
     }
 
-    /// Decodes the results and reports them to the observer.
+    /// Decodes the arguments (of a Call) or the results (of a Reply), and appends their encoding.
     ///
     /// # Errors
-    /// Returns an error if decoding fails; fields reported before remain valid.
-    pub fn results<'a, O: FieldObserver<'a>>(
+    /// Returns an error if decoding fails; the appended bytes are then invalid.
+    pub fn reencode(
         self,
+        kind: RpcMessageKind,
+        cursor: &mut Cursor<'_>,
+        encoder: &mut Encoder,
+    ) -> Result<(), XdrError> {
+        self.convert(kind, cursor, &mut NullFieldObserver, Some(encoder))
+    }
+
+    fn convert<'a, O: FieldObserver<'a>>(
+        self,
+        kind: RpcMessageKind,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
+        encoder: Option<&mut Encoder>,
     ) -> Result<(), XdrError> {
-        match self {
-            Self::Init => RpcGssInitRes::decode(cursor, &INIT, observer).map(|_| ()),
-            Self::Create(service) => {
-                decode_protected::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer)
+        const NONE: RpcGssService = RpcGssService::rpc_gss_svc_none;
+        match (self, kind) {
+            (Self::Init, Call) => convert::<RpcGssInitArg<'_>, _>(NONE, &INIT, cursor, observer, encoder),
+            (Self::Init, Reply) => convert::<RpcGssInitRes<'_>, _>(NONE, &INIT, cursor, observer, encoder),
+            (Self::Create(service), Call) => {
+                convert::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer, encoder)
             }
-            Self::List(service) => decode_protected::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer),
-            Self::Unknown => Ok(()),
-        }
-    }
-
-    /// Decodes the arguments and appends their encoding.
-    ///
-    /// # Errors
-    /// Returns an error if decoding fails; the appended bytes are then invalid.
-    pub fn reencode_arguments(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
-        match self {
-            Self::Init => {
-                reencode_protected::<RpcGssInitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder)
+            (Self::Create(service), Reply) => {
+                convert::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer, encoder)
             }
-            Self::Create(service) => reencode_protected::<Rgss3CreateArgs<'_>>(service, cursor, encoder),
-            Self::List(service) => reencode_protected::<Rgss3ListArgs<'_>>(service, cursor, encoder),
-            Self::Unknown => Ok(()),
-        }
-    }
-
-    /// Decodes the results and appends their encoding.
-    ///
-    /// # Errors
-    /// Returns an error if decoding fails; the appended bytes are then invalid.
-    pub fn reencode_results(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
-        match self {
-            Self::Init => {
-                reencode_protected::<RpcGssInitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder)
+            (Self::List(service), Call) => {
+                convert::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer, encoder)
             }
-            Self::Create(service) => reencode_protected::<Rgss3CreateRes<'_>>(service, cursor, encoder),
-            Self::List(service) => reencode_protected::<Rgss3ListRes<'_>>(service, cursor, encoder),
-            Self::Unknown => Ok(()),
+            (Self::List(service), Reply) => {
+                convert::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer, encoder)
+            }
+            (Self::Unknown, _) => Ok(()),
         }
     }
 }
 
-/// Decodes a structure protected by `service`.
-fn decode_protected<'a, T: Xdr<'a>, O: FieldObserver<'a>>(
+/// Decodes a structure protected by `service`, and appends its encoding if there is an encoder.
+fn convert<'a, T: Xdr<'a>, O: FieldObserver<'a>>(
     service: RpcGssService,
     field: &'static FieldDefinition,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
+    encoder: Option<&mut Encoder>,
 ) -> Result<(), XdrError> {
     match service {
         RpcGssService::rpc_gss_svc_integrity => {
             let mut protected = IntegrityBody::open(cursor, observer)?;
-            T::decode(&mut protected.body, field, observer)?;
-            GssIntegrityChecksum::read(cursor, observer).map(|_| ())
-        }
-        RpcGssService::rpc_gss_svc_privacy => RpcGssPrivData::read(cursor, observer).map(|_| ()),
-        _ => T::decode(cursor, field, observer).map(|_| ()),
-    }
-}
-
-/// Decodes a structure protected by `service`, and appends its encoding.
-fn reencode_protected<'a, T: Xdr<'a>>(
-    service: RpcGssService,
-    cursor: &mut Cursor<'a>,
-    encoder: &mut Encoder,
-) -> Result<(), XdrError> {
-    match service {
-        RpcGssService::rpc_gss_svc_integrity => {
-            let mut protected = IntegrityBody::open(cursor, &mut NullFieldObserver)?;
-            let content = T::decode(&mut protected.body, &INIT, &mut NullFieldObserver)?;
-            encoder.append_nested(|encoder| {
-                encoder.word(protected.seq_num);
-                content.encode(encoder);
-            });
-            GssIntegrityChecksum::read(cursor, &mut NullFieldObserver)?.encode(encoder);
+            let content = T::decode(&mut protected.body, field, observer)?;
+            let checksum = GssIntegrityChecksum::read(cursor, observer)?;
+            if let Some(encoder) = encoder {
+                encoder.append_nested(|encoder| {
+                    encoder.word(protected.seq_num);
+                    content.encode(encoder);
+                });
+                checksum.encode(encoder);
+            }
         }
         RpcGssService::rpc_gss_svc_privacy => {
-            RpcGssPrivData::read(cursor, &mut NullFieldObserver)?.encode(encoder)
+            let encrypted = RpcGssPrivData::read(cursor, observer)?;
+            encoder.into_iter().for_each(|encoder| encrypted.encode(encoder));
         }
-        _ => T::decode(cursor, &INIT, &mut NullFieldObserver)?.encode(encoder),
+        _ => {
+            let content = T::decode(cursor, field, observer)?;
+            encoder.into_iter().for_each(|encoder| content.encode(encoder));
+        }
     }
     Ok(())
 }
@@ -257,12 +229,6 @@ pub enum GssVerifierBody<'a> {
     /// The results of BIND_CHANNEL.
     BindRes(Rgss2BindChanVerfRes<'a>),
 }
-
-static BIND_CHANNEL: FieldDefinition = FieldDefinition::group(
-    "rpc.authgss.bind_channel",
-    "rgss2_bind_chan",
-    "Binding of a context to a channel. RFC 5403 section 3.3",
-);
 
 impl<'a> Xdr<'a> for GssVerifierBody<'a> {
     const KIND: FieldKind = FieldKind::Bytes;

@@ -43,25 +43,14 @@ crate::xdr! { "nfs";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NflUtil4(pub u32);
 
-static STRIPE_UNIT: FieldDefinition = FieldDefinition {
-    name: "nfs.nfl_util.stripe_size",
-    label: "stripe_unit_size",
-    kind: FieldKind::Unsigned,
-    doc: "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.",
-};
-
-static DENSE: FieldDefinition = FieldDefinition {
-    name: "nfs.nfl_util.dense",
-    label: "dense",
-    kind: FieldKind::Bool,
-    doc: "NFL4_UFLG_DENSE: the data servers store the file without holes. RFC 8881 section 13.3.",
-};
-static COMMIT_THRU_MDS: FieldDefinition = FieldDefinition {
-    name: "nfs.nfl_util.commit_thru_mds",
-    label: "commit_thru_mds",
-    kind: FieldKind::Bool,
-    doc: "NFL4_UFLG_COMMIT_THRU_MDS: COMMIT goes to the metadata server. RFC 8881 section 13.3.",
-};
+crate::field::fields! {
+    STRIPE_UNIT = "nfs.nfl_util.stripe_size" "stripe_unit_size" Unsigned,
+        "Size of a stripe unit in bytes, a multiple of 64. RFC 8881 section 13.3.";
+    DENSE = "nfs.nfl_util.dense" "dense" Bool,
+        "NFL4_UFLG_DENSE: the data servers store the file without holes. RFC 8881 section 13.3.";
+    COMMIT_THRU_MDS = "nfs.nfl_util.commit_thru_mds" "commit_thru_mds" Bool,
+        "NFL4_UFLG_COMMIT_THRU_MDS: COMMIT goes to the metadata server. RFC 8881 section 13.3.";
+}
 
 impl NflUtil4 {
     /// Mask of the flags: NFL4_UFLG_MASK.

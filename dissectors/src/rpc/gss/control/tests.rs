@@ -125,10 +125,10 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
     for (service, bytes) in cases {
         let control = GssControlMessageKind::List(service);
         let mut cursor = Cursor::new(bytes);
-        control.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
+        control.decode(RpcMessageKind::Call, &mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
-        control.reencode_arguments(&mut Cursor::new(bytes), &mut encoder).unwrap();
+        control.reencode(RpcMessageKind::Call, &mut Cursor::new(bytes), &mut encoder).unwrap();
         assert_eq!(encoder.bytes(), bytes);
     }
 }
@@ -143,10 +143,10 @@ proptest::proptest! {
             GssControlMessageKind::List(service),
             GssControlMessageKind::Unknown,
         ] {
-            let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullFieldObserver);
-            let _ = control.results(&mut Cursor::new(&bytes), &mut NullFieldObserver);
-            let _ = control.reencode_arguments(&mut Cursor::new(&bytes), &mut Encoder::new());
-            let _ = control.reencode_results(&mut Cursor::new(&bytes), &mut Encoder::new());
+            let _ = control.decode(RpcMessageKind::Call, &mut Cursor::new(&bytes), &mut NullFieldObserver);
+            let _ = control.decode(RpcMessageKind::Reply, &mut Cursor::new(&bytes), &mut NullFieldObserver);
+            let _ = control.reencode(RpcMessageKind::Call, &mut Cursor::new(&bytes), &mut Encoder::new());
+            let _ = control.reencode(RpcMessageKind::Reply, &mut Cursor::new(&bytes), &mut Encoder::new());
         }
         let verifier = [&(bytes.len() as u32).to_be_bytes()[..], &bytes, &[0; 3]].concat();
         let read = GssVerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullFieldObserver);
