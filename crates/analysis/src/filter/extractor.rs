@@ -116,7 +116,7 @@ impl FieldExtractor {
     pub(super) fn add_generated<'v>(
         &mut self,
         fact: GeneratedField,
-        value: impl FnOnce() -> Option<FilterValue<'v>>,
+        value: impl FnOnce() -> Option<FilterValue<&'v [u8]>>,
     ) {
         if let Some(slot) = self.slot_of(fact)
             && let Some(value) = value()

@@ -23,7 +23,7 @@ use super::compiled_program::CompiledFilterNode;
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, OutputColumnField, ShownFieldValue, transaction_fields};
+use super::{Filter, OutputColumnField, OutputFieldValue, transaction_fields};
 use crate::memory_budget::CommandMemoryBudget;
 use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
 
@@ -181,12 +181,8 @@ impl FilterRunner {
     }
 
     /// Returns the values of a column for the last test.
-    pub fn shown(&self, column: &OutputColumnField) -> impl Iterator<Item = ShownFieldValue<'_>> {
-        self.extractor
-            .values
-            .values_of(column.slot)
-            .map(ShownFieldValue)
-            .filter(|value| value.has_type(column.kind))
+    pub fn shown(&self, column: &OutputColumnField) -> impl Iterator<Item = OutputFieldValue<'_>> {
+        self.extractor.values.values_of(column.slot).filter(|value| column.has_type_of(*value))
     }
 
     /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.

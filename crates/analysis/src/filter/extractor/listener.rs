@@ -311,23 +311,7 @@ impl FieldExtractionObserver<'_, '_> {
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
-        let value = match &value {
-            field::FieldValue::Unsigned(number)
-            | field::FieldValue::Enum(number, _)
-            | field::FieldValue::Flags(number, _) => FilterValue::Number(i128::from(*number)),
-            field::FieldValue::Signed(number) => FilterValue::Number(i128::from(*number)),
-            field::FieldValue::Bool(value) => FilterValue::Bool(*value),
-            field::FieldValue::Bytes(bytes) => FilterValue::Bytes(bytes),
-            field::FieldValue::Text(bytes) => FilterValue::Text(bytes),
-            field::FieldValue::Ipv4(address) => FilterValue::Ipv4(address.to_bits(), 32),
-            field::FieldValue::Ipv6(address) => FilterValue::Ipv6(address.to_bits(), 128),
-            field::FieldValue::Ethernet(address) => FilterValue::Bytes(address),
-            field::FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
-                FilterValue::Text(bytes)
-            }
-            field::FieldValue::Chunk(_, Some(bytes)) => FilterValue::Bytes(bytes),
-            field::FieldValue::Chunk(_, None) => FilterValue::Unknown,
-        };
+        let value = FilterValue::from_field(field.kind, &value);
         for slot in slots.iter().copied() {
             let of = self.extractor.traits(slot);
             let value = match value {
@@ -361,9 +345,9 @@ impl FieldExtractionObserver<'_, '_> {
     fn part(
         &self,
         slot: FilterFieldSlotNumber,
-        value: FilterValue<'_>,
+        value: FilterValue<&[u8]>,
         bytes: &Range<usize>,
-    ) -> FilterValue<'static> {
+    ) -> FilterValue<&'static [u8]> {
         let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FilterFieldSource::Alias(alias)) => alias.part,
             Some(FilterFieldSource::Bit(bit)) => {
