@@ -62,11 +62,7 @@ pub fn rate_around(
     }
     let wanted = to.saturating_sub(from);
     let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(wanted) * 9;
-    let seconds = ns as f64 / 1e9;
-    is_covered.then(|| TransactionAndByteRate {
-        transactions: sum.transactions as f64 / seconds,
-        bytes: sum.bytes as f64 / seconds,
-    })
+    is_covered.then(|| TransactionAndByteRate::new(sum.transactions, sum.bytes, ns.unsigned_abs()))
 }
 
 /// The credits of a connection within a step of time.
