@@ -123,7 +123,7 @@ const ADDRESS_KEY_BYTES: usize = 17;
 /// Length of a host in a key, in bytes: the address, the network of a tunnel, and two VLAN identifiers.
 const HOST_KEY_BYTES: usize = ADDRESS_KEY_BYTES + 8;
 
-fn host_key(server: ServerAddressAndVirtualNetwork, key: &mut Vec<u8>) {
+fn handle_key(server: ServerAddressAndVirtualNetwork, handle: &[u8], key: &mut Vec<u8>) {
     key.clear();
     match server.address {
         Address::Unknown => key.push(0),
@@ -145,6 +145,7 @@ fn host_key(server: ServerAddressAndVirtualNetwork, key: &mut Vec<u8>) {
     key.extend_from_slice(&network.to_be_bytes());
     key.extend(server.tenant.vlan_ids().flat_map(u16::to_be_bytes));
     key.resize(HOST_KEY_BYTES, 0);
+    key.extend_from_slice(handle);
 }
 
 /// Writes the key of a filehandle from a layout. Only the device names the address of its data server, so that the
@@ -308,14 +309,24 @@ impl FileNodeStore {
 
     /// Returns the file of a filehandle.
     pub(super) fn find(&self, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> Option<FileNodeId> {
-        let mut key = Vec::with_capacity(HOST_KEY_BYTES + handle.len());
-        host_key(server, &mut key);
-        key.extend_from_slice(handle);
-        let find = |key: &[u8]| self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some());
-        find(&key).or_else(|| {
-            layout_key(handle, &mut key);
-            find(&key)
+        self.find_with(&mut Vec::with_capacity(HOST_KEY_BYTES + handle.len()), server, handle)
+    }
+
+    fn find_with(
+        &self,
+        key: &mut Vec<u8>,
+        server: ServerAddressAndVirtualNetwork,
+        handle: &[u8],
+    ) -> Option<FileNodeId> {
+        handle_key(server, handle, key);
+        self.find_key(key).or_else(|| {
+            layout_key(handle, key);
+            self.find_key(key)
         })
+    }
+
+    fn find_key(&self, key: &[u8]) -> Option<FileNodeId> {
+        self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some())
     }
 
     /// Adds a filehandle of the file on a data server, from a layout.
@@ -337,25 +348,15 @@ impl FileNodeStore {
         server: ServerAddressAndVirtualNetwork,
         handle: &[u8],
     ) -> FileNodeId {
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
-        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && self.get(id).is_some()
-        {
-            self.reference(id);
-            return id;
-        }
-        layout_key(handle, &mut self.key);
-        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && self.get(id).is_some()
-        {
+        let mut key = std::mem::take(&mut self.key);
+        let known = self.find_with(&mut key, server, handle);
+        self.key = key;
+        if let Some(id) = known {
             self.reference(id);
             return id;
         }
         let id = self.insert();
-        // Eviction has changed the key.
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
+        handle_key(server, handle, &mut self.key);
         self.set_key(id);
         id
     }
@@ -432,10 +433,8 @@ impl FileNodeStore {
         server: ServerAddressAndVirtualNetwork,
         handle: &[u8],
     ) -> FileNodeId {
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
-        let known =
-            self.by_handle.get(self.key.as_slice()).copied().filter(|known| self.get(*known).is_some());
+        handle_key(server, handle, &mut self.key);
+        let known = self.find_key(&self.key);
         let Some(node) = self.get(id) else {
             return known.unwrap_or_else(|| self.find_or_insert(server, handle));
         };

@@ -70,6 +70,12 @@ struct ResolvedPathTextRanges {
     start: Option<Range<usize>>,
 }
 
+impl ResolvedPathTextRanges {
+    fn of_path(path: Option<Range<usize>>) -> Self {
+        Self { path, ..Self::default() }
+    }
+}
+
 /// The paths of one Transaction.
 #[derive(Debug, Default)]
 struct ResolvedPaths {

@@ -157,14 +157,14 @@ impl TransactionPathInference<'_> {
                     }
                     None => {}
                 }
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(path)
             }
             (PathInferenceNameEffect::Removes, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(path)
             }
             (PathInferenceNameEffect::Renames, Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -200,9 +200,9 @@ impl TransactionPathInference<'_> {
             }
             (PathInferenceNameEffect::Lists, _) if is_done => {
                 self.entries(first, got);
-                ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(self.write(place))
             }
-            _ => ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() },
+            _ => ResolvedPathTextRanges::of_path(self.write(place)),
         };
         self.resolved.transaction = about;
     }
@@ -224,15 +224,11 @@ impl TransactionPathInference<'_> {
     fn callbacks(&mut self, facts: &RpcSummary) {
         for operation in self.call.operations() {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
-            let place = handle
-                .map(|handle| InferredCurrentFile::File(self.store.find_or_insert(self.server, handle)));
-            let path = place.and_then(|place| self.write(place));
+            let file = handle.map(|handle| self.store.find_or_insert(self.server, handle));
+            let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
             let is_meant =
                 facts.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
-            self.add_operation(
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() },
-                is_meant,
-            );
+            self.add_operation(ResolvedPathTextRanges::of_path(path), is_meant);
         }
     }
 
@@ -256,7 +252,12 @@ impl TransactionPathInference<'_> {
         // The current file remains the directory, which is not the object.
         let mut names_entry = false;
         let mut is_main_known = false;
-        for (at, operation) in (1..).zip(call.operations()) {
+        // Operations missing at the end of a truncated Call still have results.
+        let cut_operations = reply.operations().skip(call_count);
+        let cut_operations =
+            cut_operations.map(|result| (OperationPathInferenceTokens { words: &[], ..result }, true));
+        let operations = call.operations().map(|operation| (operation, false)).chain(cut_operations);
+        for (at, (operation, is_in_reply_only)) in (1..).zip(operations) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
@@ -268,29 +269,15 @@ impl TransactionPathInference<'_> {
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
             // The arguments of the last operation before a cut may be missing.
-            let about = match is_cut && at == call_count && step.operation.names().next().is_none() {
+            let may_lack_arguments = is_cut && at == call_count && step.operation.names().next().is_none();
+            let about = match is_in_reply_only || may_lack_arguments {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
                 false => self.step(&step, &mut current, &mut saved),
             };
-            if is_path && is_meant {
+            if is_path && is_meant && !is_in_reply_only {
                 // A path is several LOOKUPs, of which the last counts.
                 self.resolved.transaction = ResolvedPathTextRanges::default();
             }
-            self.add_operation(about, is_meant);
-        }
-        // Operations missing at the end of a truncated Call still have results.
-        for result in reply.operations().skip(call_count) {
-            let number = v4::Operation(result.number);
-            let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
-            let wants = is_meant || self.resolved.wants_all;
-            if is_meant {
-                start = if number == v4::Operation::RENAME { saved } else { current };
-            }
-            names_entry |= is_meant && is_directory_change(number);
-            is_main_known |= is_meant;
-            let operation = OperationPathInferenceTokens { number: result.number, words: &[] };
-            let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
-            let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
         let has_results_alone = call_count < reply.operations().count();
