@@ -33,6 +33,24 @@ pub(super) struct ReferencedFilterField {
     pub(super) is_search: bool,
 }
 
+impl ReferencedFilterField {
+    /// Returns the slot of a field, which is added unless it is there.
+    pub(super) fn slot_in(
+        fields: &mut Vec<Self>,
+        entry: &FilterFieldCatalogEntry,
+        has_value: bool,
+        is_search: bool,
+    ) -> FilterFieldSlotNumber {
+        let is_same = |field: &Self| field.name == entry.name && field.is_search == is_search;
+        if let Some((slot, known)) = fields.iter_mut().enumerate().find(|(_, field)| is_same(field)) {
+            known.has_value |= has_value;
+            return slot;
+        }
+        fields.push(Self { name: entry.name, origin: entry.origin.clone(), has_value, is_search });
+        fields.len() - 1
+    }
+}
+
 /// The compiler of filter programs.
 pub(super) struct FilterCompiler<'c> {
     text: &'c str,
@@ -79,8 +97,12 @@ impl<'c> FilterCompiler<'c> {
     fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<CompiledFilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
-                let entry = self.entry(word, operand.span)?;
-                Ok(CompiledFilterNode::Exists(self.slot(entry, false)))
+                let name = word.strip_prefix('.').unwrap_or(word);
+                let Some(entry) = self.catalog.get(name) else {
+                    return Err(self.unknown_field(name, operand.span));
+                };
+                let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, false, false);
+                Ok(CompiledFilterNode::Exists(slot))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => {
                 Err(self.error(operand.span, "a value is not a test; compare a field with it"))
@@ -305,11 +327,6 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn entry(&self, name: &str, span: FilterSpan) -> FilterCompileResult<&'c FilterFieldCatalogEntry> {
-        let name = name.strip_prefix('.').unwrap_or(name);
-        self.catalog.get(name).ok_or_else(|| self.unknown_field(name, span))
-    }
-
     fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
         let what = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
         self.error(span, what)
@@ -323,28 +340,6 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> FilterFieldSlotNumber {
-        self.slot_of(ReferencedFilterField {
-            name: entry.name,
-            origin: entry.origin.clone(),
-            has_value,
-            is_search: false,
-        })
-    }
-
-    fn slot_of(&mut self, named: ReferencedFilterField) -> FilterFieldSlotNumber {
-        let is_it =
-            |field: &ReferencedFilterField| (field.name, field.is_search) == (named.name, named.is_search);
-        if let Some(slot) = self.fields.iter().position(is_it) {
-            if let Some(field) = self.fields.get_mut(slot) {
-                field.has_value |= named.has_value;
-            }
-            return slot;
-        }
-        self.fields.push(named);
-        self.fields.len() - 1
-    }
-
     /// Compiles an operand of a search: for a protocol, header and payload.
     fn search_expression(
         &mut self,
@@ -356,13 +351,8 @@ impl<'c> FilterCompiler<'c> {
                 if entry.kind == FilterType::Protocol
                     && !matches!(entry.origin, FilterFieldSource::Generated(_)) =>
             {
-                let named = ReferencedFilterField {
-                    name: entry.name,
-                    origin: entry.origin.clone(),
-                    has_value: true,
-                    is_search: true,
-                };
-                Ok(CompiledFilterOperand::Field(self.slot_of(named)))
+                let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, true);
+                Ok(CompiledFilterOperand::Field(slot))
             }
             _ => self.expression(operand, beside),
         }
@@ -376,7 +366,12 @@ impl<'c> FilterCompiler<'c> {
     ) -> FilterCompileResult<CompiledFilterOperand> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
-                Some(entry) => CompiledFilterOperand::Field(self.slot(entry, true)),
+                Some(entry) => CompiledFilterOperand::Field(ReferencedFilterField::slot_in(
+                    &mut self.fields,
+                    entry,
+                    true,
+                    false,
+                )),
                 None => CompiledFilterOperand::Constant(self.word(word, operand.span, beside)?),
             },
             OperandForm::Quoted(bytes) => {

@@ -58,24 +58,7 @@ impl Filter {
             };
             // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);
-            let is_it = |field: &ReferencedFilterField| field.name == entry.name && !field.is_search;
-            let slot = match self.fields.iter().position(is_it) {
-                Some(slot) => {
-                    if let Some(field) = self.fields.get_mut(slot) {
-                        field.has_value |= has_value;
-                    }
-                    slot
-                }
-                None => {
-                    self.fields.push(ReferencedFilterField {
-                        name: entry.name,
-                        origin: entry.origin.clone(),
-                        has_value,
-                        is_search: false,
-                    });
-                    self.fields.len() - 1
-                }
-            };
+            let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, has_value, false);
             columns.push(OutputColumnField { name: entry.name, kind: entry.kind, slot });
         }
         Ok((self, columns))
