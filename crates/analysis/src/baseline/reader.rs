@@ -22,6 +22,9 @@ use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaselin
 use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::record::ComparisonRecord;
 
+/// A record with its client.
+pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
+
 /// The parts, in their order.
 const PARTS: [&str; 6] = [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", TRANSACTIONS];
 /// The last of them.
@@ -585,39 +588,23 @@ impl Baseline {
         &self.counts
     }
 
-    /// Returns the records of its Transactions.
-    pub(super) fn records(&self) -> BaselineRecords<'_> {
-        BaselineRecords {
-            lines: BaselineLineReader::new(&self.file, self.first, self.max_bytes),
-            parser: BaselineRecordParser::new(&self.fields, &self.headers, &self.settings),
-        }
-    }
-}
-
-/// The records of a baseline.
-pub(super) struct BaselineRecords<'b> {
-    lines: BaselineLineReader<'b>,
-    parser: BaselineRecordParser<'b>,
-}
-
-impl BaselineRecords<'_> {
-    /// Returns the next record; `None` at the end.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read, or was changed since it was checked.
-    pub(super) fn next(
-        &mut self,
-    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, BaselineReadError> {
-        loop {
-            let number = self.lines.place().number + 1;
-            let line = self.lines.next_line()?.filter(|line| !line.starts_with('['));
-            let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
-            let finished = if is_detail { None } else { self.parser.finish_transaction() };
-            if let Some(line) = line.filter(|line| !line.is_empty()) {
-                self.parser.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
-            }
-            if finished.is_some() || line.is_none() {
-                return Ok(finished.map(|parsed| (parsed.client, parsed.record)));
+    /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or was
+    /// changed since it was checked.
+    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
+        let mut lines = BaselineLineReader::new(&self.file, self.first, self.max_bytes);
+        let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);
+        move || {
+            loop {
+                let number = lines.place().number + 1;
+                let line = lines.next_line()?.filter(|line| !line.starts_with('['));
+                let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
+                let finished = if is_detail { None } else { parser.finish_transaction() };
+                if let Some(line) = line.filter(|line| !line.is_empty()) {
+                    parser.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
+                }
+                if finished.is_some() || line.is_none() {
+                    return Ok(finished.map(|parsed| (parsed.client, parsed.record)));
+                }
             }
         }
     }
