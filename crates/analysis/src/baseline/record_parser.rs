@@ -1,6 +1,6 @@
 //! The parser of the Transactions of a baseline.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
@@ -16,6 +16,7 @@ use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
+    SharedWords,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientAddressAndCallDirection, class};
@@ -24,9 +25,6 @@ use crate::comparison::{ClientAddressAndCallDirection, class};
 const UNKNOWN: &str = "unknown_operation";
 /// Maximum number of headers that are kept in decoded form.
 const MAX_DECODED_HEADERS: usize = 1_024;
-
-/// Maximum number of shared words.
-const MAX_WORDS: usize = 4_096;
 
 /// A Transaction that was read.
 #[derive(Debug)]
@@ -47,8 +45,7 @@ pub(super) struct BaselineRecordParser<'b> {
     headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
     decoded_headers: DecodedMessageHeaderCache,
-    /// Titles, names of operations, and other words that many Transactions share.
-    words: HashSet<Rc<str>>,
+    words: SharedWords,
     transaction: Option<BaselineTransaction>,
     /// The program of the current Transaction.
     program: String,
@@ -68,7 +65,7 @@ impl<'b> BaselineRecordParser<'b> {
             headers,
             has_identities: !settings.ignores_identities(),
             decoded_headers: DecodedMessageHeaderCache::new(),
-            words: HashSet::new(),
+            words: SharedWords::default(),
             transaction: None,
             program: String::new(),
             previous_frame: 0,
@@ -99,18 +96,6 @@ impl<'b> BaselineRecordParser<'b> {
         Some(parsed)
     }
 
-    /// Returns a word, shared.
-    fn word(&mut self, word: &str) -> Rc<str> {
-        if let Some(known) = self.words.get(word) {
-            return Rc::clone(known);
-        }
-        let new: Rc<str> = word.into();
-        if self.words.len() < MAX_WORDS {
-            self.words.insert(Rc::clone(&new));
-        }
-        new
-    }
-
     /// Reads the first line of a Transaction.
     fn begin(&mut self, line: &str) -> Option<()> {
         let (line, frames) = line.split_once("  # ")?;
@@ -127,15 +112,15 @@ impl<'b> BaselineRecordParser<'b> {
         let record = ComparisonRecord {
             location: place,
             end_frame: place.reply.or(place.call).map_or(0, |frame| frame.0),
-            title: self.word(title),
+            title: self.words.share(title),
             minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
             signature: signature(&class),
-            class: self.word(&class),
-            status: self.word(status),
+            class: self.words.share(&class),
+            status: self.words.share(status),
             ..ComparisonRecord::default()
         };
         self.program = program(title);
-        let client = ClientAddressAndCallDirection { address: self.word(address), direction };
+        let client = ClientAddressAndCallDirection { address: self.words.share(address), direction };
         self.transaction = Some(BaselineTransaction { client, record, headers: Default::default() });
         Some(())
     }
@@ -188,7 +173,7 @@ impl<'b> BaselineRecordParser<'b> {
             }
             "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
             "findings" => {
-                let finding = |rule: &str| ComparableFinding { rule: self.word(rule), is_call: false };
+                let finding = |rule: &str| ComparableFinding { rule: self.words.share(rule), is_call: false };
                 record.findings = rest.split(' ').map(finding).collect();
             }
             "->" => {
@@ -223,7 +208,11 @@ impl<'b> BaselineRecordParser<'b> {
     ) -> Result<Option<()>, String> {
         let Some(message) = message else { return Ok(None) };
         let entries = self.entries(is_call, name, text)?;
-        let name = if name == UNKNOWN { self.word(&UNKNOWN.replace('_', " ")) } else { self.word(name) };
+        let name = if name == UNKNOWN {
+            self.words.share(&UNKNOWN.replace('_', " "))
+        } else {
+            self.words.share(name)
+        };
         message.sections.push(ComparedOperationOrHeaders { name, entries });
         Ok(Some(()))
     }
@@ -245,7 +234,7 @@ impl<'b> BaselineRecordParser<'b> {
         let message = ComparableMessage {
             sections: vec![ComparedOperationOrHeaders { name: Rc::default(), entries }],
             completeness: end,
-            proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.word(proc)),
+            proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.words.share(proc)),
             length,
             varying: 0,
         };

@@ -45,7 +45,7 @@ fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<C
         return Some(ComparedFieldValue::Named(name.1));
     }
     if let Some((kind, hash)) = text.split_once(':') {
-        let identity = MappedIdentifierType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
+        let identity = MappedIdentifierType::from_word(kind)?;
         return Some(ComparedFieldValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
     }
     match text {

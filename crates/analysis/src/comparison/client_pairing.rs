@@ -104,11 +104,5 @@ fn client_difference(row: &ComparisonPairingQueueSide, side: usize, is_alone: bo
     };
     let value = Some(format!("{} with {count} Transactions{when}", client.address));
     let here = DifferenceSideValue { location: Some(*place), frame: place.frame(), value };
-    let [a, b] = if side == 0 {
-        [here, DifferenceSideValue::default()]
-    } else {
-        [DifferenceSideValue::default(), here]
-    };
-    let (operation, path) = (title.to_string(), String::new());
-    Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", count: 1, a, b })
+    Some(Difference::without_field(DifferenceKind::Client, title, "", here.on_side(side)))
 }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::difference::DifferenceKind;
+use super::difference::{DifferenceKind, enum_with_words};
 
 /// Equality requirement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,77 +25,37 @@ pub enum FieldEqualityRequirement {
     Varies(&'static str),
 }
 
-/// Type of an identity. Each type has its own identity map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MappedIdentifierType {
+enum_with_words! {
+    /// Type of an identity. Each type has its own identity map.
+    MappedIdentifierType;
     /// A file system object.
-    Filehandle,
+    Filehandle = "filehandle";
     /// Opens, locks, delegations and layouts: the `other` of a stateid.
-    Stateid,
+    Stateid = "stateid";
     /// A client ID that the server assigned.
-    Clientid,
+    Clientid = "clientid";
     /// A session.
-    Session,
+    Session = "session";
     /// A position in a directory.
-    Cookie,
+    Cookie = "cookie";
     /// A verifier that changes when a server or client restarts, or that distinguishes two creations of one name.
-    Verifier,
+    Verifier = "verifier";
     /// An open-owner or lock-owner.
-    Owner,
+    Owner = "owner";
     /// The owner string of a client.
-    ClientOwner,
+    ClientOwner = "client-owner";
     /// The owner string of a server.
-    ServerOwner,
+    ServerOwner = "server-owner";
     /// The name or address of a host in a message.
-    Host,
+    Host = "host";
     /// A program number that a client picks.
-    Program,
+    Program = "program";
     /// A security context.
-    Context,
+    Context = "context";
     /// A pNFS device.
-    Device,
+    Device = "device";
     /// The minor version of NFSv4, so that captures of different ones can be compared.
-    MinorVersion,
-}
-
-impl MappedIdentifierType {
-    /// All identity types.
-    pub const ALL: &'static [Self] = &[
-        Self::Filehandle,
-        Self::Stateid,
-        Self::Clientid,
-        Self::Session,
-        Self::Cookie,
-        Self::Verifier,
-        Self::Owner,
-        Self::ClientOwner,
-        Self::ServerOwner,
-        Self::Host,
-        Self::Program,
-        Self::Context,
-        Self::Device,
-        Self::MinorVersion,
-    ];
-
-    /// Returns the name in output and in baselines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Filehandle => "filehandle",
-            Self::Stateid => "stateid",
-            Self::Clientid => "clientid",
-            Self::Session => "session",
-            Self::Cookie => "cookie",
-            Self::Verifier => "verifier",
-            Self::Owner => "owner",
-            Self::ClientOwner => "client-owner",
-            Self::ServerOwner => "server-owner",
-            Self::Host => "host",
-            Self::Program => "program",
-            Self::Context => "context",
-            Self::Device => "device",
-            Self::MinorVersion => "minor-version",
-        }
-    }
+    MinorVersion = "minor-version";
 }
 
 /// A rule of the table: field names and their class. `nfs.nfstime4.*` matches every name with that prefix.
@@ -491,7 +451,7 @@ mod tests {
             match rule.class {
                 FieldEqualityRequirement::Varies(why) => assert!(document.contains(why), "{why}"),
                 FieldEqualityRequirement::Identity(identity) => {
-                    assert!(document.contains(identity.name()), "{identity:?}")
+                    assert!(document.contains(identity.word()), "{identity:?}")
                 }
                 _ => {}
             }

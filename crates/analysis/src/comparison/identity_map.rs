@@ -51,7 +51,7 @@ impl ServerAssignedValueHash {
         if is_constant {
             return None;
         }
-        let mut bytes = format!("{} {datum}", identity.name()).into_bytes();
+        let mut bytes = format!("{} {datum}", identity.word()).into_bytes();
         if identity == MappedIdentifierType::Cookie
             && let Some(Self(scope)) = scope
         {
@@ -263,7 +263,7 @@ fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) ->
         DifferenceSideValue {
             location: places.get(at).copied(),
             frame: frames.get(at).copied().flatten(),
-            value: Some(format!("{} {value}{since}", identity.name())),
+            value: Some(format!("{} {value}{since}", identity.word())),
         }
     };
     let dot = if section.is_empty() { "" } else { "." };

@@ -32,7 +32,7 @@ impl CaptureComparator {
         };
         let mut are_over = [false; 2];
         while are_over != [true; 2] && !has_failed.get() {
-            for (side, is_over) in [ComparisonSide::A, ComparisonSide::B].into_iter().zip(&mut are_over) {
+            for (side, is_over) in ComparisonSide::BOTH.into_iter().zip(&mut are_over) {
                 while !*is_over && !self.has_enough(side) {
                     match next(side) {
                         Some((client, record)) => self.push(side, client, record),

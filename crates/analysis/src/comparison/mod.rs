@@ -72,6 +72,10 @@ pub enum ComparisonSide {
     B,
 }
 
+impl ComparisonSide {
+    const BOTH: [Self; 2] = [Self::A, Self::B];
+}
+
 /// Extent to which a queue is processed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PairingQueueDrainExtent {
@@ -230,11 +234,8 @@ impl CaptureComparator {
                 this.match_queue(lane, PairingQueueDrainExtent::Steady, receive)
             });
         }
-        for side in [ComparisonSide::A, ComparisonSide::B]
-            .into_iter()
-            .filter(|side| self.has_enough(*side))
-            .collect::<Vec<_>>()
-        {
+        let full_sides = ComparisonSide::BOTH.map(|side| (side, self.has_enough(side)));
+        for (side, _) in full_sides.into_iter().filter(|(_, is_full)| *is_full) {
             self.drop_unmatched(side);
         }
         self.settle_late_records(receive);
@@ -264,7 +265,7 @@ impl CaptureComparator {
 
     /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
-        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.has_waiting(side, records))
+        ComparisonSide::BOTH.into_iter().any(|side| self.has_waiting(side, records))
     }
 
     /// Returns `true` if this many records of a side wait, late ones included, or as many bytes in proportion.
@@ -306,30 +307,18 @@ impl CaptureComparator {
         self.sort();
     }
 
-    /// Adds a difference unless the options exclude it; returns `true` if it was added.
-    fn add_difference(
-        selection: &ComparisonOptions,
-        counts: &mut BTreeMap<DifferenceKind, u64>,
-        mix: &mut BTreeMap<Rc<str>, OperationComparisonCounts>,
-        differences: &mut Vec<Difference>,
-        difference: Difference,
-    ) -> bool {
-        if !selection.includes(&difference) {
-            return false;
-        }
-        *counts.entry(difference.kind).or_default() += 1;
-        if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
-            mix.differences += 1;
-        }
-        differences.push(difference);
-        true
-    }
-
+    /// Adds a difference unless the options exclude it.
     fn report(&mut self, difference: Difference) {
         self.difference_bytes += difference.memory_bytes();
-        let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
-        let is_told = Self::add_difference(&self.options, counts, mix, &mut self.differences, difference);
-        self.filtered += u64::from(!is_told);
+        if self.options.includes(&difference) {
+            *self.counts.entry(difference.kind).or_default() += 1;
+            if let Some(operation) = self.operation_counts.get_mut(class(&difference.operation).as_str()) {
+                operation.differences += 1;
+            }
+            self.differences.push(difference);
+        } else {
+            self.filtered += 1;
+        }
         if self.differences.len() >= self.max_differences.saturating_mul(2).max(1024) {
             self.sort();
         }
@@ -392,14 +381,9 @@ impl CaptureComparator {
             self.setup_calls += 1;
             return;
         }
-        let here = difference_side(record, true, Some(record.summary()));
-        let (kind, a, b) = if side == 0 {
-            (DifferenceKind::Missing, here, DifferenceSideValue::default())
-        } else {
-            (DifferenceKind::Extra, DifferenceSideValue::default(), here)
-        };
-        let operation = record.title.to_string();
-        self.report(Difference { kind, operation, path: String::new(), field: "", count: 1, a, b });
+        let kind = if side == 0 { DifferenceKind::Missing } else { DifferenceKind::Extra };
+        let sides = difference_side(record, true, Some(record.summary())).on_side(side);
+        self.report(Difference::without_field(kind, &record.title, "", sides));
     }
 
     /// Reports a difference of the whole captures.
@@ -410,16 +394,9 @@ impl CaptureComparator {
         a: impl ToString,
         b: impl ToString,
     ) {
-        let side = |value: String| DifferenceSideValue { location: None, frame: None, value: Some(value) };
-        self.report(Difference {
-            kind,
-            operation: "capture".to_owned(),
-            path: what.to_owned(),
-            field: "",
-            count: 1,
-            a: side(a.to_string()),
-            b: side(b.to_string()),
-        });
+        let sides = [a.to_string(), b.to_string()]
+            .map(|value| DifferenceSideValue { value: Some(value), ..DifferenceSideValue::default() });
+        self.report(Difference::without_field(kind, "capture", what, sides));
     }
 
     /// Returns `true` if two counts of the whole captures are within their tolerance.
@@ -497,9 +474,6 @@ pub fn class(title: &str) -> String {
 
 /// Returns `true` if exactly one side of a queue uses RDMA.
 fn differs_in_rdma(lane: &ComparisonPairingQueue) -> bool {
-    let is_rdma = |side: usize| {
-        let row = &lane.sides[side];
-        row.is_rdma
-    };
-    lane.sides.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
+    let [a, b] = &lane.sides;
+    a.client.is_some() && b.client.is_some() && a.is_rdma != b.is_rdma
 }

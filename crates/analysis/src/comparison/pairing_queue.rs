@@ -111,11 +111,6 @@ impl ComparisonPairingQueueSide {
         self.waiting.insert(at, waiting);
     }
 
-    /// Returns `true` if any record is the replay of a step of the other side.
-    pub(super) fn has_steps(&self) -> bool {
-        self.has_steps
-    }
-
     /// Returns `true` if no record waits.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.unpaired.is_empty() && self.late.is_empty()

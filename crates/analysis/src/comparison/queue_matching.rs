@@ -24,22 +24,20 @@ impl CaptureComparator {
         }
         loop {
             let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
+            // Records of a replay name their steps, so that their contents do not matter.
+            let is_replay = lane.is_replay();
             let [a, b] = &mut lane.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingQueueDrainExtent::Steady => {
                     ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8)
                 }
-                PairingQueueDrainExtent::WhileEqual
-                | PairingQueueDrainExtent::Full
-                | PairingQueueDrainExtent::Last => 0,
+                _ => 0,
             };
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
             }
-            // Records of a replay name their steps, so that their contents do not matter.
-            let is_run = b.has_steps() && !a.has_steps();
-            let together = !is_run
+            let together = !is_replay
                 && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
                     let known = one.key.with_numbers(0, is_other_minor, &mut self.identities);
                     known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.identities))
@@ -171,15 +169,11 @@ impl CaptureComparator {
                 let word = if is_before { "before" } else { "after" };
                 Some(format!("{word} {} of frame {}", record.title, frame(record)))
             };
-            self.report(Difference {
-                kind: DifferenceKind::Order,
-                operation: one.title.to_string(),
-                path: String::new(),
-                field: "",
-                count: 1,
-                a: difference_side(one, true, word(pair.0 < other.0, in_a)),
-                b: difference_side(opposite, true, word(pair.1 < other.1, in_b)),
-            });
+            let sides = [
+                difference_side(one, true, word(pair.0 < other.0, in_a)),
+                difference_side(opposite, true, word(pair.1 < other.1, in_b)),
+            ];
+            self.report(Difference::without_field(DifferenceKind::Order, &one.title, "", sides));
         }
     }
 

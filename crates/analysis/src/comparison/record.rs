@@ -1,6 +1,7 @@
 //! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
 //! records are small.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
@@ -21,6 +22,27 @@ pub(super) const MAX_VALUE_BYTES: usize = 64;
 /// platform, and faster than memory. It is not cryptographic, but detects accidental changes.
 pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
+}
+
+/// Maximum number of shared words; a malformed capture has more, which are allocated each time.
+const MAX_SHARED_WORDS: usize = 4_096;
+
+/// Names, titles and other words that many records share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedWords(HashSet<Rc<str>>);
+
+impl SharedWords {
+    /// Returns the word, shared.
+    pub(crate) fn share(&mut self, word: &str) -> Rc<str> {
+        if let Some(known) = self.0.get(word) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = word.into();
+        if self.0.len() < MAX_SHARED_WORDS {
+            self.0.insert(Rc::clone(&new));
+        }
+        new
+    }
 }
 
 /// Filter name for two different fields at one path of a baseline.
@@ -182,7 +204,7 @@ impl fmt::Display for ComparedFieldValue {
             }
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),
-            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.name()),
+            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.word()),
             Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
             Self::UnknownName(text) => f.write_str(text),
         }

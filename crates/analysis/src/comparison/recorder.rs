@@ -24,11 +24,8 @@ use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind, ComparedChunkSegment,
     ComparedFieldValue, ComparedOperationOrHeaders, ComparisonRecord, FieldPath, MAX_VALUE_BYTES,
-    MaskBitNames, MessageDecodeCompleteness, hash,
+    MaskBitNames, MessageDecodeCompleteness, SharedWords, hash,
 };
-
-/// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
-const MAX_SHARED_WORDS: usize = 4_096;
 
 /// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
 const MAX_HASHED_HOLE_BYTES: u64 = 16 << 20;
@@ -53,7 +50,7 @@ pub struct ComparableTransactionRecorder {
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
     children: FxHashMap<(u32, *const FieldDefinition), u32>,
-    words: FxHashMap<Box<str>, Rc<str>>,
+    words: SharedWords,
     data: Rc<FieldPath>,
     fill: Rc<FieldPath>,
     other_xid: Rc<FieldPath>,
@@ -82,7 +79,7 @@ impl Default for ComparableTransactionRecorder {
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
-            words: FxHashMap::default(),
+            words: SharedWords::default(),
             data,
             fill,
             other_xid,
@@ -108,14 +105,7 @@ impl ComparableTransactionRecorder {
 
     /// Returns the word, shared.
     pub fn word(&mut self, word: &str) -> Rc<str> {
-        if let Some(known) = self.words.get(word) {
-            return Rc::clone(known);
-        }
-        let new: Rc<str> = word.into();
-        if self.words.len() < MAX_SHARED_WORDS {
-            self.words.insert(word.into(), Rc::clone(&new));
-        }
-        new
+        self.words.share(word)
     }
 
     /// Returns the record of a Transaction.

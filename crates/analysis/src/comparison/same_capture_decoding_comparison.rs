@@ -8,10 +8,10 @@ use super::record_comparison::PairComparison;
 pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     if a.title != b.title && !found.has_difference() {
-        found.add_length_difference(DifferenceKind::Header, true, String::new(), &a.title, &b.title);
+        found.add_length_difference(DifferenceKind::Header, true, "", &a.title, &b.title);
     }
     if a.status != b.status && !found.has_difference() {
-        found.add_length_difference(DifferenceKind::Status, false, String::new(), &a.status, &b.status);
+        found.add_length_difference(DifferenceKind::Status, false, "", &a.status, &b.status);
     }
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
         let [Some(one), Some(other)] = messages else { continue };
@@ -21,13 +21,7 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
                 MessageDecodeCompleteness::Truncated => "cut",
                 MessageDecodeCompleteness::Undecoded => "not decoded",
             };
-            found.add_length_difference(
-                DifferenceKind::Incomplete,
-                is_call,
-                String::new(),
-                word(one),
-                word(other),
-            );
+            found.add_length_difference(DifferenceKind::Incomplete, is_call, "", word(one), word(other));
         }
     }
 }
@@ -36,10 +30,10 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
 pub(super) fn compare_findings(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
     for ComparableFinding { rule, is_call } in without(&a.findings, &b.findings) {
-        found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), rule, "none");
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", rule, "none");
     }
     for ComparableFinding { rule, is_call } in without(&b.findings, &a.findings) {
-        found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), "none", rule);
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", "none", rule);
     }
 }
 
