@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Maximum number of cells in one weight matrix.
 const MAX_MATRIX_CELLS: usize = 1 << 16;
 
 /// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
@@ -93,7 +92,6 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     row
 }
 
-/// The input of an alignment.
 pub(super) struct SequenceAlignmentInput<'k, W, S> {
     /// The keys of the records of A and B: a key that is unique on both sides is an anchor.
     pub(super) keys: [&'k [u64]; 2],
@@ -162,7 +160,6 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         Some(SequenceAlignment { pairs, moved, covered: until })
     }
 
-    /// Aligns the records between two positions.
     fn align_range(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let (mut from, mut to) = (from, to);
         // Equal records at both ends need no weights.

@@ -40,7 +40,6 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// Compares the chunks and their lengths.
     pub(super) fn compare_chunks(&self, found: &mut PairComparison<'_>) {
         let (a, b) = (found.a, found.b);
         let letters = |record: &ComparisonRecord| -> String {

@@ -91,6 +91,13 @@ enum_with_words! {
     Account = "account", "total of the capture";
 }
 
+impl DifferenceKind {
+    /// Returns the kind for a field of a Call or a Reply that no rule names.
+    pub(super) fn of_message(is_call: bool) -> Self {
+        if is_call { Self::Argument } else { Self::Result }
+    }
+}
+
 impl fmt::Display for DifferenceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())

@@ -25,6 +25,13 @@ pub enum FieldEqualityRequirement {
     Varies(&'static str),
 }
 
+impl FieldEqualityRequirement {
+    /// Returns `true` for names, offsets and counts, which tell what a Call is about.
+    pub(crate) fn is_subject(self) -> bool {
+        matches!(self, Self::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count))
+    }
+}
+
 enum_with_words! {
     /// Type of an identity. Each type has its own identity map.
     MappedIdentifierType;
@@ -319,14 +326,7 @@ pub fn requirement_of_field(field: &str, above: &str, is_call: bool) -> FieldEqu
         return FieldEqualityRequirement::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
-    rule.map_or(
-        FieldEqualityRequirement::Equal(if is_call {
-            DifferenceKind::Argument
-        } else {
-            DifferenceKind::Result
-        }),
-        |rule| rule.class,
-    )
+    rule.map_or(FieldEqualityRequirement::Equal(DifferenceKind::of_message(is_call)), |rule| rule.class)
 }
 
 /// The index of the table; a replay looks up the fields of every Reply that has identities.
@@ -356,7 +356,6 @@ fn letter(field: &str) -> Option<u8> {
 }
 
 impl FieldEqualityRuleLookupTable {
-    /// Returns the first rule that matches a field.
     fn first(&self, field: &str) -> Option<usize> {
         let starts =
             [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();

@@ -14,11 +14,9 @@ use super::field_equality::MappedIdentifierType;
 use super::record::{ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
-/// Default maximum number of pairs.
 const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
-/// Memory of a pair of identities in bytes.
 const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, IdentityPair>::ENTRY_BYTES
     + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
     + allocated::<FirstOccurrenceOfIdentifierPair>(1)
@@ -117,7 +115,6 @@ impl Default for CrossCaptureIdentityMap {
 }
 
 impl CrossCaptureIdentityMap {
-    /// Creates a map for at most `memory_bytes` bytes.
     pub(super) fn for_memory(memory_bytes: usize) -> Self {
         let all = memory_bytes / IDENTITY_PAIR_BYTES;
         Self::with_limits(all - all / DISPUTE_PART, all / DISPUTE_PART)

@@ -16,7 +16,6 @@ const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
 /// Maximum number of records with the same arguments among which a partner is searched.
 const MAX_CANDIDATES: usize = 64;
 
-/// A record that can be the partner of a late one.
 struct LateRecordPartnerCandidate<'q> {
     waiting: &'q QueuedComparisonRecord,
     key: ComparisonKeyWithFilehandleNumbers<'q>,
@@ -85,7 +84,6 @@ impl CaptureComparator {
         }
     }
 
-    /// Returns the pairs of late records with records of the other side.
     fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPairIndices> {
         let is_other_minor = lane.differs_in_minor_version();
         let mut candidates = |side: usize| {

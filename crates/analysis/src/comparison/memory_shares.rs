@@ -8,7 +8,6 @@ const IDLE_CLIENT_BYTES: usize = 1_024;
 /// Part of the memory for identities, in sixteenths.
 const IDENTITY_PARTS: u64 = 5;
 
-/// Shares of the memory of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ComparisonMemoryShares {
     /// Bytes of the waiting records of one side.
@@ -26,7 +25,6 @@ pub(super) struct ComparisonMemoryShares {
 }
 
 impl ComparisonMemoryShares {
-    /// Divides `bytes`.
     pub(super) fn new(bytes: usize) -> Self {
         let part = bytes / 16;
         Self {

@@ -11,7 +11,7 @@
 //!   number and first;
 //! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors;
-//! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
+//! - [`memory_shares`]: the memory of all of that.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
 //! so that memory is limited for captures of any length.
@@ -28,7 +28,6 @@ pub mod field_equality;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;
-mod main_loop;
 mod memory_shares;
 pub mod options;
 mod pairing_queue;
@@ -36,11 +35,11 @@ mod queue_matching;
 pub mod record;
 pub mod record_comparison;
 pub mod recorder;
-mod same_capture_decoding_comparison;
 #[cfg(test)]
 mod tests;
 pub mod trace_record_amendments;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -58,7 +57,6 @@ use record::ComparisonRecord;
 
 /// Maximum number of waiting records per side.
 pub const MAX_WAITING_RECORDS: usize = 16_384;
-/// Maximum number of clients kept without waiting records.
 const MAX_IDLE_CLIENTS: usize = 16_384;
 /// Maximum number of operations that are counted separately.
 const OPERATIONS: usize = 1_024;
@@ -98,7 +96,6 @@ pub struct OperationComparisonCounts {
     pub differences: u64,
 }
 
-/// Number of records, and their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueuedRecordCountAndBytes {
     count: usize,
@@ -182,8 +179,57 @@ impl CaptureComparator {
         }
     }
 
+    /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
+    /// `report`. With `usize::MAX` ([`Self::new`]) these are all.
+    ///
+    /// Differences come in frame order if both captures fit in the window
+    /// ([`MAX_WAITING_RECORDS`]) and their differences in the memory, otherwise in frame
+    /// order within each part.
+    ///
+    /// # Errors
+    /// Returns the first error of `report`, which ends the comparison.
+    pub fn run<E>(
+        &mut self,
+        mut next: impl FnMut(ComparisonSide) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
+        mut report: impl FnMut(Difference) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut result = Ok(());
+        let has_failed = Cell::new(false);
+        let mut receive = |this: &mut Self| {
+            let found = this.take_differences();
+            if result.is_ok() {
+                result = found.into_iter().try_for_each(&mut report);
+                has_failed.set(result.is_err());
+            }
+        };
+        let mut are_over = [false; 2];
+        while are_over != [true; 2] && !has_failed.get() {
+            for (side, is_over) in ComparisonSide::BOTH.into_iter().zip(&mut are_over) {
+                while !*is_over && !self.has_enough(side) {
+                    match next(side) {
+                        Some((client, record)) => self.push(side, client, record),
+                        None => *is_over = true,
+                    }
+                }
+            }
+            self.advance(are_over, &mut receive);
+            receive(self);
+        }
+        if !has_failed.get() {
+            self.finish(&mut receive);
+            receive(self);
+        }
+        result
+    }
+
+    /// Takes the differences found since the last call, sorted by frame.
+    pub fn take_differences(&mut self) -> Vec<Difference> {
+        self.sort();
+        std::mem::take(&mut self.differences)
+    }
+
     /// Adds a record of a side.
-    pub fn push(
+    fn push(
         &mut self,
         side: ComparisonSide,
         client: ClientAddressAndCallDirection,
@@ -374,7 +420,6 @@ impl CaptureComparator {
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
     }
 
-    /// Reports a record on one side only.
     fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
         // The number of connection attempts is up to the transport.
         if is_across && record.is_connection_setup {
@@ -472,7 +517,6 @@ pub fn class(title: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns `true` if exactly one side of a queue uses RDMA.
 fn differs_in_rdma(lane: &ComparisonPairingQueue) -> bool {
     let [a, b] = &lane.sides;
     a.client.is_some() && b.client.is_some() && a.is_rdma != b.is_rdma

@@ -11,7 +11,6 @@ use super::record_comparison::difference_side;
 use super::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, alignment, differs_in_rdma};
 
 impl CaptureComparator {
-    /// Matches the records of a queue.
     pub(super) fn match_queue(
         &mut self,
         lane: &mut ComparisonPairingQueue,
@@ -227,7 +226,6 @@ impl CaptureComparator {
     }
 }
 
-/// Returns the record at an index.
 fn record(row: &[QueuedComparisonRecord], at: usize) -> Option<&ComparisonRecord> {
     row.get(at).map(|waiting| &waiting.record)
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::difference::{DifferenceKind, TransactionCaptureLocation};
+use super::difference::TransactionCaptureLocation;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::ServerAssignedValueHash;
 
@@ -299,6 +299,10 @@ pub struct ComparableMessage {
 }
 
 impl ComparableMessage {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &ComparableMessageField> {
+        self.sections.iter().flat_map(|section| &section.entries)
+    }
+
     /// Returns the memory in bytes besides the message itself.
     fn heap_bytes(&self) -> usize {
         let entry = |entry: &ComparableMessageField| allocated::<u8>(entry.datum.heap_bytes());
@@ -409,31 +413,30 @@ impl ComparisonRecord {
         self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
     }
 
+    /// Returns the fields of the Call.
+    pub(crate) fn call_fields(&self) -> impl Iterator<Item = &ComparableMessageField> {
+        self.call.iter().flat_map(ComparableMessage::fields)
+    }
+
     /// Returns the filehandle whose directory the cookies belong to.
     pub fn scope(&self) -> Option<ServerAssignedValueHash> {
-        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle = |entry: &&ComparableMessageField| {
             entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
         };
-        entries.filter(is_filehandle).find_map(|entry| {
+        self.call_fields().filter(is_filehandle).find_map(|entry| {
             ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
         })
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn summary(&self) -> String {
-        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let main = |entry: &&ComparableMessageField| {
-            let is_main = matches!(
-                entry.path.class,
-                FieldEqualityRequirement::Equal(
-                    DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count
-                )
-            );
-            is_main && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
+        let is_subject = |entry: &&ComparableMessageField| {
+            entry.path.class.is_subject()
+                && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
         };
-        let mut words: Vec<_> = entries
-            .filter(main)
+        let mut words: Vec<_> = self
+            .call_fields()
+            .filter(is_subject)
             .take(4)
             .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.display_text()))
             .collect();

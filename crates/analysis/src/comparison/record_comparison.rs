@@ -16,10 +16,9 @@ use super::identity_map::{
 };
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparedFieldValue,
+    AMBIGUOUS_FIELD, ComparableFinding, ComparableMessage, ComparableMessageField, ComparedFieldValue,
     ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
-use super::same_capture_decoding_comparison::{compare_exactly, compare_findings};
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;
@@ -78,7 +77,6 @@ pub(super) struct PairComparison<'r> {
     pub(super) policy: RecordComparisonPolicy,
     /// Filehandles of the directories that the cookies belong to.
     scopes: [Option<ServerAssignedValueHash>; 2],
-    /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
 
@@ -89,7 +87,6 @@ struct OperationPosition {
     section: usize,
 }
 
-/// Two paired operations.
 struct ComparedOperationPair<'s> {
     spot: OperationPosition,
     a: &'s ComparedOperationOrHeaders,
@@ -146,7 +143,6 @@ pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNum
     if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
 }
 
-/// Returns one side of a difference in a message.
 pub(super) fn difference_side(
     record: &ComparisonRecord,
     is_call: bool,
@@ -212,12 +208,10 @@ impl PairComparison<'_> {
         self.differences.iter().any(|(spot, known)| of(spot, known.kind))
     }
 
-    /// Returns `true` if there is a difference.
     pub(super) fn has_difference(&self) -> bool {
         !self.differences.is_empty()
     }
 
-    /// Returns `true` if a status differs.
     pub(super) fn has_status_difference(&self) -> bool {
         self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
     }
@@ -266,22 +260,20 @@ impl RecordComparer<'_> {
         let mut found =
             PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
-            let of = |record: &'_ ComparisonRecord| {
-                if is_call { record.call.is_some() } else { record.reply.is_some() }
-            };
-            let (in_a, in_b) = (of(a), of(b));
-            if in_a != in_b {
-                let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
-                let word = |is_there| if is_there { "there" } else { "not in the capture" };
-                found.add_length_difference(kind, is_call, "", word(in_a), word(in_b));
-                // The Reply alone does not identify the operation.
-                if is_call {
-                    return found.into_differences();
+            let messages = [a, b].map(|record| if is_call { &record.call } else { &record.reply });
+            let [Some(of_a), Some(of_b)] = messages else {
+                let [in_a, in_b] = messages.map(Option::is_some);
+                if in_a != in_b {
+                    let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
+                    let word = |is_there| if is_there { "there" } else { "not in the capture" };
+                    found.add_length_difference(kind, is_call, "", word(in_a), word(in_b));
+                    // The Reply alone does not identify the operation.
+                    if is_call {
+                        return found.into_differences();
+                    }
                 }
                 continue;
-            }
-            let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
-            let (Some(of_a), Some(of_b)) = messages else { continue };
+            };
             self.messages(&mut found, is_call, of_a, of_b);
             if terms.compares_lengths() {
                 self.compare_lengths(&mut found, is_call, of_a, of_b);
@@ -476,7 +468,6 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// Handles a field on one side only.
     fn compare_unpaired_field(
         &mut self,
         found: &mut PairComparison<'_>,
@@ -616,7 +607,6 @@ struct OperationFieldPathEquivalence {
     is_other_minor: bool,
 }
 
-/// Returns `true` if two fields have equivalent paths.
 fn has_same_path(
     a: &ComparableMessageField,
     b: &ComparableMessageField,
@@ -676,4 +666,72 @@ fn pair_sections(
     super::alignment::heaviest_subsequence(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
         u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
     })
+}
+
+/// Checks for two decodings of one message: title, status, and the extent of the decoding.
+fn compare_exactly(found: &mut PairComparison<'_>) {
+    let (a, b) = (found.a, found.b);
+    if a.title != b.title && !found.has_difference() {
+        found.add_length_difference(DifferenceKind::Header, true, "", &a.title, &b.title);
+    }
+    if a.status != b.status && !found.has_difference() {
+        found.add_length_difference(DifferenceKind::Status, false, "", &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.completeness != other.completeness && !found.has_difference() {
+            let word = |message: &ComparableMessage| match message.completeness {
+                MessageDecodeCompleteness::Complete => "whole",
+                MessageDecodeCompleteness::Truncated => "cut",
+                MessageDecodeCompleteness::Undecoded => "not decoded",
+            };
+            found.add_length_difference(DifferenceKind::Incomplete, is_call, "", word(one), word(other));
+        }
+    }
+}
+
+/// Compares the conformance findings. Each new finding, and each that vanished, is a difference.
+fn compare_findings(found: &mut PairComparison<'_>) {
+    let (a, b) = (found.a, found.b);
+    for ComparableFinding { rule, is_call } in without(&a.findings, &b.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", rule, "none");
+    }
+    for ComparableFinding { rule, is_call } in without(&b.findings, &a.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", "none", rule);
+    }
+}
+
+/// Returns the findings of rules that `others` lack. If a rule occurs more often than there, each further occurrence is
+/// returned.
+fn without<'r>(
+    findings: &'r [ComparableFinding],
+    others: &[ComparableFinding],
+) -> Vec<&'r ComparableFinding> {
+    let mut others: Vec<&str> = others.iter().map(|finding| &*finding.rule).collect();
+    let mut lacking = Vec::new();
+    for finding in findings {
+        match others.iter().position(|other| *other == &*finding.rule) {
+            Some(at) => _ = others.swap_remove(at),
+            None => lacking.push(finding),
+        }
+    }
+    lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_counts_as_often_as_it_occurs() {
+        let findings = |rules: &[&str]| -> Vec<ComparableFinding> {
+            rules.iter().map(|rule| ComparableFinding { rule: (*rule).into(), is_call: false }).collect()
+        };
+        let (once, twice) = (findings(&["a/b"]), findings(&["a/a", "a/b", "a/b"]));
+        let rules = |lacking: Vec<&ComparableFinding>| -> Vec<String> {
+            lacking.iter().map(|finding| finding.rule.to_string()).collect()
+        };
+        assert_eq!(rules(without(&twice, &once)), ["a/a", "a/b"]);
+        assert_eq!(rules(without(&once, &twice)), [""; 0]);
+    }
 }

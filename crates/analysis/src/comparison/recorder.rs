@@ -56,10 +56,8 @@ pub struct ComparableTransactionRecorder {
     other_xid: Rc<FieldPath>,
 }
 
-/// Reason why padding may differ.
 const PADDING_REASON: &str = "XDR padding has no meaning";
 
-/// The root paths of Calls and of Replies.
 const ROOT_PATHS: [u32; 2] = [0, 1];
 
 impl Default for ComparableTransactionRecorder {
@@ -116,15 +114,15 @@ impl ComparableTransactionRecorder {
             let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
             let first = |message: &CapturedMessage| message.frames.first().copied();
             let last = |message: &CapturedMessage| message.frames.last().copied();
-            let record = |which| transaction.message(which);
-            let until =
-                record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
+            let (sent, received) = (transaction.call.as_ref(), transaction.reply.as_ref());
+            let until = received.and_then(last).or(sent.and_then(last));
             let (title, class) = (title(&facts, true), title(&facts, false));
+            let hash_of_call = |fields| call.as_ref().map_or(0, |call| arguments(call, fields));
             ComparisonRecord {
                 location: TransactionCaptureLocation {
                     index: transaction.index,
-                    call: record(RpcMessageKind::Call).and_then(first),
-                    reply: record(RpcMessageKind::Reply).and_then(first),
+                    call: sent.and_then(first),
+                    reply: received.and_then(first),
                 },
                 end_frame: until.unwrap_or(FrameNumber(0)).0,
                 title: self.word(&title),
@@ -133,10 +131,8 @@ impl ComparableTransactionRecorder {
                 replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, PairingHashFields::All)),
-                subject_hash: call
-                    .as_ref()
-                    .map_or(0, |call| arguments(call, PairingHashFields::NamesOffsetsCounts)),
+                arguments: hash_of_call(PairingHashFields::All),
+                subject_hash: hash_of_call(PairingHashFields::NamesOffsetsCounts),
                 is_null: facts.procedure == Some(0),
                 is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -168,13 +164,13 @@ impl ComparableTransactionRecorder {
             }
         });
         let (sections, spans) = listener.finish();
-        let end = match decoded {
+        let completeness = match decoded {
             Ok(()) => MessageDecodeCompleteness::Complete,
             Err(error) if error.is_cut() => MessageDecodeCompleteness::Truncated,
             Err(_) => MessageDecodeCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        ComparableMessage { sections, completeness: end, proc: None, length, varying }
+        ComparableMessage { sections, completeness, proc: None, length, varying }
     }
 
     fn message(
@@ -252,7 +248,6 @@ pub fn signature(class: &str) -> u64 {
     hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// The fields of a Call in a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairingHashFields {
     /// All fields that must be equal.
@@ -263,14 +258,11 @@ pub(super) enum PairingHashFields {
     NamesOffsetsCounts,
 }
 
-/// Returns the hash of the arguments of a Call.
 pub(super) fn arguments(call: &ComparableMessage, asked: PairingHashFields) -> u64 {
     let mut text = String::new();
-    for entry in call.sections.iter().flat_map(|section| &section.entries) {
+    for entry in call.fields() {
         let counts = match entry.path.class {
-            FieldEqualityRequirement::Equal(
-                DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count,
-            ) => true,
+            class if class.is_subject() => true,
             FieldEqualityRequirement::Equal(_)
             | FieldEqualityRequirement::Racing(_)
             | FieldEqualityRequirement::TransportDependent(_) => match asked {
@@ -337,7 +329,6 @@ struct ReadPlusDataHasher {
     is_hole: bool,
 }
 
-/// Observer of the fields of a message.
 struct ComparableFieldObserver<'r, 'a> {
     is_call: bool,
     /// Receives the locations of fields, if requested.
