@@ -23,7 +23,6 @@ use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";
-/// A Transaction whose text is stored.
 #[derive(Clone, Copy, Debug)]
 struct BaselineTransactionTextIndexEntry {
     location: TransactionCaptureLocation,

@@ -22,16 +22,11 @@ use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaselin
 use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::record::ComparisonRecord;
 
-/// A record with its client.
 pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
 
-/// The parts, in their order.
 const PARTS: [&str; 6] = [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", TRANSACTIONS];
-/// The last of them.
 const TRANSACTIONS: &str = "[transactions]";
-/// The beginning of the last line.
 const LAST_LINE_PREFIX: &str = "[end of ";
-/// Advice for a baseline that was modified.
 pub(super) const REWRITE_ADVICE: &str = "restore it, or write it again with check --bless";
 
 /// The error for a baseline that cannot be read.
@@ -50,7 +45,6 @@ impl BaselineReadError {
         Self { line, reason, needed_bytes: None }
     }
 
-    /// Creates the error for a line that does not fit into the memory.
     pub(super) fn too_large(line: u64) -> Self {
         Self { line, reason: "too large for the memory".to_owned(), needed_bytes: Some(0) }
     }
@@ -301,13 +295,11 @@ fn not_a_baseline() -> BaselineReadError {
     )
 }
 
-/// Returns the error for a file whose last line is missing.
 fn truncated(line: u64) -> BaselineReadError {
     let reason = format!("truncated: the last line, {LAST_LINE_PREFIX}...], is missing; {REWRITE_ADVICE}");
     BaselineReadError::new(line, reason)
 }
 
-/// Checks the first line.
 fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
     let Some(line) = line else {
         return Err(BaselineReadError::new(1, format!("the file is empty; {REWRITE_ADVICE}")));
@@ -327,7 +319,6 @@ fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
 struct ParsedBaselineHead {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFieldNamesByPath,
     headers: BaselineHeaderTextDictionary,
@@ -489,7 +480,6 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         }
     }
 
-    /// Returns the name of the text of a header.
     fn name(&mut self, text: &Rc<str>) -> Rc<str> {
         if let Some(name) = self.name_by_text.get(text) {
             return Rc::clone(name);

@@ -69,7 +69,6 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Returns the bytes of a quoted text.
 fn unquoted(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::with_capacity(rest.len());
