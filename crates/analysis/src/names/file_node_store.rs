@@ -22,14 +22,12 @@ pub(super) struct FileNodeId {
     generation: u32,
 }
 
-/// Directory entry of a file: its directory and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileNameInDirectory {
     parent: FileNodeId,
     name: Box<[u8]>,
 }
 
-/// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum KnownFileLocation {
     /// Unknown: only the filehandle was seen.
@@ -88,7 +86,6 @@ pub(super) enum PathComponent<'s> {
     Unknown,
 }
 
-/// The nodes with their tables.
 #[derive(Debug)]
 pub(super) struct FileNodeStore {
     nodes: Vec<FileNode>,
@@ -107,7 +104,6 @@ pub(super) struct FileNodeStore {
     pub(super) moves: u64,
     /// Buffer for table keys.
     key: Vec<u8>,
-    /// Number of evicted nodes.
     pub(super) evicted: u64,
 }
 
@@ -238,7 +234,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Adds a node at the newest end of the LRU order.
     fn link_newest(&mut self, index: u32) {
         #[cfg(test)]
         {
@@ -278,7 +273,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Evicts the least recently used node.
     fn evict_oldest(&mut self) -> bool {
         let Some(index) = self.oldest else { return false };
         let Some(node) = self.nodes.get(index as usize) else { return false };
@@ -307,7 +301,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Returns the file of a filehandle.
     pub(super) fn find(&self, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> Option<FileNodeId> {
         self.find_with(&mut Vec::with_capacity(HOST_KEY_BYTES + handle.len()), server, handle)
     }
@@ -342,7 +335,6 @@ impl FileNodeStore {
         self.change(id, |node| node.layout_keys.push(key));
     }
 
-    /// Returns the file of a filehandle, or creates it.
     pub(super) fn find_or_insert(
         &mut self,
         server: ServerAddressAndVirtualNetwork,
@@ -391,7 +383,6 @@ impl FileNodeStore {
         self.change(id, |node| node.origin = KnownFileLocation::Root(path.into()));
     }
 
-    /// Returns the file of this name in a directory.
     pub(super) fn find_child(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
@@ -400,7 +391,6 @@ impl FileNodeStore {
         Some(id)
     }
 
-    /// Returns the file of this name in a directory, or creates it.
     pub(super) fn find_or_insert_child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
         match name {
             b"." => return parent,
@@ -416,7 +406,6 @@ impl FileNodeStore {
         id
     }
 
-    /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
             KnownFileLocation::DirEntry(entry) => {
@@ -501,7 +490,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.find_child(from, old) {
             self.move_to(id, FileNameInDirectory { parent: to, name: new.into() });
@@ -531,7 +519,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Returns the filehandle of a node.
     pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
         self.get(id)?.key.as_ref()?.get(HOST_KEY_BYTES..)
     }
@@ -557,7 +544,6 @@ impl FileNodeStore {
         .take(MAX_DEPTH)
     }
 
-    /// Returns the number of bytes in use.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

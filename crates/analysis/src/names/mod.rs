@@ -76,7 +76,6 @@ impl ResolvedPathTextRanges {
     }
 }
 
-/// The paths of one Transaction.
 #[derive(Debug, Default)]
 struct ResolvedPaths {
     text: Vec<u8>,

@@ -33,6 +33,12 @@ impl InferredCurrentFile {
     }
 }
 
+impl From<Option<FileNodeId>> for InferredCurrentFile {
+    fn from(id: Option<FileNodeId>) -> Self {
+        id.map_or(Self::Unknown, Self::File)
+    }
+}
+
 /// Returns `true` if a Transaction has filehandles or their names.
 pub(super) fn has_files(facts: &RpcSummary) -> bool {
     let is_null = facts.procedure.is_none_or(|number| number == 0);
@@ -101,7 +107,6 @@ impl PathInferenceNameEffect {
     }
 }
 
-/// Inference for one Transaction.
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNodeStore,
@@ -109,7 +114,6 @@ pub(super) struct TransactionPathInference<'n> {
     pub(super) reply: &'n MessageFilenameTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: ServerAddressAndVirtualNetwork,
-    /// `true` if the Reply is used.
     pub(super) uses_reply: bool,
 }
 
@@ -329,36 +333,9 @@ impl TransactionPathInference<'_> {
         let is_done = step.is_done();
         let mut new_path = None;
         let path = match (step.number, names.next()) {
-            (v4::Operation::PUTFH, _) => {
-                let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
-                *current = match handle {
-                    Some(handle) => InferredCurrentFile::File(self.store.find_or_insert(self.server, handle)),
-                    None => InferredCurrentFile::Unknown,
-                };
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::PUTROOTFH, _) => {
-                *current = InferredCurrentFile::File(self.store.root(self.server));
-                self.write_if_needed(step, *current)
-            }
             (v4::Operation::PUTPUBFH | v4::Operation::OPENATTR, _) => {
                 *current = InferredCurrentFile::Unknown;
                 None
-            }
-            (v4::Operation::SAVEFH, _) => {
-                *saved = *current;
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::RESTOREFH, _) => {
-                *current = *saved;
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::LOOKUPP, _) => {
-                *current = match current.id().and_then(|id| self.store.parent(id)) {
-                    Some(parent) => InferredCurrentFile::File(parent),
-                    None => InferredCurrentFile::Unknown,
-                };
-                self.write_if_needed(step, *current)
             }
             (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
@@ -407,28 +384,45 @@ impl TransactionPathInference<'_> {
                 self.write_if_needed(step, *saved)
             }
             (number, _) => {
-                if let Some(result) = step.result.filter(|_| is_done) {
-                    match number {
-                        v4::Operation::GETFH | v4::Operation::GETATTR => self.handle(current, result),
-                        v4::Operation::LAYOUTGET => {
-                            if let Some(file) = current.id() {
-                                for handle in result.handles() {
-                                    self.store.add_layout_handle(file, self.reply.bytes(handle));
-                                }
-                            }
-                        }
-                        v4::Operation::READDIR => {
-                            if let Some(directory) = current.id() {
-                                self.entries(directory, result);
-                            }
-                        }
-                        _ => {}
+                match number {
+                    v4::Operation::PUTFH => {
+                        let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
+                        *current = handle.map(|handle| self.store.find_or_insert(self.server, handle)).into();
                     }
+                    v4::Operation::PUTROOTFH => {
+                        *current = InferredCurrentFile::File(self.store.root(self.server));
+                    }
+                    v4::Operation::SAVEFH => *saved = *current,
+                    v4::Operation::RESTOREFH => *current = *saved,
+                    v4::Operation::LOOKUPP => {
+                        *current = current.id().and_then(|id| self.store.parent(id)).into();
+                    }
+                    _ => self.result(number, current, step.result.filter(|_| is_done)),
                 }
                 self.write_if_needed(step, *current)
             }
         };
         ResolvedPathTextRanges { path, new_path, start: None }
+    }
+
+    /// Binds the filehandles that a successful operation returned.
+    fn result(
+        &mut self,
+        number: v4::Operation,
+        current: &mut InferredCurrentFile,
+        result: Option<OperationPathInferenceTokens<'_>>,
+    ) {
+        let Some(result) = result else { return };
+        match (number, current.id()) {
+            (v4::Operation::GETFH | v4::Operation::GETATTR, _) => self.handle(current, result),
+            (v4::Operation::LAYOUTGET, Some(file)) => {
+                for handle in result.handles() {
+                    self.store.add_layout_handle(file, self.reply.bytes(handle));
+                }
+            }
+            (v4::Operation::READDIR, Some(directory)) => self.entries(directory, result),
+            _ => {}
+        }
     }
 
     /// Binds the current filehandle that the server returned.
@@ -468,7 +462,6 @@ impl TransactionPathInference<'_> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
 
-    /// Writes the path of a file.
     fn write(&mut self, place: InferredCurrentFile) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         match place {
@@ -480,16 +473,12 @@ impl TransactionPathInference<'_> {
                 }
             }
             InferredCurrentFile::NamedIn(parent, name) => {
-                return self.write_child_path(
-                    parent.map_or(InferredCurrentFile::Unknown, InferredCurrentFile::File),
-                    name,
-                );
+                return self.write_child_path(parent.into(), name);
             }
         }
         Some(start..self.resolved.text.len())
     }
 
-    /// Writes the path of a name in a directory.
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
@@ -523,7 +512,6 @@ struct PathInferenceOperation<'h> {
     number: v4::Operation,
     operation: OperationPathInferenceTokens<'h>,
     result: Option<OperationPathInferenceTokens<'h>>,
-    /// `true` if its paths are needed.
     needs_paths: bool,
 }
 

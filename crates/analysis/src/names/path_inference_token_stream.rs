@@ -19,7 +19,6 @@ pub(super) struct PathInferenceTokenByteRange {
     end: u32,
 }
 
-/// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathInferenceToken {
     /// Start of an operation of a COMPOUND.
@@ -32,7 +31,6 @@ pub(super) enum PathInferenceToken {
     Entry,
 }
 
-/// The filename tokens of one message.
 #[derive(Debug, Default)]
 pub(super) struct MessageFilenameTokens {
     words: Vec<PathInferenceToken>,
@@ -121,7 +119,6 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     }
 }
 
-/// An iterator over the operations of a COMPOUND.
 pub(super) struct OperationFilenameTokensIterator<'h> {
     words: &'h [PathInferenceToken],
 }
