@@ -67,17 +67,9 @@ impl FilterFieldCatalog {
         let (name, _, text, source) = COMBINED_PROTOCOL;
         let origin = FilterFieldSource::Protocol(vec![FieldDecodeLayer::Iwarp]);
         entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
-        for fact in [
-            GeneratedField::FRAME,
-            GeneratedField::PAYLOAD,
-            GeneratedField::CHUNK_LISTS,
-            GeneratedField::MESSAGE,
-            GeneratedField::TRANSACTION,
-        ]
-        .concat()
-        {
-            let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(fact)));
+        for field in GeneratedField::ALL {
+            let (name, kind, text, source) = field.description();
+            entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(*field)));
         }
         for alias in ALIASES {
             let of: Vec<&FilterFieldCatalogEntry> =
@@ -250,7 +242,6 @@ const REPLACEMENTS: &[(&str, &[&str])] = &[
     ("nlm.res_in", &["rpc.reqframe"]),
 ];
 
-/// Maximum number of names proposed.
 const PROPOSALS: usize = 3;
 
 /// Returns the names most similar to `name`.

@@ -22,7 +22,6 @@ use super::{literal, possible_generated_values};
 use constant::OperandContext;
 use operand_type::OperandType;
 
-/// A field that a filter uses.
 #[derive(Clone, Debug)]
 pub(super) struct ReferencedFilterField {
     pub(super) name: &'static str,
@@ -51,11 +50,9 @@ impl ReferencedFilterField {
     }
 }
 
-/// The compiler of filter programs.
 pub(super) struct FilterCompiler<'c> {
     text: &'c str,
     catalog: &'c FilterFieldCatalog,
-    /// The fields used so far.
     pub(super) fields: Vec<ReferencedFilterField>,
 }
 
@@ -74,7 +71,6 @@ impl<'c> FilterCompiler<'c> {
         self.text.get(span.at..span.end).unwrap_or_default()
     }
 
-    /// Compiles a test.
     pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<CompiledFilterNode> {
         Ok(match test {
             FilterSyntaxNode::Or(tests) => CompiledFilterNode::Or(self.tests(tests)?),
@@ -184,13 +180,7 @@ impl<'c> FilterCompiler<'c> {
             }
         };
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
-        let is_order = matches!(
-            is,
-            ComparisonOperator::Less
-                | ComparisonOperator::LessEqual
-                | ComparisonOperator::Greater
-                | ComparisonOperator::GreaterEqual
-        );
+        let is_order = !is_whole && is != ComparisonOperator::Contains;
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
         if is_order && let Some(field) = { unordered }.find(|field| self.has_unordered_values(field)) {
             let what = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
@@ -332,7 +322,6 @@ impl<'c> FilterCompiler<'c> {
         self.error(span, what)
     }
 
-    /// Returns the field if the operand is one.
     fn field_of(&self, operand: &Operand<'_>) -> Option<&'c FilterFieldCatalogEntry> {
         match &operand.form {
             OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),

@@ -10,7 +10,6 @@ use regex::bytes::Regex;
 use super::syntax::{ArithmeticOperator, FilterByteSliceEnd, FilterSliceRange};
 use super::value::{FilterConstant, FilterFieldSlotNumber, FilterValue, FilterValues};
 
-/// A test of a program.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledFilterNode {
     Or(Vec<CompiledFilterNode>),
@@ -42,7 +41,6 @@ pub(super) enum CompiledFilterNode {
     },
 }
 
-/// Relation between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ComparisonOperator {
     Equal,
@@ -54,7 +52,6 @@ pub(super) enum ComparisonOperator {
     Contains,
 }
 
-/// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledFilterOperand {
     Field(FilterFieldSlotNumber),
@@ -65,7 +62,6 @@ pub(super) enum CompiledFilterOperand {
     Arithmetic(Box<CompiledFilterOperand>, ArithmeticOperator, Box<CompiledFilterOperand>),
 }
 
-/// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterFunction {
     Len,
@@ -99,7 +95,6 @@ impl ComparisonOperator {
 }
 
 impl CompiledFilterNode {
-    /// Returns `true` if the test is true for these values.
     pub(super) fn is_true(&self, values: &FilterValues) -> bool {
         match self {
             Self::Or(nodes) => nodes.iter().any(|node| node.is_true(values)),
@@ -136,11 +131,9 @@ fn is_within(
     values: &FilterValues,
 ) -> bool {
     let any = |of: &CompiledFilterOperand, is: ComparisonOperator| {
-        of.for_each_value(values, &mut |other| match is.compare(value, &other) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        QuantifierEvaluation::of(false, |verdict| {
+            of.for_each_value(values, &mut |other| verdict.take(is.compare(value, &other)))
         })
-        .is_break()
     };
     set.iter().any(|(first, last)| match last {
         None => any(first, ComparisonOperator::Equal),
@@ -171,7 +164,6 @@ impl QuantifierEvaluation {
     }
 }
 
-/// Callback for the values of an expression.
 type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<&[u8]>) -> ControlFlow<()>;
 
 impl CompiledFilterOperand {
@@ -276,7 +268,6 @@ fn arithmetic(
 }
 
 impl FilterFunction {
-    /// The functions by name.
     pub(super) const NAMES: [(&'static str, Self); 8] = [
         ("len", Self::Len),
         ("count", Self::Count),

@@ -21,6 +21,8 @@ macro_rules! facts {
         }
 
         impl $fields {
+            /// All generated fields.
+            pub const ALL: &'static [Self] = &[$($(Self::$fact,)*)*];
             $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
 
             /// Returns the description.

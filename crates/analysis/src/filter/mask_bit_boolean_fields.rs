@@ -30,7 +30,6 @@ pub struct MaskBitFilterField {
 /// Wireshark's names for the bits of masks.
 struct WiresharkMaskBitNames {
     of: &'static [&'static str],
-    /// Prefix of the names.
     prefix: &'static str,
     /// Suffixes that differ from the specification.
     suffixes: &'static [(u64, &'static str)],
@@ -149,7 +148,6 @@ const MASKS: &[WiresharkMaskBitNames] = &[
     ),
 ];
 
-/// Returns every bit of every mask.
 pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
     static ALL: LazyLock<Vec<MaskBitFilterField>> = LazyLock::new(|| {
         let mut all: Vec<MaskBitFilterField> = Vec::new();

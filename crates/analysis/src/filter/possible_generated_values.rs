@@ -12,7 +12,6 @@ use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;
 use super::procedure_fields;
 
-/// The status fields of each protocol.
 const STATUSES: [&str; 6] = [
     field_names::NFS_STATUS,
     field_names::MOUNT_STATUS,

@@ -35,7 +35,6 @@ const MAX_SPARE_BYTES: usize = 4_096;
 /// Number of open Transactions above which stale entries are removed.
 const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
-/// Values of the frames of a Transaction.
 #[derive(Debug)]
 struct OpenTransactionFilterValues {
     tally: SelectedFrameTally,
@@ -61,7 +60,6 @@ impl SelectedFrameTally {
     }
 }
 
-/// A frame with a part of a message.
 #[derive(Debug)]
 struct PartialMessageFrame {
     number: FrameNumber,
@@ -76,7 +74,6 @@ pub struct FilterRunner {
     program: CompiledFilterNode,
     extractor: FieldExtractor,
     open: FxHashMap<TransactionSlabKey, OpenTransactionFilterValues>,
-    /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartialMessageFrame>,
     /// Transactions with a selected frame.
@@ -408,19 +405,20 @@ impl FilterRunner {
         let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.extractor;
-        to.add_generated(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
-        to.add_generated(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
-        to.add_generated(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
-        to.add_generated(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
-        to.add_generated(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
-        to.add_generated(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
-        to.add_generated(GeneratedField::TimeDeltaDisplayed, || {
-            Some(FilterValue::Duration(since(self.selected.unwrap_or(frame.time))))
-        });
-        to.add_generated(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
-        to.add_generated(GeneratedField::CapturedLength, || {
-            Some(FilterValue::Number(frame.bytes.len() as i128))
-        });
+        let selected = self.selected.unwrap_or(frame.time);
+        for (field, value) in [
+            (GeneratedField::Frame, FilterValue::Bytes(frame.bytes)),
+            (GeneratedField::Number, FilterValue::Number(frame.number.0.into())),
+            (GeneratedField::Time, FilterValue::Time(frame.time.0.into())),
+            (GeneratedField::TimeEpoch, FilterValue::Duration(frame.time.0.into())),
+            (GeneratedField::TimeRelative, FilterValue::Duration(since(first))),
+            (GeneratedField::TimeDelta, FilterValue::Duration(since(before))),
+            (GeneratedField::TimeDeltaDisplayed, FilterValue::Duration(since(selected))),
+            (GeneratedField::Length, FilterValue::Number(frame.length.into())),
+            (GeneratedField::CapturedLength, FilterValue::Number(frame.bytes.len() as i128)),
+        ] {
+            to.add_generated(field, || Some(value));
+        }
         if let NetworkLayerPayload::Tcp(segment) = &datagram.payload {
             let places = [
                 GeneratedField::TcpStream,
@@ -428,31 +426,22 @@ impl FilterRunner {
                 GeneratedField::TcpNextSequence,
                 GeneratedField::TcpAcknowledgment,
             ];
-            if places.into_iter().any(|fact| to.slot_of(fact).is_some())
+            let payload = &segment.payload;
+            if places.into_iter().any(|field| to.slot_of(field).is_some())
                 && let Some(place) = flow.segment_numbers(datagram, segment)
             {
-                to.add_generated(GeneratedField::TcpStream, || {
-                    Some(FilterValue::Number(place.stream.into()))
-                });
-                to.add_generated(GeneratedField::TcpSequence, || {
-                    Some(FilterValue::Number(place.sequence.into()))
-                });
-                to.add_generated(GeneratedField::TcpNextSequence, || {
-                    let (signs, length) = (segment.flags.syn(), segment.payload.length);
-                    let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
-                    Some(FilterValue::Number(place.sequence.wrapping_add(behind as u32).into()))
-                });
-                to.add_generated(GeneratedField::TcpAcknowledgment, || {
-                    Some(FilterValue::Number(place.acknowledgment.into()))
-                });
+                let signs = usize::from(segment.flags.syn()) + usize::from(segment.flags.fin());
+                let next = place.sequence.wrapping_add((payload.length + signs) as u32);
+                let numbers =
+                    [place.stream.into(), place.sequence.into(), next.into(), place.acknowledgment.into()];
+                for (field, number) in places.into_iter().zip(numbers) {
+                    to.add_generated(field, || Some(FilterValue::Number(number)));
+                }
             }
-            to.add_generated(GeneratedField::TcpLength, || {
-                Some(FilterValue::Number(segment.payload.length as i128))
-            });
-            if segment.payload.length > 0 {
-                to.add_generated(GeneratedField::TcpPayload, || {
-                    Some(FilterValue::Bytes(segment.payload.bytes))
-                });
+            let length = payload.length as i128;
+            to.add_generated(GeneratedField::TcpLength, || Some(FilterValue::Number(length)));
+            if payload.length > 0 {
+                to.add_generated(GeneratedField::TcpPayload, || Some(FilterValue::Bytes(payload.bytes)));
             }
         }
         if to.slot_of(GeneratedField::MpaCrc).is_some() {
@@ -518,7 +507,6 @@ impl FilterRunner {
     }
 }
 
-/// Returns the Transaction of a frame.
 fn key_of(meaning: FrameContentKind) -> Option<TransactionSlabKey> {
     match meaning {
         FrameContentKind::Message { key, .. }

@@ -5,7 +5,6 @@
 use super::error::FilterError;
 use super::token::{FilterPunctuator, FilterToken, FilterTokenKind, tokens};
 
-/// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.
@@ -15,7 +14,6 @@ pub(super) struct FilterSpan {
     pub(super) end: usize,
 }
 
-/// A test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FilterSyntaxNode<'t> {
     Or(Vec<FilterSyntaxNode<'t>>),
@@ -31,7 +29,6 @@ pub(super) enum FilterSyntaxNode<'t> {
     Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
 }
 
-/// Quantifier of the values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
     /// The default of the relation.
@@ -40,7 +37,6 @@ pub(super) enum Quantifier {
     All,
 }
 
-/// A relation between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParsedComparisonOperator {
     Equal,
@@ -55,7 +51,6 @@ pub(super) enum ParsedComparisonOperator {
     Matches,
 }
 
-/// The words for relations.
 const RELATION_WORDS: [(&str, ParsedComparisonOperator); 12] = [
     ("eq", ParsedComparisonOperator::Equal),
     ("any_eq", ParsedComparisonOperator::Equal),
@@ -94,14 +89,12 @@ impl ParsedComparisonOperator {
     }
 }
 
-/// An expression with values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand<'t> {
     pub(super) form: OperandForm<'t>,
     pub(super) span: FilterSpan,
 }
 
-/// Form of an operand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OperandForm<'t> {
     /// A field, or a value without quotes.
@@ -114,7 +107,6 @@ pub(super) enum OperandForm<'t> {
     Arithmetic(Box<Operand<'t>>, ArithmeticOperator, Box<Operand<'t>>),
 }
 
-/// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArithmeticOperator {
     And,
@@ -132,7 +124,6 @@ pub(super) struct FilterSliceRange {
     pub(super) end: FilterByteSliceEnd,
 }
 
-/// End of a part of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterByteSliceEnd {
     /// After this number of bytes.
@@ -143,7 +134,6 @@ pub(super) enum FilterByteSliceEnd {
     Last,
 }
 
-/// Parses a filter.
 pub(super) fn parse(text: &str) -> FilterParseResult<FilterSyntaxNode<'_>, FilterError> {
     let mut parser = FilterParser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {

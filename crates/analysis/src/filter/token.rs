@@ -3,7 +3,6 @@
 use super::error::FilterError;
 use super::syntax::{ArithmeticOperator, ParsedComparisonOperator};
 
-/// A token with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FilterToken<'t> {
     pub(super) kind: FilterTokenKind<'t>,
@@ -13,7 +12,6 @@ pub(super) struct FilterToken<'t> {
     pub(super) end: usize,
 }
 
-/// Kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FilterTokenKind<'t> {
     /// The name of a field or of a function, a number, an address, bytes, a keyword.
@@ -24,11 +22,9 @@ pub(super) enum FilterTokenKind<'t> {
     Char(u8),
     /// The text between `[` and `]`.
     Slice(&'t str),
-    /// A sign.
     Sign(FilterPunctuator),
 }
 
-/// A sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterPunctuator {
     Open,
@@ -78,13 +74,11 @@ const SIGNS: [(&str, FilterPunctuator); 27] = [
 ];
 
 impl FilterPunctuator {
-    /// Returns the sign as written.
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
     }
 }
 
-/// Splits a filter into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<FilterToken<'_>>, FilterError> {
     let mut tokens = Vec::new();
     let mut at = 0;

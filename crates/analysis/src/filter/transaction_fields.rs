@@ -47,7 +47,6 @@ fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     }
 }
 
-/// Adds the paths of a Transaction.
 pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
     for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
         to.add_generated(fact, || path.map(FilterValue::Text));
@@ -178,7 +177,6 @@ fn completing_frame(record: &CapturedMessage) -> Option<FrameNumber> {
     record.frames.get(first_copy - 1).copied()
 }
 
-/// Program and procedure of a Call.
 #[derive(Default)]
 struct FilterCallProcedure {
     program: Option<u64>,

@@ -30,7 +30,6 @@ pub enum FilterValue<B> {
     Unknown,
 }
 
-/// A value in a filter.
 pub(super) type FilterConstant = FilterValue<Vec<u8>>;
 
 impl<B> FilterValue<B> {
@@ -118,17 +117,14 @@ pub(super) struct FilterValues {
 }
 
 impl FilterValues {
-    /// Creates an empty store for this number of fields.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
     }
 
-    /// Creates an empty store for the same fields as another.
     pub(super) fn like(other: &Self) -> Self {
         Self::new(other.slots.len())
     }
 
-    /// Copies all values of another store.
     pub(super) fn copy(&mut self, other: &Self) {
         self.slots.clone_from(&other.slots);
         self.bytes.clone_from(&other.bytes);
@@ -140,12 +136,10 @@ impl FilterValues {
         self.bytes.clear();
     }
 
-    /// Returns `true` if a field has a value.
     pub(super) fn has(&self, slot: FilterFieldSlotNumber) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
-    /// Returns the number of values of a field.
     pub(super) fn count(&self, slot: FilterFieldSlotNumber) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
@@ -156,14 +150,12 @@ impl FilterValues {
             + self.bytes.len()
     }
 
-    /// Returns the allocated memory, in bytes.
     pub(super) fn allocated_bytes(&self) -> usize {
         let slots =
             self.slots.iter().map(|values| values.capacity() * size_of::<FilterValue<Range<usize>>>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
 
-    /// Returns the values of a field.
     pub(super) fn values_of(&self, slot: FilterFieldSlotNumber) -> impl Iterator<Item = FilterValue<&[u8]>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
@@ -172,7 +164,6 @@ impl FilterValues {
         stored.map_bytes(|range| self.bytes.get(range.clone()).unwrap_or_default())
     }
 
-    /// Adds a value.
     pub(super) fn push(&mut self, slot: FilterFieldSlotNumber, value: FilterValue<&[u8]>) {
         let stored = value.map_bytes(|bytes| {
             let start = self.bytes.len();

@@ -12,7 +12,6 @@ use crate::filter::{literal, possible_generated_values};
 /// Maximum number of possible values that an error lists when none is similar.
 const MAX_LISTED_VALUES: usize = 8;
 
-/// Context of an untyped operand.
 #[derive(Clone, Copy)]
 pub(super) struct OperandContext<'e> {
     pub(super) operand_type: OperandType,
@@ -37,6 +36,8 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
+        let ipv4 = || literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits));
+        let ipv6 = || literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits));
         let constant = match beside.operand_type {
             OperandType::Number => {
                 literal::number(word).or_else(|| named_number(word, beside)).map(FilterConstant::Number)
@@ -47,15 +48,10 @@ impl FilterCompiler<'_> {
                 literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes)
             }
             OperandType::Text => return self.text(word.as_bytes(), span, beside),
-            OperandType::Ipv4 => {
-                literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits))
-            }
-            OperandType::Ipv6 => {
-                literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits))
-            }
-            OperandType::Address => literal::ipv4(word)
-                .map(|(address, bits)| FilterConstant::Ipv4(address, bits))
-                .or_else(|| literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits)))
+            OperandType::Ipv4 => ipv4(),
+            OperandType::Ipv6 => ipv6(),
+            OperandType::Address => ipv4()
+                .or_else(ipv6)
                 .or_else(|| word.starts_with("lid:").then(|| FilterConstant::Text(word.as_bytes().to_vec()))),
             OperandType::Time => literal::time(word).map(FilterConstant::Time),
             OperandType::Duration => literal::duration(word).map(FilterConstant::Duration),
