@@ -113,12 +113,9 @@ impl CreditSeries {
         if transaction.direction == CallDirection::Reverse {
             return;
         }
-        if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
-            && let Some(step) = self.0.step_at(call.time)
-        {
-            step.requested = step.requested.max(asked);
-        }
         if let Some(step) = self.0.step_at(call.time) {
+            let requested = call.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+            step.requested = step.requested.max(requested);
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
         }
         let Some(reply) = &transaction.reply else { return };

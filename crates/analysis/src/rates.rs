@@ -10,7 +10,6 @@ use super::statistics::OperationKey;
 
 /// Lengths of the windows in nanoseconds: 1, 10 and 60 seconds.
 pub const WINDOWS_NS: [u64; 3] = [1_000_000_000, 10_000_000_000, 60_000_000_000];
-/// Number of slots of a window.
 const SLOTS: u64 = 10;
 /// Maximum number of operations, connections or files counted separately; above it, idle ones are evicted.
 const MAX_ENTRIES: usize = 4_096;
@@ -35,7 +34,6 @@ impl TransactionAndByteRate {
 /// The rates in each of the [`WINDOWS_NS`].
 pub type RatesByWindow = [TransactionAndByteRate; WINDOWS_NS.len()];
 
-/// Number of Transactions, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateCounts {
     transactions: u64,
@@ -98,7 +96,6 @@ impl RateWindow {
     }
 }
 
-/// Counts of the last minute.
 #[derive(Clone, Copy, Debug)]
 struct RecentRateWindows([RateWindow; WINDOWS_NS.len()]);
 

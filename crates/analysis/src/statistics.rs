@@ -147,7 +147,6 @@ pub struct OperationTally {
 }
 
 impl OperationTally {
-    /// Adds the counts of another operation.
     fn join(&mut self, other: &Self) {
         let Self {
             calls,

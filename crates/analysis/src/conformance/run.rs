@@ -41,11 +41,8 @@ impl FindingCounts {
 #[derive(Debug)]
 pub struct ConformanceRun {
     checker: ConformanceChecker,
-    /// All findings.
     counts: FindingCounts,
-    /// Findings of Transactions.
     of_transactions: FindingCounts,
-    /// Findings of selected Transactions.
     of_selected: FindingCounts,
     of_connections: Option<FindingsByConnection>,
 }
