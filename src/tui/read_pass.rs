@@ -528,7 +528,7 @@ impl ReadPassState {
             }
             if let Some(selection) = selection {
                 selection.set_findings(&findings);
-                let chosen = selection.named_transaction(key, transaction, reading, about);
+                let chosen = selection.transaction(Some(key), transaction, reading, Some(about));
                 let Some(chosen) = chosen else { return };
                 tally.chosen_frames(chosen);
             }

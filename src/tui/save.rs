@@ -186,7 +186,7 @@ pub(super) fn save(
                 let is_selected = match &mut selection {
                     Some(selection) => {
                         selection.set_findings(&findings);
-                        selection.transaction(key, &transaction, reading).is_some()
+                        selection.transaction(Some(key), &transaction, reading, None).is_some()
                     }
                     None => what.contains(&transaction),
                 };

@@ -53,7 +53,7 @@ impl FrameReloadWorker {
                         selection.set_findings(&findings);
                     }
                     if let Some(selection) = &mut selection
-                        && selection.transaction(key, &transaction, reading).is_none()
+                        && selection.transaction(Some(key), &transaction, reading, None).is_none()
                     {
                         return;
                     }

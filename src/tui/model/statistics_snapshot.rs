@@ -142,7 +142,7 @@ impl ViewTablesBuilder {
 
     /// Counts the frames of a Transaction that a filter selected.
     pub fn chosen_frames(&mut self, chosen: filter::SelectedFrameTally) {
-        self.statistics.record_selected_frames(chosen.frames, chosen.bytes, chosen.times);
+        self.statistics.record_selected_frames(chosen);
     }
 
     /// Counts a Transaction.

@@ -47,7 +47,7 @@ pub(super) struct FieldExtractor {
     /// Start offsets of searched protocols.
     searched_starts: Vec<(FilterFieldSlotNumber, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<FilterFieldSlotNumber>,
+    pub(super) names: Option<FilterFieldSlotNumber>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
@@ -107,11 +107,6 @@ impl FieldExtractor {
         {
             self.values.push(slot, value);
         }
-    }
-
-    /// Returns `true` if the filter uses `frame.protocols`.
-    pub(super) fn names_protocols(&self) -> bool {
-        self.names.is_some()
     }
 
     pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldSlotNumber> {

@@ -53,10 +53,19 @@ pub struct SelectedFrameTally {
 }
 
 impl SelectedFrameTally {
-    fn add(&mut self, length: u32, time: Timestamp) {
-        self.frames += 1;
-        self.bytes += u64::from(length);
-        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+    /// Counts a frame, by its length on the wire.
+    #[inline]
+    pub(crate) fn add(&mut self, length: u32, time: Timestamp) {
+        self.merge(Self { frames: 1, bytes: length.into(), times: Some((time, time)) });
+    }
+
+    /// Adds the counts of other frames.
+    #[inline]
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        let times = [self.times, other.times].into_iter().flatten();
+        self.times = times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)));
     }
 }
 
@@ -191,7 +200,7 @@ impl FilterRunner {
     /// Passes the next frame to the flow, and keeps the values of the frame for its Transaction.
     pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
-        let names_protocols = self.extractor.names_protocols();
+        let names_protocols = self.extractor.names.is_some();
         let mut is_part = matches!(datagram.payload, NetworkLayerPayload::Tcp(_));
         for meaning in flow.frame_kinds() {
             is_part |= matches!(meaning, FrameContentKind::PartialMessage);
@@ -243,58 +252,14 @@ impl FilterRunner {
         }
     }
 
-    /// Returns the frames of a completed Transaction if the filter selects it.
+    /// Returns the frames of a completed Transaction if the filter selects it. One of a trace has no frames, and no key.
+    /// Paths that are known are not inferred again.
     pub fn transaction(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-    ) -> Option<SelectedFrameTally> {
-        self.finish_transaction(Some(key), transaction, reading, None)
-    }
-
-    /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
-    pub fn test_without_frames(
-        &mut self,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-    ) -> bool {
-        self.finish_transaction(None, transaction, reading, None).is_some()
-    }
-
-    /// Does the same for a Transaction with known paths, so that names are not inferred twice.
-    pub fn named_transaction(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        about: OperationPaths<'_>,
-    ) -> Option<SelectedFrameTally> {
-        self.finish_transaction(Some(key), transaction, reading, Some(about))
-    }
-
-    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
-    /// kept.
-    pub fn pending(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        about: OperationPaths<'_>,
-    ) -> bool {
-        self.extractor.clear();
-        if let Some(kept) = self.open.get(&key) {
-            self.extractor.values.copy(&kept.values);
-        }
-        self.test_messages(transaction, reading, Some(about))
-    }
-
-    fn finish_transaction(
         &mut self,
         key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-        about: Option<OperationPaths<'_>>,
+        paths: Option<OperationPaths<'_>>,
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut kept = SelectedFrameTally::default();
@@ -308,7 +273,23 @@ impl FilterRunner {
                 self.spare.push(values);
             }
         }
-        self.test_messages(transaction, reading, about).then_some(kept)
+        self.test_messages(transaction, reading, paths).then_some(kept)
+    }
+
+    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
+    /// kept.
+    pub fn pending(
+        &mut self,
+        key: TransactionSlabKey,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        paths: OperationPaths<'_>,
+    ) -> bool {
+        self.extractor.clear();
+        if let Some(kept) = self.open.get(&key) {
+            self.extractor.values.copy(&kept.values);
+        }
+        self.test_messages(transaction, reading, Some(paths))
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
@@ -316,7 +297,7 @@ impl FilterRunner {
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-        about: Option<OperationPaths<'_>>,
+        paths: Option<OperationPaths<'_>>,
     ) -> bool {
         let wants = self.extractor.layers;
         if wants.needs_message() {
@@ -331,11 +312,11 @@ impl FilterRunner {
             let facts = reading.summary();
             transaction_fields::outcome(&mut self.extractor, &facts);
             if let Some(names) = &mut self.names {
-                let about = about.unwrap_or_else(|| {
+                let paths = paths.unwrap_or_else(|| {
                     names.infer(transaction, reading, &facts);
                     names.paths()
                 });
-                transaction_fields::files(&mut self.extractor, about);
+                transaction_fields::files(&mut self.extractor, paths);
             }
         }
         self.program.is_true(&self.extractor.values)
