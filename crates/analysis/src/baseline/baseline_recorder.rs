@@ -68,7 +68,7 @@ pub enum BaselineRecordingError {
 impl BaselineRecorder {
     /// Creates a recorder for a baseline with these settings.
     pub fn new(settings: BaselineSettings, memory: &BaselineCheckMemoryShares) -> Self {
-        let needed_bytes = settings_bytes(settings.lines());
+        let needed_bytes = settings_bytes(&settings.lines);
         Self {
             settings,
             counts: BaselineCounts::default(),
@@ -151,7 +151,7 @@ impl BaselineRecorder {
         self.text.finish().map_err(BaselineRecordingError::Scratch)?;
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
-        let headers = self.headers.into_texts();
+        let headers = self.headers.texts;
         let mut names = BaselineHeaderTextDictionary::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {

@@ -42,7 +42,8 @@ pub(super) struct BaselineLineReader<'f> {
     input: BufReader<PositionalFileReader<'f>>,
     line: Vec<u8>,
     max_line_bytes: usize,
-    place: BaselineReadPosition,
+    /// Place behind the last line.
+    pub(super) place: BaselineReadPosition,
 }
 
 impl<'f> BaselineLineReader<'f> {
@@ -53,10 +54,6 @@ impl<'f> BaselineLineReader<'f> {
             max_line_bytes,
             place,
         }
-    }
-
-    pub(super) fn place(&self) -> BaselineReadPosition {
-        self.place
     }
 
     /// Reads the next line, without white space at its end; `None` at the end of the file.

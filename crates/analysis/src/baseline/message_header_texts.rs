@@ -13,7 +13,7 @@ const MIN_HASH_DIGITS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct MessageHeaderTextInterner {
     numbers: HashMap<Rc<str>, u32>,
-    texts: Vec<Rc<str>>,
+    pub(super) texts: Vec<Rc<str>>,
 }
 
 impl MessageHeaderTextInterner {
@@ -27,10 +27,6 @@ impl MessageHeaderTextInterner {
         self.numbers.insert(Rc::clone(&text), number);
         self.texts.push(text);
         number
-    }
-
-    pub(super) fn into_texts(self) -> Vec<Rc<str>> {
-        self.texts
     }
 }
 

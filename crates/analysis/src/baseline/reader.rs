@@ -118,7 +118,7 @@ impl OpenBaselineFile {
         let (mut is_inside, mut bytes) = (false, 0);
         while let Some(line) = lines.next_bytes()? {
             let line = String::from_utf8_lossy(line).replace(char::REPLACEMENT_CHARACTER, "\0");
-            let number = lines.place().number;
+            let number = lines.place.number;
             if is_inside {
                 if line.starts_with('[') {
                     break;
@@ -166,22 +166,16 @@ impl OpenBaselineFile {
     pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
-        let first = lines.place();
+        let first = lines.place;
         let mut transactions = BaselineRoundTripVerifier::new(&head, max_bytes);
-        loop {
-            let number = lines.place().number;
-            match lines.next_line().map_err(|error| self.with_needed_bytes(error))? {
-                Some(line) => {
-                    transactions.line(number + 1, line).map_err(|error| self.with_needed_bytes(error))?;
-                }
-                None => return Err(truncated(number)),
-            }
-            if transactions.has_end {
-                break;
-            }
+        while !transactions.has_end {
+            let number = lines.place.number;
+            let line = lines.next_line().map_err(|error| self.with_needed_bytes(error))?;
+            let line = line.ok_or_else(|| truncated(number))?;
+            transactions.line(number + 1, line).map_err(|error| self.with_needed_bytes(error))?;
         }
         let BaselineRoundTripVerifier { names, counts, count, incomplete, .. } = transactions;
-        let number = lines.place().number;
+        let number = lines.place.number;
         if let Some(line) = lines.next_line()? {
             let line = begin(line);
             return Err(BaselineReadError::new(
@@ -222,7 +216,7 @@ impl OpenBaselineFile {
         check_version(first)?;
         let mut bytes = 0;
         while head.parts < last_part {
-            let number = lines.place().number + 1;
+            let number = lines.place.number + 1;
             let line = lines.next_line().map_err(|error| self.with_needed_bytes(error))?;
             let Some(line) = line else { return Err(truncated(number - 1)) };
             bytes += line_bytes(part(head.parts), line.len());
@@ -246,7 +240,7 @@ impl OpenBaselineFile {
             let mut lines = lines();
             while lines.next_line()?.is_some_and(|line| line != unused) {}
             let reason = format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused));
-            return Err(BaselineReadError::new(lines.place().number, reason));
+            return Err(BaselineReadError::new(lines.place.number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
         let mut same = RewrittenBaselineLineComparer { lines: lines(), line: Vec::new(), wrong: None };
@@ -508,7 +502,7 @@ impl RewrittenBaselineLineComparer<'_> {
             return Ok(());
         }
         let reason = contradiction(found, &expected);
-        Err(BaselineReadError::new(self.lines.place().number, reason))
+        Err(BaselineReadError::new(self.lines.place.number, reason))
     }
 }
 
@@ -585,7 +579,7 @@ impl Baseline {
         let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);
         move || {
             loop {
-                let number = lines.place().number + 1;
+                let number = lines.place.number + 1;
                 let line = lines.next_line()?.filter(|line| !line.starts_with('['));
                 let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
                 let finished = if is_detail { None } else { parser.finish_transaction() };

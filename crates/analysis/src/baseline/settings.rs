@@ -12,7 +12,8 @@ const MAX_LINES: usize = 4_096;
 /// User settings of a baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaselineSettings {
-    lines: Vec<String>,
+    /// The lines as typed.
+    pub(super) lines: Vec<String>,
     options: ComparisonOptions,
 }
 
@@ -44,10 +45,6 @@ impl BaselineSettings {
 
     pub(super) fn ignores_identities(&self) -> bool {
         self.options.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
-    }
-
-    pub(super) fn lines(&self) -> &[String] {
-        &self.lines
     }
 
     pub(super) fn empty() -> Self {
@@ -137,14 +134,14 @@ mod tests {
         ];
         let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
         let settings = kept(&text).unwrap();
-        assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
+        assert_eq!(settings.lines, [&typed[..], &[""]].concat());
         assert_eq!((settings.options.ignore.len(), settings.options.tolerances.len()), (2, 1));
     }
 
     #[test]
     fn both_sides_of_a_conflict_stand() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
-        assert_eq!(kept(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
+        assert_eq!(kept(text).unwrap().lines, ["ignore inline", "ignore READ", "ignore WRITE", ""]);
     }
 
     #[test]

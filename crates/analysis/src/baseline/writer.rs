@@ -63,7 +63,7 @@ impl BaselineHead<'_> {
         writeln!(to, "# Written by check --bless, which keeps the lines under [settings]. Edit only those.")?;
         writeln!(to, "# Text after # is a comment; check compares everything else.")?;
         writeln!(to, "\n{SETTINGS_HEAD}")?;
-        self.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
+        self.settings.lines.iter().try_for_each(|line| writeln!(to, "{line}"))?;
         writeln!(to, "[capture]")?;
         for (key, count) in &self.counts.capture_counts {
             writeln!(to, "{key} {count}")?;

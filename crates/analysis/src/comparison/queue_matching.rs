@@ -105,7 +105,6 @@ impl CaptureComparator {
         }
         let longest = lane.sides.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
         let is_other_minor = lane.differs_in_minor_version();
-        let mut found = alignment::SequenceAlignment::default();
         for window in ALIGNMENT_WINDOWS {
             let is_end = window >= longest;
             let mut sides: [Vec<_>; 2] = Default::default();
@@ -122,11 +121,10 @@ impl CaptureComparator {
                 is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),
             };
             if let Some(aligned) = rows.align(is_all && is_end, is_end) {
-                found = aligned;
-                break;
+                return aligned;
             }
         }
-        found
+        alignment::SequenceAlignment::default()
     }
 
     /// Reports records at different positions. It is a difference if one of two operations waited for the other on both

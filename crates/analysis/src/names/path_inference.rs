@@ -528,5 +528,5 @@ fn is_directory_change(number: v4::Operation) -> bool {
 
 /// Returns all tokens of a message without operations.
 fn words(tokens: &MessageFilenameTokens) -> OperationPathInferenceTokens<'_> {
-    OperationPathInferenceTokens { number: 0, words: tokens.words() }
+    OperationPathInferenceTokens { number: 0, words: &tokens.words }
 }

@@ -33,7 +33,7 @@ pub(super) enum PathInferenceToken {
 
 #[derive(Debug, Default)]
 pub(super) struct MessageFilenameTokens {
-    words: Vec<PathInferenceToken>,
+    pub(super) words: Vec<PathInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
@@ -43,10 +43,6 @@ impl MessageFilenameTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
-    }
-
-    pub(super) fn words(&self) -> &[PathInferenceToken] {
-        &self.words
     }
 
     pub(super) fn bytes(&self, span: PathInferenceTokenByteRange) -> &[u8] {
