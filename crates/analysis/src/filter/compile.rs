@@ -182,7 +182,7 @@ impl<'c> FilterCompiler<'c> {
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
         let is_order = !is_whole && is != ComparisonOperator::Contains;
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
-        if is_order && let Some(field) = { unordered }.find(|field| self.has_unordered_values(field)) {
+        if is_order && let Some(field) = { unordered }.find(|field| self.possible_words(field).is_some()) {
             let what = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
             return Err(self.error(left.span, what));
         }
@@ -268,13 +268,13 @@ impl<'c> FilterCompiler<'c> {
         Ok(CompiledFilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
-    /// Returns `true` if the values of a field are words, which have no order.
-    fn has_unordered_values(&self, field: &FilterFieldCatalogEntry) -> bool {
+    /// Returns the words that a field can have as values; `None` for other values.
+    fn possible_words(&self, field: &FilterFieldCatalogEntry) -> Option<Vec<String>> {
         match &field.origin {
-            FilterFieldSource::Generated(fact) => {
-                possible_generated_values::possible_values(*fact, self.catalog).is_some()
+            FilterFieldSource::Generated(field) => {
+                possible_generated_values::possible_values(*field, self.catalog)
             }
-            _ => false,
+            _ => None,
         }
     }
 

@@ -26,7 +26,6 @@ mod runner;
 mod syntax;
 mod token;
 mod transaction_fields;
-mod types;
 mod value;
 
 pub use error::FilterError;
