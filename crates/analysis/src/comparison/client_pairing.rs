@@ -21,8 +21,7 @@ impl CaptureComparator {
             self.with_queue(lane, |this, lane| {
                 if lane.sides[1 - at].client.is_none() {
                     let half = lane.sides[at].waiting.len().div_ceil(2);
-                    let records = lane.sides[at].take(half);
-                    this.subtract_waiting(at, &records);
+                    let records = this.take_waiting(lane, at, half);
                     let late = std::mem::take(&mut lane.sides[at].late);
                     late.iter().for_each(|late| this.late[at].subtract(late));
                     lane.sides[at].dropped += (records.len() + late.len()) as u64;

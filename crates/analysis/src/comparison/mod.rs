@@ -10,8 +10,7 @@
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]:
 //!   number and first;
 //! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
-//! - [`late_records`]: records that come after their successors;
-//! - [`memory_shares`]: the memory of all of that.
+//! - [`late_records`]: records that come after their successors.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
 //! so that memory is limited for captures of any length.
@@ -28,7 +27,6 @@ pub mod field_equality;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;
-mod memory_shares;
 pub mod options;
 mod pairing_queue;
 mod queue_matching;
@@ -44,10 +42,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use difference::{Difference, DifferenceKind, DifferenceSideValue};
-use memory_shares::ComparisonMemoryShares;
 pub use pairing_queue::ClientAddressAndCallDirection;
 use pairing_queue::{
-    ComparisonFilehandleOrigins, ComparisonPairingQueue, MAX_UNPAIRED, QueuedComparisonRecord,
+    ComparisonFilehandleOrigins, ComparisonPairingQueue, FILEHANDLE_ORIGIN_BYTES, MAX_UNPAIRED,
+    QueuedComparisonRecord,
 };
 use record_comparison::{ComparedFieldAndByteCounts, RecordComparer, difference_side};
 
@@ -111,6 +109,47 @@ impl QueuedRecordCountAndBytes {
     fn subtract(&mut self, record: &QueuedComparisonRecord) {
         self.count -= 1;
         self.bytes -= record.bytes;
+    }
+}
+
+/// Approximate memory of a client without waiting records, in bytes.
+const IDLE_CLIENT_BYTES: usize = 1_024;
+/// Part of the memory for identities, in sixteenths.
+const IDENTITY_PARTS: u64 = 5;
+
+/// Shares of the memory of a comparison.
+#[derive(Clone, Copy, Debug)]
+struct ComparisonMemoryShares {
+    /// Bytes of the waiting records of one side.
+    waiting_bytes: usize,
+    /// Bytes of the records without partners.
+    unpaired_bytes: usize,
+    /// Bytes of the differences that are not passed on yet.
+    difference_bytes: usize,
+    /// Bytes of the pairs of identities.
+    identity_bytes: usize,
+    /// Number of clients.
+    clients: usize,
+    /// Number of filehandles of one side whose origins are known.
+    filehandles: usize,
+}
+
+impl ComparisonMemoryShares {
+    fn new(bytes: usize) -> Self {
+        let part = bytes / 16;
+        Self {
+            waiting_bytes: 3 * part,
+            unpaired_bytes: 2 * part,
+            difference_bytes: part,
+            identity_bytes: IDENTITY_PARTS as usize * part,
+            clients: MAX_IDLE_CLIENTS.min(part / IDLE_CLIENT_BYTES),
+            filehandles: part / 2 / FILEHANDLE_ORIGIN_BYTES,
+        }
+    }
+
+    /// Returns the memory of a comparison whose share for identities is `identity_bytes`.
+    fn memory_for_identities(identity_bytes: u64) -> u64 {
+        identity_bytes.div_ceil(IDENTITY_PARTS).saturating_mul(16)
     }
 }
 
@@ -416,8 +455,16 @@ impl CaptureComparator {
         }
     }
 
-    fn subtract_waiting(&mut self, side: usize, records: &[QueuedComparisonRecord]) {
+    /// Takes the first `count` records of a side from a queue.
+    fn take_waiting(
+        &mut self,
+        lane: &mut ComparisonPairingQueue,
+        side: usize,
+        count: usize,
+    ) -> Vec<QueuedComparisonRecord> {
+        let records = lane.sides[side].take(count);
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
+        records
     }
 
     fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {

@@ -25,7 +25,7 @@ impl CaptureComparator {
             let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
             // Records of a replay name their steps, so that their contents do not matter.
             let is_replay = lane.is_replay();
-            let [a, b] = &mut lane.sides;
+            let [a, b] = &lane.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingQueueDrainExtent::Steady => {
@@ -42,9 +42,7 @@ impl CaptureComparator {
                     known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.identities))
                 });
             if together {
-                let (of_a, of_b) = (a.take(1), b.take(1));
-                self.subtract_waiting(0, &of_a);
-                self.subtract_waiting(1, &of_b);
+                let (of_a, of_b) = (self.take_waiting(lane, 0, 1), self.take_waiting(lane, 1, 1));
                 for (one, other) in of_a.iter().zip(&of_b) {
                     self.compare(&one.record, &other.record, across, receive);
                 }
@@ -66,10 +64,8 @@ impl CaptureComparator {
     ) {
         let found = self.alignment_of(lane, is_all);
         let (across, is_run) = (differs_in_rdma(lane), lane.is_replay());
-        let [a, b] = &mut lane.sides;
-        let (of_a, of_b) = (a.take(found.covered.0), b.take(found.covered.1));
-        self.subtract_waiting(0, &of_a);
-        self.subtract_waiting(1, &of_b);
+        let of_a = self.take_waiting(lane, 0, found.covered.0);
+        let of_b = self.take_waiting(lane, 1, found.covered.1);
         // In the order of A, because definitions come before uses.
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();

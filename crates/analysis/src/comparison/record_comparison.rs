@@ -227,13 +227,13 @@ impl PairComparison<'_> {
         let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
         let statuses = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Status);
         let last: Vec<_> =
-            { statuses }.filter(|(spot, _)| spot.section > 0).map(|(_, known)| values(known)).collect();
+            statuses.filter(|(spot, _)| spot.section > 0).map(|(_, known)| values(known)).collect();
         self.differences.retain(|(spot, known)| {
             spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
         });
         // A special stateid has no seqid.
         let identities = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Identity);
-        let others: Vec<_> = { identities }
+        let others: Vec<_> = identities
             .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
             .collect();
         self.differences.retain(|(spot, known)| {
@@ -496,7 +496,7 @@ impl RecordComparer<'_> {
             && group.is_a == is_a
             && is_below(&group.above)
         {
-            let _ = found.count_repeated(group.kind, sections.spot, &group.path);
+            found.count_repeated(group.kind, sections.spot, &group.path);
             return;
         }
         let value = Some(entry.datum.display_text());
