@@ -61,7 +61,7 @@ impl RecordComparisonPolicy {
         a: &ComparedFieldValue,
         b: &ComparedFieldValue,
     ) -> FieldComparisonTreatment {
-        let is_list = a.is_fold() && b.is_fold();
+        let is_list = matches!((a, b), (ComparedFieldValue::Fold(..), ComparedFieldValue::Fold(..)));
         let kind = match path.class {
             FieldEqualityRequirement::Varies(_) if self.is_strict => DifferenceKind::of_message(is_call),
             FieldEqualityRequirement::Varies(_) => return FieldComparisonTreatment::Ignored,

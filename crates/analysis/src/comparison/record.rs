@@ -164,11 +164,6 @@ impl ComparedFieldValue {
         matches!(self, Self::Unknown(_))
     }
 
-    /// Returns `true` if it is a folded list.
-    pub fn is_fold(&self) -> bool {
-        matches!(self, Self::Fold(..))
-    }
-
     /// Returns the text for people: a mask with the names of its bits.
     pub fn display_text(&self) -> String {
         match self {

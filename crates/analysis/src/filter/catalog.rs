@@ -138,8 +138,7 @@ pub struct FilterFieldCatalog {
 }
 
 impl FilterFieldCatalog {
-    /// Creates the catalogue of all fields.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut entries = BTreeMap::new();
         for (name, places) in catalog::all_fields().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
@@ -217,12 +216,6 @@ impl FilterFieldCatalog {
     /// Returns the fields that replace a field of Wireshark, or are more precise.
     pub fn replacements(&self, name: &str) -> &'static [&'static str] {
         REPLACEMENTS.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
-    }
-}
-
-impl Default for FilterFieldCatalog {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -93,8 +93,8 @@ impl<'c> FilterCompiler<'c> {
     fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<CompiledFilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
-                let name = word.strip_prefix('.').unwrap_or(word);
-                let Some(entry) = self.catalog.get(name) else {
+                let Some(entry) = self.field_of(operand) else {
+                    let name = word.strip_prefix('.').unwrap_or(word);
                     return Err(self.unknown_field(name, operand.span));
                 };
                 let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, false, false);
@@ -355,12 +355,10 @@ impl<'c> FilterCompiler<'c> {
     ) -> FilterCompileResult<CompiledFilterOperand> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
-                Some(entry) => CompiledFilterOperand::Field(ReferencedFilterField::slot_in(
-                    &mut self.fields,
-                    entry,
-                    true,
-                    false,
-                )),
+                Some(entry) => {
+                    let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, false);
+                    CompiledFilterOperand::Field(slot)
+                }
                 None => CompiledFilterOperand::Constant(self.word(word, operand.span, beside)?),
             },
             OperandForm::Quoted(bytes) => {

@@ -32,7 +32,7 @@ struct FilterFieldSlotTraits {
     is_searched: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FieldExtractor {
     fields: Vec<ReferencedFilterField>,
     pub(super) layers: RequiredLayers,
@@ -78,15 +78,8 @@ impl FieldExtractor {
             traits: fields.iter().map(traits).collect(),
             names: fields.iter().position(|field| field.origin == names),
             fields,
-            slot_cache: CacheKeyedByDescriptionAddress::default(),
             sets: vec![Box::default()],
-            structures: CacheKeyedByDescriptionAddress::default(),
-            searched_starts: Vec::new(),
-            protocols: String::new(),
-            program: None,
-            open: Vec::new(),
-            open_slots: Vec::new(),
-            slot_buffer: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -86,7 +86,7 @@ pub(super) enum PathComponent<'s> {
     Unknown,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FileNodeStore {
     nodes: Vec<FileNode>,
     free: Vec<u32>,
@@ -166,21 +166,7 @@ fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
 impl FileNodeStore {
     /// Creates a store of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            nodes: Vec::new(),
-            free: Vec::new(),
-            by_handle: HashMap::new(),
-            by_name: HashMap::new(),
-            bytes: 0,
-            limit,
-            newest: None,
-            oldest: None,
-            references: 0,
-            #[cfg(test)]
-            moves: 0,
-            key: Vec::new(),
-            evicted: 0,
-        }
+        Self { limit, ..Self::default() }
     }
 
     fn get(&self, id: FileNodeId) -> Option<&FileNode> {
