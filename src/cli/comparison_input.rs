@@ -277,7 +277,8 @@ pub(super) fn show_trace(
         let (transaction, _) =
             retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
         let is_chosen = selection.as_mut().is_none_or(|selection| {
-            transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading))
+            transaction
+                .with_messages(|reading| selection.transaction(None, &transaction, reading, None).is_some())
         });
         if is_chosen {
             output.trace_transaction(&transaction).map_err(write_error)?;

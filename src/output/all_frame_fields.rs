@@ -94,23 +94,6 @@ impl<'a> FieldObserver<'a> for FrameFieldValues {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
-        let plain = match &value {
-            FieldValue::Unsigned(number) | FieldValue::Enum(number, _) | FieldValue::Flags(number, _) => {
-                OutputFieldValue::Number(i128::from(*number))
-            }
-            FieldValue::Signed(number) => OutputFieldValue::Number(i128::from(*number)),
-            FieldValue::Bool(value) => OutputFieldValue::Bool(*value),
-            FieldValue::Bytes(bytes) => OutputFieldValue::Bytes(bytes),
-            FieldValue::Text(text) => OutputFieldValue::Text(text),
-            FieldValue::Ipv4(address) => OutputFieldValue::Ipv4(*address),
-            FieldValue::Ipv6(address) => OutputFieldValue::Ipv6(*address),
-            FieldValue::Ethernet(address) => OutputFieldValue::Bytes(address),
-            FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
-                OutputFieldValue::Text(bytes)
-            }
-            FieldValue::Chunk(_, Some(bytes)) => OutputFieldValue::Bytes(bytes),
-            FieldValue::Chunk(_, None) => OutputFieldValue::Unknown,
-        };
-        self.add(field, plain);
+        self.add(field, OutputFieldValue::from_field(field.kind, &value));
     }
 }

@@ -175,15 +175,15 @@ impl TsharkFieldsWriter {
                 FieldOccurrenceSelection::First => values
                     .next()
                     .into_iter()
-                    .map(|value| format_value((column.name, column.kind), value.plain()))
+                    .map(|value| format_value((column.name, column.kind), value))
                     .collect(),
                 FieldOccurrenceSelection::Last => values
                     .last()
                     .into_iter()
-                    .map(|value| format_value((column.name, column.kind), value.plain()))
+                    .map(|value| format_value((column.name, column.kind), value))
                     .collect(),
                 FieldOccurrenceSelection::All => {
-                    values.map(|value| format_value((column.name, column.kind), value.plain())).collect()
+                    values.map(|value| format_value((column.name, column.kind), value)).collect()
                 }
             };
             if self.form == SelectedFieldsLineFormat::Json {
@@ -269,8 +269,8 @@ pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldV
         OutputFieldValue::Text(bytes) => String::from_utf8_lossy(bytes)
             .chars()
             .try_for_each(|letter| escape::write_escaped(letter, &mut text)),
-        OutputFieldValue::Ipv4(address) => write!(text, "{address}"),
-        OutputFieldValue::Ipv6(address) => write!(text, "{address}"),
+        OutputFieldValue::Ipv4(address, _) => write!(text, "{address}"),
+        OutputFieldValue::Ipv6(address, _) => write!(text, "{address}"),
         OutputFieldValue::Time(time) => {
             write!(
                 text,

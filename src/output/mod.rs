@@ -383,10 +383,10 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 let tally = match is_frames {
                     // Its frames were counted one by one.
                     true => selection.take_selected(key).then(SelectedFrameTally::default),
-                    false => selection.transaction(key, transaction, reading),
+                    false => selection.transaction(Some(key), transaction, reading, None),
                 };
-                let Some(SelectedFrameTally { frames, bytes, times }) = tally else { return Ok(false) };
-                statistics.record_selected_frames(frames, bytes, times);
+                let Some(frames) = tally else { return Ok(false) };
+                statistics.record_selected_frames(frames);
             }
             if let Some(conformance) = conformance {
                 conformance.select(findings);

@@ -538,7 +538,7 @@ impl ReadPassState {
             }
             if let Some(selection) = selection {
                 selection.set_findings(&findings);
-                let selected = selection.named_transaction(key, transaction, messages, paths);
+                let selected = selection.transaction(Some(key), transaction, messages, Some(paths));
                 let Some(selected) = selected else { return };
                 tally.chosen_frames(selected);
             }

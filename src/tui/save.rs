@@ -187,7 +187,7 @@ pub(super) fn save(
                 let is_selected = match &mut selection {
                     Some(selection) => {
                         selection.set_findings(&findings);
-                        selection.transaction(key, &transaction, messages).is_some()
+                        selection.transaction(Some(key), &transaction, messages, None).is_some()
                     }
                     None => what.contains(&transaction),
                 };

@@ -85,15 +85,15 @@ impl BaselineCounts {
             use super::comparison::record::ComparedChunkKind;
             let offered: u64 = chunk.segments.iter().map(|segment| segment.length).sum();
             let returned: u64 = chunk.segments.iter().filter_map(|segment| segment.returned).sum();
-            match chunk.kind {
-                ComparedChunkKind::Read(..) | ComparedChunkKind::ReplyRead(_) => counts.read += offered,
-                ComparedChunkKind::Write => {
-                    counts.write = (counts.write.0 + offered, counts.write.1 + returned)
+            let sums = match chunk.kind {
+                ComparedChunkKind::Read(..) | ComparedChunkKind::ReplyRead(_) => {
+                    counts.read += offered;
+                    continue;
                 }
-                ComparedChunkKind::Reply => {
-                    counts.reply = (counts.reply.0 + offered, counts.reply.1 + returned)
-                }
-            }
+                ComparedChunkKind::Write => &mut counts.write,
+                ComparedChunkKind::Reply => &mut counts.reply,
+            };
+            *sums = (sums.0 + offered, sums.1 + returned);
         }
     }
 
@@ -107,7 +107,6 @@ impl BaselineCounts {
         self.capture_counts.keys().chain(other.capture_counts.keys()).map(String::as_str).collect()
     }
 
-    /// Sets the counts of Transactions.
     fn set_transactions(&mut self, transactions: u64, incomplete: u64) {
         self.capture_counts.insert("transactions".to_owned(), transactions);
         self.capture_counts.insert("incomplete".to_owned(), incomplete);

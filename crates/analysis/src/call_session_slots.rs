@@ -50,46 +50,40 @@ impl<'a> FieldObserver<'a> for SequenceFields {
     }
 }
 
-fn has_sessions(facts: &RpcSummary) -> bool {
-    facts.minor_version.is_some_and(|minor| minor > 0)
+/// Returns the fields of the first of these messages that names a session; `None` before NFSv4.1.
+fn sequence_fields(
+    reading: &TransactionMessages<'_>,
+    facts: &RpcSummary,
+    kinds: &[RpcMessageKind],
+) -> Option<SequenceFields> {
+    facts.minor_version.filter(|minor| *minor > 0)?;
+    let mut fields = SequenceFields::default();
+    for which in kinds {
+        // Fields before an error are valid.
+        let _ = reading.observe_rpc(*which, &mut fields);
+        if fields.session.is_some() {
+            break;
+        }
+    }
+    Some(fields)
 }
 
 /// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
 pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<CallSessionSlot> {
-    if !has_sessions(facts) {
-        return None;
-    }
-    let mut fields = SequenceFields::default();
-    // Fields before an error are valid.
-    let _ = reading.observe_rpc(RpcMessageKind::Call, &mut fields);
+    let fields = sequence_fields(reading, facts, &[RpcMessageKind::Call])?;
     Some(CallSessionSlot { session: fields.session?, slot: fields.slot? })
 }
 
 /// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.
 pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<u32> {
-    if !has_sessions(facts) {
-        return None;
-    }
-    let mut fields = SequenceFields::default();
-    let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut fields);
+    let fields = sequence_fields(reading, facts, &[RpcMessageKind::Reply])?;
     fields.target_highest_slot?.checked_add(1)
 }
 
 /// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,
 /// BIND_CONN_TO_SESSION or CREATE_SESSION (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
 pub fn session(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionId> {
-    if !has_sessions(facts) {
-        return None;
-    }
-    let mut fields = SequenceFields::default();
-    for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-        // Fields before an error are valid.
-        let _ = reading.observe_rpc(which, &mut fields);
-        if fields.session.is_some() {
-            break;
-        }
-    }
-    fields.session
+    sequence_fields(reading, facts, &[RpcMessageKind::Call, RpcMessageKind::Reply])?.session
 }
 
 #[cfg(test)]

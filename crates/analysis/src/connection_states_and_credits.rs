@@ -55,7 +55,6 @@ pub struct ConnectionStatesAndCredits {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionParametersSnapshot>,
     sessions: CapturedSessionConnections,
-    /// Maximum number of connections.
     most: usize,
 }
 

@@ -62,11 +62,7 @@ pub fn rate_around(
     }
     let wanted = to.saturating_sub(from);
     let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(wanted) * 9;
-    let seconds = ns as f64 / 1e9;
-    is_covered.then(|| TransactionAndByteRate {
-        transactions: sum.transactions as f64 / seconds,
-        bytes: sum.bytes as f64 / seconds,
-    })
+    is_covered.then(|| TransactionAndByteRate::new(sum.transactions, sum.bytes, ns.unsigned_abs()))
 }
 
 /// The credits of a connection within a step of time.
@@ -117,12 +113,9 @@ impl CreditSeries {
         if transaction.direction == CallDirection::Reverse {
             return;
         }
-        if let Some(asked) = call.rpcrdma.and_then(|words| words.calls_in_flight_credits())
-            && let Some(step) = self.0.step_at(call.time)
-        {
-            step.requested = step.requested.max(asked);
-        }
         if let Some(step) = self.0.step_at(call.time) {
+            let requested = call.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+            step.requested = step.requested.max(requested);
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
         }
         let Some(reply) = &transaction.reply else { return };

@@ -32,27 +32,27 @@ struct MemoryBudgetShares {
 }
 
 impl MemoryBudgetShares {
-    /// Shares of a command. A filter by path has its own names besides the output.
-    const PLAIN: Self =
-        Self { flows: 16, names: 4, name_stores: 2, filter: 2, tables: 4, view: 6, windows: 0 };
-    const COMPRESSED: Self =
-        Self { flows: 8, names: 2, name_stores: 2, filter: 2, tables: 2, view: 2, windows: 16 };
+    /// Shares of a command for plain and for compressed input. A filter by path has its own names besides the output.
+    const COMMAND: [Self; 2] = [
+        Self { flows: 16, names: 4, name_stores: 2, filter: 2, tables: 4, view: 6, windows: 0 },
+        Self { flows: 8, names: 2, name_stores: 2, filter: 2, tables: 2, view: 2, windows: 16 },
+    ];
     /// Shares of the terminal interface, which stores rows, or frames that can be read only once. Two passes, a search
     /// and a page that is reread have their own names.
-    const INTERFACE: Self =
-        Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 };
-    const COMPRESSED_INTERFACE: Self =
-        Self { flows: 6, names: 4, name_stores: 4, filter: 2, tables: 2, view: 8, windows: 10 };
+    const INTERFACE: [Self; 2] = [
+        Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 },
+        Self { flows: 6, names: 4, name_stores: 4, filter: 2, tables: 2, view: 8, windows: 10 },
+    ];
     /// Shares of `compare` and `check`, which have neither names nor filters nor tables.
-    const COMPARISON: Self =
-        Self { flows: 16, names: 0, name_stores: 1, filter: 0, tables: 0, view: 16, windows: 0 };
-    const COMPRESSED_COMPARISON: Self =
-        Self { flows: 8, names: 0, name_stores: 1, filter: 0, tables: 0, view: 8, windows: 16 };
+    const COMPARISON: [Self; 2] = [
+        Self { flows: 16, names: 0, name_stores: 1, filter: 0, tables: 0, view: 16, windows: 0 },
+        Self { flows: 8, names: 0, name_stores: 1, filter: 0, tables: 0, view: 8, windows: 16 },
+    ];
     /// Shares of the compilation of a trace, which has no tables. Its view is the compiler.
-    const COMPILATION: Self =
-        Self { flows: 8, names: 2, name_stores: 1, filter: 2, tables: 0, view: 20, windows: 0 };
-    const COMPRESSED_COMPILATION: Self =
-        Self { flows: 4, names: 1, name_stores: 1, filter: 1, tables: 0, view: 10, windows: 16 };
+    const COMPILATION: [Self; 2] = [
+        Self { flows: 8, names: 2, name_stores: 1, filter: 2, tables: 0, view: 20, windows: 0 },
+        Self { flows: 4, names: 1, name_stores: 1, filter: 1, tables: 0, view: 10, windows: 16 },
+    ];
 }
 
 /// Shares of the memory of `check`, in bytes.
@@ -84,7 +84,7 @@ pub struct CommandMemoryBudget {
 impl Default for CommandMemoryBudget {
     /// Returns a budget of [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
     fn default() -> Self {
-        Self::new(DEFAULT_BYTES, 1, MemoryBudgetShares::COMPRESSED)
+        Self::new(DEFAULT_BYTES, 1, MemoryBudgetShares::COMMAND[1])
     }
 }
 
@@ -98,18 +98,23 @@ impl CommandMemoryBudget {
         Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(share) }
     }
 
+    fn for_files<'a>(
+        budget_bytes: u64,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+        flows: u64,
+        [plain, compressed]: [MemoryBudgetShares; 2],
+    ) -> Self {
+        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
+        Self::new(budget_bytes, flows, if is_compressed { compressed } else { plain })
+    }
+
     /// Creates the budget of a command that reads these files with `flows` concurrent flows.
     pub fn for_command<'a>(
         budget_bytes: u64,
         files: impl IntoIterator<Item = &'a PathBuf>,
         flows: u64,
     ) -> Self {
-        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        Self::new(
-            budget_bytes,
-            flows,
-            if is_compressed { MemoryBudgetShares::COMPRESSED } else { MemoryBudgetShares::PLAIN },
-        )
+        Self::for_files(budget_bytes, files, flows, MemoryBudgetShares::COMMAND)
     }
 
     /// Creates the budget of a command that compares these files, with `flows` concurrent flows.
@@ -118,36 +123,18 @@ impl CommandMemoryBudget {
         files: impl IntoIterator<Item = &'a PathBuf>,
         flows: u64,
     ) -> Self {
-        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed {
-            MemoryBudgetShares::COMPRESSED_COMPARISON
-        } else {
-            MemoryBudgetShares::COMPARISON
-        };
-        Self::new(budget_bytes, flows, shares)
+        Self::for_files(budget_bytes, files, flows, MemoryBudgetShares::COMPARISON)
     }
 
     /// Creates the budget of a command that compiles these files to a trace.
     pub fn for_compilation<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed {
-            MemoryBudgetShares::COMPRESSED_COMPILATION
-        } else {
-            MemoryBudgetShares::COMPILATION
-        };
-        Self::new(budget_bytes, 1, shares)
+        Self::for_files(budget_bytes, files, 1, MemoryBudgetShares::COMPILATION)
     }
 
     /// Creates the budget of the terminal interface, which has four flows: a pass over everything, a pass over the
     /// selection of a filter, a search, and one that rereads parts.
     pub fn for_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
-        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed {
-            MemoryBudgetShares::COMPRESSED_INTERFACE
-        } else {
-            MemoryBudgetShares::INTERFACE
-        };
-        Self::new(budget_bytes, 4, shares)
+        Self::for_files(budget_bytes, files, 4, MemoryBudgetShares::INTERFACE)
     }
 
     fn part(&self, parts: u64) -> usize {
@@ -229,15 +216,13 @@ mod tests {
     #[test]
     fn shares_are_no_more_than_the_budget() {
         for shares in [
-            MemoryBudgetShares::PLAIN,
-            MemoryBudgetShares::COMPRESSED,
+            MemoryBudgetShares::COMMAND,
             MemoryBudgetShares::INTERFACE,
-            MemoryBudgetShares::COMPRESSED_INTERFACE,
             MemoryBudgetShares::COMPARISON,
-            MemoryBudgetShares::COMPRESSED_COMPARISON,
             MemoryBudgetShares::COMPILATION,
-            MemoryBudgetShares::COMPRESSED_COMPILATION,
-        ] {
+        ]
+        .concat()
+        {
             let MemoryBudgetShares { flows, names, filter, tables, view, windows, .. } = shares;
             assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
         }
@@ -245,7 +230,7 @@ mod tests {
 
     #[test]
     fn shares_of_check_fit_into_those_that_are_free() {
-        for shares in [MemoryBudgetShares::COMPARISON, MemoryBudgetShares::COMPRESSED_COMPARISON] {
+        for shares in MemoryBudgetShares::COMPARISON {
             let budget = CommandMemoryBudget::new(DEFAULT_BYTES, 1, shares);
             let BaselineCheckMemoryShares { baseline_bytes, text_bytes, comparison_bytes } =
                 budget.check_memory();

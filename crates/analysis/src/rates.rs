@@ -10,7 +10,6 @@ use super::statistics::OperationKey;
 
 /// Lengths of the windows in nanoseconds: 1, 10 and 60 seconds.
 pub const WINDOWS_NS: [u64; 3] = [1_000_000_000, 10_000_000_000, 60_000_000_000];
-/// Number of slots of a window.
 const SLOTS: u64 = 10;
 /// Maximum number of operations, connections or files counted separately; above it, idle ones are evicted.
 const MAX_ENTRIES: usize = 4_096;
@@ -24,10 +23,17 @@ pub struct TransactionAndByteRate {
     pub bytes: f64,
 }
 
+impl TransactionAndByteRate {
+    /// Creates the rate of counts within `ns` nanoseconds, at least one.
+    pub(super) fn new(transactions: u64, bytes: u64, ns: u64) -> Self {
+        let seconds = ns.max(1) as f64 / 1e9;
+        Self { transactions: transactions as f64 / seconds, bytes: bytes as f64 / seconds }
+    }
+}
+
 /// The rates in each of the [`WINDOWS_NS`].
 pub type RatesByWindow = [TransactionAndByteRate; WINDOWS_NS.len()];
 
-/// Number of Transactions, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct RateCounts {
     transactions: u64,
@@ -41,11 +47,7 @@ impl RateCounts {
     }
 
     fn rate(self, ns: u64) -> TransactionAndByteRate {
-        let seconds = ns.max(1) as f64 / 1e9;
-        TransactionAndByteRate {
-            transactions: self.transactions as f64 / seconds,
-            bytes: self.bytes as f64 / seconds,
-        }
+        TransactionAndByteRate::new(self.transactions, self.bytes, ns)
     }
 }
 
@@ -94,7 +96,6 @@ impl RateWindow {
     }
 }
 
-/// Counts of the last minute.
 #[derive(Clone, Copy, Debug)]
 struct RecentRateWindows([RateWindow; WINDOWS_NS.len()]);
 
@@ -114,18 +115,21 @@ impl RecentRateWindows {
     }
 }
 
-/// Rates of all Transactions, and of each active operation, connection and file.
+/// Values of all Transactions, and of each active operation, connection and file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SlidingWindowRates {
-    /// Rates of all Transactions.
-    pub all: RatesByWindow,
-    /// Rates by operation.
-    pub operations: FxHashMap<OperationKey, RatesByWindow>,
-    /// Rates by connection number.
-    pub connections: FxHashMap<u64, RatesByWindow>,
-    /// Rates by path.
-    pub files: FxHashMap<Box<[u8]>, RatesByWindow>,
+pub struct TrafficByKey<V> {
+    /// All Transactions.
+    pub all: V,
+    /// By operation.
+    pub operations: FxHashMap<OperationKey, V>,
+    /// By connection number.
+    pub connections: FxHashMap<u64, V>,
+    /// By path.
+    pub files: FxHashMap<Box<[u8]>, V>,
 }
+
+/// Rates of all Transactions, and of each active operation, connection and file.
+pub type SlidingWindowRates = TrafficByKey<RatesByWindow>;
 
 impl SlidingWindowRates {
     /// Returns `true` if nothing happened within the longest window.
@@ -264,18 +268,10 @@ pub struct CenteredWindowRates {
     middle: Timestamp,
     /// Length of each window between the first and the last frame, in nanoseconds.
     lengths_ns: [u64; WINDOWS_NS.len()],
-    counts: TrafficCountsAroundTime,
+    counts: TrafficByKey<CenteredRateCounts>,
 }
 
 type CenteredRateCounts = [RateCounts; WINDOWS_NS.len()];
-
-#[derive(Debug, Default)]
-struct TrafficCountsAroundTime {
-    all: CenteredRateCounts,
-    operations: FxHashMap<OperationKey, CenteredRateCounts>,
-    connections: FxHashMap<u64, CenteredRateCounts>,
-    files: FxHashMap<Box<[u8]>, CenteredRateCounts>,
-}
 
 impl CenteredWindowRates {
     /// Creates rates around `middle` in a capture whose first and last frame have these times.
@@ -284,7 +280,7 @@ impl CenteredWindowRates {
         let length = |ns: u64| {
             part(middle.nanoseconds_since(first), ns / 2) + part(last.nanoseconds_since(middle), ns / 2)
         };
-        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: TrafficCountsAroundTime::default() }
+        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: TrafficByKey::default() }
     }
 
     /// Returns `true` if a time is in the longest window.
@@ -303,7 +299,7 @@ impl CenteredWindowRates {
                 }
             }
         };
-        let TrafficCountsAroundTime { all, operations, connections, files } = &mut self.counts;
+        let TrafficByKey { all, operations, connections, files } = &mut self.counts;
         add(all);
         if operations.len() < MAX_ENTRIES || operations.contains_key(&ended.operation) {
             add(operations.entry(ended.operation).or_default());
@@ -323,14 +319,13 @@ impl CenteredWindowRates {
 
     /// Returns the rates; those of incomplete windows are zero.
     pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> SlidingWindowRates {
-        let lengths_ns = self.lengths_ns;
         let rates = |counts: CenteredRateCounts| -> RatesByWindow {
             std::array::from_fn(|at| match is_complete[at] {
-                true => counts[at].rate(lengths_ns[at]),
+                true => counts[at].rate(self.lengths_ns[at]),
                 false => TransactionAndByteRate::default(),
             })
         };
-        let TrafficCountsAroundTime { all, operations, connections, files } = self.counts;
+        let TrafficByKey { all, operations, connections, files } = self.counts;
         SlidingWindowRates {
             all: rates(all),
             operations: operations.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),

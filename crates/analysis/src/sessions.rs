@@ -99,7 +99,6 @@ impl From<&ChannelAttrs4<'_>> for SessionChannelLimits {
     }
 }
 
-/// A session with its bindings.
 #[derive(Debug, Default)]
 struct SessionEntry {
     bindings: BTreeMap<u64, SessionChannelBinding>,
@@ -118,7 +117,6 @@ pub(super) struct CapturedSessionConnections {
 }
 
 impl CapturedSessionConnections {
-    /// Records a Transaction.
     pub(super) fn record(
         &mut self,
         transaction: &Transaction,
@@ -205,14 +203,12 @@ impl CapturedSessionConnections {
         Some(self.sessions.entry(id).or_default().bindings.entry(connection).or_default())
     }
 
-    /// Records that a connection has ended.
     pub(super) fn end_connection(&mut self, connection: u64) {
         if self.by_connection.contains_key(&connection) {
             self.ended.insert(connection);
         }
     }
 
-    /// Returns the sessions of a connection.
     pub(super) fn sessions_of(&self, connection: u64) -> Vec<ConnectionSessionSummary> {
         let ids = self.by_connection.get(&connection).into_iter().flatten();
         ids.filter_map(|id| Some((id, self.sessions.get(id)?)))

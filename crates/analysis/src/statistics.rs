@@ -11,6 +11,7 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{
 use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
+use crate::filter::SelectedFrameTally;
 use crate::memory_budget::CommandMemoryBudget;
 
 /// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and
@@ -147,7 +148,6 @@ pub struct OperationTally {
 }
 
 impl OperationTally {
-    /// Adds the counts of another operation.
     fn join(&mut self, other: &Self) {
         let Self {
             calls,
@@ -301,9 +301,7 @@ impl RetransmissionTally {
 /// Statistics of frames and Transactions.
 #[derive(Debug)]
 pub struct FrameAndTransactionStatistics {
-    frames: u64,
-    bytes: u64,
-    times: Option<(Timestamp, Timestamp)>,
+    frames: SelectedFrameTally,
     transactions: u64,
     incomplete: u64,
     missing: IncompleteTransactionTally,
@@ -331,9 +329,7 @@ impl FrameAndTransactionStatistics {
     /// Creates empty statistics whose percentiles use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self {
-            frames: 0,
-            bytes: 0,
-            times: None,
+            frames: SelectedFrameTally::default(),
             transactions: 0,
             incomplete: 0,
             missing: IncompleteTransactionTally::default(),
@@ -351,20 +347,12 @@ impl FrameAndTransactionStatistics {
     /// Counts a frame, by its length on the wire.
     #[inline]
     pub fn frame(&mut self, frame: &Frame<'_>) {
-        self.frames += 1;
-        self.bytes += u64::from(frame.length);
-        self.times =
-            Some(self.times.map_or((frame.time, frame.time), |(first, last)| {
-                (first.min(frame.time), last.max(frame.time))
-            }));
+        self.frames.add(frame.length, frame.time);
     }
 
     /// Counts frames that were selected with their Transaction.
-    pub fn record_selected_frames(&mut self, frames: u64, bytes: u64, times: Option<(Timestamp, Timestamp)>) {
-        self.frames += frames;
-        self.bytes += bytes;
-        let both = [self.times, times].into_iter().flatten();
-        self.times = both.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)));
+    pub fn record_selected_frames(&mut self, frames: SelectedFrameTally) {
+        self.frames.merge(frames);
     }
 
     /// Counts a Transaction.
@@ -421,17 +409,17 @@ impl FrameAndTransactionStatistics {
 
     /// Returns the number of frames.
     pub fn frames(&self) -> u64 {
-        self.frames
+        self.frames.frames
     }
 
     /// Returns the bytes of the frames on the wire.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.frames.bytes
     }
 
     /// Returns the earliest and the latest time of a frame.
     pub fn times(&self) -> Option<(Timestamp, Timestamp)> {
-        self.times
+        self.frames.times
     }
 
     /// Returns the number of Transactions.

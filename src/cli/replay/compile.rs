@@ -188,9 +188,9 @@ fn read<W: Write + Seek>(
         while let Some((key, transaction)) = flow.next_with_key() {
             transactions += 1;
             transaction.with_messages(|reading| {
-                let is_selected = selection
-                    .as_mut()
-                    .is_none_or(|selection| selection.transaction(key, &transaction, reading).is_some());
+                let is_selected = selection.as_mut().is_none_or(|selection| {
+                    selection.transaction(Some(key), &transaction, reading, None).is_some()
+                });
                 compiler.add(&transaction, reading, is_selected)
             })?;
         }

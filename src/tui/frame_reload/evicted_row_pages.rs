@@ -53,7 +53,7 @@ impl FrameReloadWorker {
                         selection.set_findings(&findings);
                     }
                     if let Some(selection) = &mut selection
-                        && selection.transaction(key, &transaction, messages).is_none()
+                        && selection.transaction(Some(key), &transaction, messages, None).is_none()
                     {
                         return;
                     }

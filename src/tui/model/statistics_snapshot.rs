@@ -142,7 +142,7 @@ impl ViewTablesBuilder {
 
     /// Counts the frames of a Transaction that a filter selected.
     pub fn chosen_frames(&mut self, selected: filter::SelectedFrameTally) {
-        self.statistics.record_selected_frames(selected.frames, selected.bytes, selected.times);
+        self.statistics.record_selected_frames(selected);
     }
 
     /// Counts a Transaction.

@@ -36,8 +36,8 @@ impl<'b> BaselineComparator<'b> {
         let mut failed = None;
         let next = |side| {
             let read = match side {
-                ComparisonSide::A => then.next(),
-                ComparisonSide::B => now.next(),
+                ComparisonSide::A => then(),
+                ComparisonSide::B => now(),
             };
             read.unwrap_or_else(|error| {
                 failed.get_or_insert(error);

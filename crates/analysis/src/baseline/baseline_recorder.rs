@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::canonical_records::canonicalize;
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::message_header_texts::{BaselineHeaderTextDictionary, MessageHeaderTextInterner, header_text};
-use super::reader::BaselineReadError;
+use super::reader::{BaselineReadError, RecordOfClient};
 use super::record_parser::BaselineRecordParser;
 use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
@@ -23,7 +23,6 @@ use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";
-/// A Transaction whose text is stored.
 #[derive(Clone, Copy, Debug)]
 struct BaselineTransactionTextIndexEntry {
     location: TransactionCaptureLocation,
@@ -69,7 +68,7 @@ pub enum BaselineRecordingError {
 impl BaselineRecorder {
     /// Creates a recorder for a baseline with these settings.
     pub fn new(settings: BaselineSettings, memory: &BaselineCheckMemoryShares) -> Self {
-        let needed_bytes = settings_bytes(settings.lines());
+        let needed_bytes = settings_bytes(&settings.lines);
         Self {
             settings,
             counts: BaselineCounts::default(),
@@ -116,13 +115,8 @@ impl BaselineRecorder {
             .zip(&record.findings)
             .fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
         let location = record.location;
-        self.transactions.push(BaselineTransactionTextIndexEntry {
-            location,
-            offset,
-            length,
-            headers,
-            call_findings,
-        });
+        let entry = BaselineTransactionTextIndexEntry { location, offset, length, headers, call_findings };
+        self.transactions.push(entry);
         Ok(())
     }
 
@@ -157,7 +151,7 @@ impl BaselineRecorder {
         self.text.finish().map_err(BaselineRecordingError::Scratch)?;
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
-        let headers = self.headers.into_texts();
+        let headers = self.headers.texts;
         let mut names = BaselineHeaderTextDictionary::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
@@ -243,45 +237,26 @@ impl RecordedTransactionBaseline {
         write_end(to, self.transactions())
     }
 
-    /// Returns the records of its Transactions, with the places of the Transactions in the capture.
-    pub(super) fn records(&self) -> BaselineRecordIterator<'_> {
-        let parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
-        BaselineRecordIterator { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
-    }
-}
-
-/// The records of a recorded baseline.
-pub(super) struct BaselineRecordIterator<'b> {
-    baseline: &'b RecordedTransactionBaseline,
-    at: usize,
-    parser: BaselineRecordParser<'b>,
-    text: String,
-    last_frame: u64,
-}
-
-impl BaselineRecordIterator<'_> {
-    /// Returns the next record; `None` at the end.
-    ///
-    /// # Errors
-    /// Returns an error if the temporary file cannot be read.
-    pub(super) fn next(
-        &mut self,
-    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, BaselineReadError> {
-        let Some(transaction) = self.baseline.transactions.get(self.at) else { return Ok(None) };
-        self.at += 1;
-        let number = self.at as u64;
-        let wrong =
-            |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
-        let text = self.baseline.transaction_text(transaction, &mut self.last_frame, &mut self.text);
-        text.map_err(|error| wrong(error.to_string()))?;
-        self.text.lines().try_for_each(|line| self.parser.line(line)).map_err(wrong)?;
-        let parsed = self.parser.finish_transaction();
-        Ok(parsed.map(|parsed| {
-            let mut record = ComparisonRecord { location: transaction.location, ..parsed.record };
-            for (at, finding) in (0..u32::BITS).zip(&mut record.findings) {
-                finding.is_call = transaction.call_findings >> at & 1 != 0;
-            }
-            (parsed.client, record)
-        }))
+    /// Returns a function that returns the next record, with the place of its Transaction in the capture; `None` at the
+    /// end, or an error if the temporary file cannot be read.
+    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
+        let mut parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
+        let (mut text, mut last_frame) = (String::new(), 0);
+        let mut transactions = (1..).zip(&self.transactions);
+        move || {
+            let Some((number, transaction)) = transactions.next() else { return Ok(None) };
+            let wrong =
+                |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
+            self.transaction_text(transaction, &mut last_frame, &mut text)
+                .map_err(|error| wrong(error.to_string()))?;
+            text.lines().try_for_each(|line| parser.line(line)).map_err(wrong)?;
+            Ok(parser.finish_transaction().map(|parsed| {
+                let mut record = ComparisonRecord { location: transaction.location, ..parsed.record };
+                for (at, finding) in (0..u32::BITS).zip(&mut record.findings) {
+                    finding.is_call = transaction.call_findings >> at & 1 != 0;
+                }
+                (parsed.client, record)
+            }))
+        }
     }
 }

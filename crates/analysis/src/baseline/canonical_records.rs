@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::difference::DifferenceKind;
 use crate::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use crate::comparison::record::{
     ComparableMessageField, ComparedChunkKind, ComparedFieldValue, ComparedOperationOrHeaders,
@@ -17,7 +16,6 @@ use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 /// Number of fields with one path in one operation from which they are folded as a list.
 const MIN_FOLDED_FIELDS: usize = 5;
 
-/// Converts a record to the canonical form of baselines.
 pub(super) fn canonicalize(record: &mut ComparisonRecord) {
     for message in record.call.iter_mut().chain(&mut record.reply) {
         // Lengths are compared exactly.
@@ -57,17 +55,11 @@ fn shorten(identity: MappedIdentifierType, datum: &mut ComparedFieldValue) {
 /// are included unless they are ignored.
 pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool) {
     let (mut all, mut about) = (String::new(), String::new());
-    let sections = record.call.iter().flat_map(|call| &call.sections);
-    for entry in sections.flat_map(|section| &section.entries) {
+    for entry in record.call_fields() {
         if has_identities || !matches!(entry.path.class, FieldEqualityRequirement::Identity(_)) {
             let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
         }
-        if matches!(
-            entry.path.class,
-            FieldEqualityRequirement::Equal(
-                DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count
-            )
-        ) {
+        if entry.path.class.is_subject() {
             let _ = write!(about, "{} ", entry.datum);
         }
     }

@@ -17,19 +17,16 @@ const HEADERS: &str = "-";
 /// Word for the program of fields that all programs share.
 const RPC: &str = "RPC";
 
-/// A path and its field.
 #[derive(Clone, Debug)]
 pub(super) struct BaselineFieldDescriptor {
     /// The name of the field, even if the catalogue no longer has it.
     name: Box<str>,
-    /// The path as in records.
     pub(super) path: Rc<FieldPath>,
     is_used: Cell<bool>,
     /// The catalogue entry; `None` if the field no longer exists or has no name.
     pub(super) entry: Option<&'static FilterFieldCatalogEntry>,
 }
 
-/// Fields by operation, then by path.
 type BaselineFieldsByOperation = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineFieldDescriptor>>;
 
 /// The fields of a baseline.
@@ -139,7 +136,6 @@ impl BaselineFieldNamesByPath {
         self.lines().find(|(_, is_used)| !is_used).map(|(line, _)| line)
     }
 
-    /// Writes one line per path.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         self.lines().try_for_each(|(line, _)| writeln!(to, "{line}"))
     }

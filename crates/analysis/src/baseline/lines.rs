@@ -7,7 +7,6 @@ use std::os::unix::fs::FileExt;
 use super::reader::{BaselineReadError, REWRITE_ADVICE};
 use super::settings::is_conflict;
 
-/// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Reader of a file from an offset. Several readers of one file do not disturb each other.
@@ -18,7 +17,6 @@ pub(super) struct PositionalFileReader<'f> {
 }
 
 impl<'f> PositionalFileReader<'f> {
-    /// Creates a buffered reader.
     pub(super) fn buffered(file: &'f File, offset: u64) -> BufReader<Self> {
         BufReader::with_capacity(BUFFER_BYTES, Self { file, offset })
     }
@@ -39,17 +37,16 @@ pub(super) struct BaselineReadPosition {
     pub(super) offset: u64,
 }
 
-/// Reader of the lines of a file.
 #[derive(Debug)]
 pub(super) struct BaselineLineReader<'f> {
     input: BufReader<PositionalFileReader<'f>>,
     line: Vec<u8>,
     max_line_bytes: usize,
-    place: BaselineReadPosition,
+    /// Place behind the last line.
+    pub(super) place: BaselineReadPosition,
 }
 
 impl<'f> BaselineLineReader<'f> {
-    /// Creates a reader of the lines behind a place.
     pub(super) fn new(file: &'f File, place: BaselineReadPosition, max_line_bytes: usize) -> Self {
         Self {
             input: PositionalFileReader::buffered(file, place.offset),
@@ -59,15 +56,7 @@ impl<'f> BaselineLineReader<'f> {
         }
     }
 
-    /// Returns the place behind the last line.
-    pub(super) fn place(&self) -> BaselineReadPosition {
-        self.place
-    }
-
     /// Reads the next line, without white space at its end; `None` at the end of the file.
-    ///
-    /// # Errors
-    /// Returns an error if reading fails or the line is too long.
     pub(super) fn next_bytes(&mut self) -> Result<Option<&[u8]>, BaselineReadError> {
         let number = self.place.number + 1;
         let most = (self.max_line_bytes as u64).saturating_add(1);
@@ -87,9 +76,6 @@ impl<'f> BaselineLineReader<'f> {
     }
 
     /// Reads the next line as text; `None` at the end of the file.
-    ///
-    /// # Errors
-    /// Returns an error if reading fails, or for a line that cannot be in a baseline.
     pub(super) fn next_line(&mut self) -> Result<Option<&str>, BaselineReadError> {
         let number = self.place.number + 1;
         let wrong = |reason: &str| BaselineReadError::new(number, reason.to_owned());
@@ -106,9 +92,6 @@ impl<'f> BaselineLineReader<'f> {
 }
 
 /// Calls `see` with the length and the first bytes of each line of a file, however long the lines are.
-///
-/// # Errors
-/// Returns an error if reading fails.
 pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8])) -> io::Result<()> {
     const FIRST_BYTES: usize = 2;
     let mut input = PositionalFileReader::buffered(file, 0);

@@ -29,7 +29,6 @@ pub(super) fn operation_bytes(title: usize) -> usize {
     line_bytes("[operations]", OPERATION_NUMBERS + title)
 }
 
-/// Returns the memory in bytes of a number of fields.
 pub(super) fn fields_bytes(count: usize) -> usize {
     line_bytes("[fields]", FIELD_LINE) * count
 }
@@ -44,7 +43,6 @@ pub(super) fn settings_bytes(lines: &[String]) -> usize {
     CAPTURE_BYTES + lines.iter().map(|line| line_bytes(SETTINGS_HEAD, line.len())).sum::<usize>()
 }
 
-/// Returns the memory in bytes of a Transaction with this text.
 pub(super) fn transaction_bytes(text: &str) -> usize {
     text.lines().map(|line| line_bytes("[transactions]", line.len())).sum()
 }

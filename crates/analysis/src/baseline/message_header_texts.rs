@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::comparison::record::{ComparableMessage, ComparedOperationOrHeaders, hash};
+use crate::comparison::record::{ComparableMessage, ComparableMessageField, hash};
 
 /// Minimum number of hash digits in a name; more are used on a collision.
 const MIN_HASH_DIGITS: usize = 8;
@@ -13,27 +13,20 @@ const MIN_HASH_DIGITS: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct MessageHeaderTextInterner {
     numbers: HashMap<Rc<str>, u32>,
-    texts: Vec<Rc<str>>,
+    pub(super) texts: Vec<Rc<str>>,
 }
 
 impl MessageHeaderTextInterner {
-    /// Returns the number of a text, if it was added.
     pub(super) fn number(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
     }
 
-    /// Adds a text, and returns its number.
     pub(super) fn add(&mut self, text: &str) -> u32 {
         let text: Rc<str> = text.into();
         let number = self.texts.len() as u32;
         self.numbers.insert(Rc::clone(&text), number);
         self.texts.push(text);
         number
-    }
-
-    /// Returns the texts by number.
-    pub(super) fn into_texts(self) -> Vec<Rc<str>> {
-        self.texts
     }
 }
 
@@ -53,31 +46,27 @@ impl BaselineHeaderTextDictionary {
         name
     }
 
-    /// Adds a text under a name.
     pub(super) fn insert(&mut self, name: &str, text: &str) {
         self.0.insert(name.into(), text.into());
     }
 
-    /// Returns the text with this name.
     pub(super) fn text(&self, name: &str) -> Option<&Rc<str>> {
         self.0.get(name)
     }
 
-    /// Iterates over names and texts, in the order of the names.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, text)| (&**name, &**text))
     }
 }
 
-/// Writes the headers of a message as text.
 pub(super) fn header_text(message: &ComparableMessage, text: &mut String) {
     text.clear();
-    message.sections.first().iter().for_each(|section| entries_text(section, text));
+    message.sections.first().iter().for_each(|section| entries_text(&section.entries, text));
 }
 
 /// Writes the fields of a section: ` offset=0 name="a b"`.
-pub(super) fn entries_text(section: &ComparedOperationOrHeaders, text: &mut String) {
-    for entry in &section.entries {
+pub(super) fn entries_text(entries: &[ComparableMessageField], text: &mut String) {
+    for entry in entries {
         let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }
 }

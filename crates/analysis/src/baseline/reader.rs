@@ -22,13 +22,11 @@ use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaselin
 use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::record::ComparisonRecord;
 
-/// The parts, in their order.
+pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
+
 const PARTS: [&str; 6] = [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", TRANSACTIONS];
-/// The last of them.
 const TRANSACTIONS: &str = "[transactions]";
-/// The beginning of the last line.
 const LAST_LINE_PREFIX: &str = "[end of ";
-/// Advice for a baseline that was modified.
 pub(super) const REWRITE_ADVICE: &str = "restore it, or write it again with check --bless";
 
 /// The error for a baseline that cannot be read.
@@ -47,7 +45,6 @@ impl BaselineReadError {
         Self { line, reason, needed_bytes: None }
     }
 
-    /// Creates the error for a line that does not fit into the memory.
     pub(super) fn too_large(line: u64) -> Self {
         Self { line, reason: "too large for the memory".to_owned(), needed_bytes: Some(0) }
     }
@@ -121,7 +118,7 @@ impl OpenBaselineFile {
         let (mut is_inside, mut bytes) = (false, 0);
         while let Some(line) = lines.next_bytes()? {
             let line = String::from_utf8_lossy(line).replace(char::REPLACEMENT_CHARACTER, "\0");
-            let number = lines.place().number;
+            let number = lines.place.number;
             if is_inside {
                 if line.starts_with('[') {
                     break;
@@ -169,22 +166,16 @@ impl OpenBaselineFile {
     pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
-        let first = lines.place();
+        let first = lines.place;
         let mut transactions = BaselineRoundTripVerifier::new(&head, max_bytes);
-        loop {
-            let number = lines.place().number;
-            match lines.next_line().map_err(|error| self.with_needed_bytes(error))? {
-                Some(line) => {
-                    transactions.line(number + 1, line).map_err(|error| self.with_needed_bytes(error))?;
-                }
-                None => return Err(truncated(number)),
-            }
-            if transactions.has_end {
-                break;
-            }
+        while !transactions.has_end {
+            let number = lines.place.number;
+            let line = lines.next_line().map_err(|error| self.with_needed_bytes(error))?;
+            let line = line.ok_or_else(|| truncated(number))?;
+            transactions.line(number + 1, line).map_err(|error| self.with_needed_bytes(error))?;
         }
         let BaselineRoundTripVerifier { names, counts, count, incomplete, .. } = transactions;
-        let number = lines.place().number;
+        let number = lines.place.number;
         if let Some(line) = lines.next_line()? {
             let line = begin(line);
             return Err(BaselineReadError::new(
@@ -225,7 +216,7 @@ impl OpenBaselineFile {
         check_version(first)?;
         let mut bytes = 0;
         while head.parts < last_part {
-            let number = lines.place().number + 1;
+            let number = lines.place.number + 1;
             let line = lines.next_line().map_err(|error| self.with_needed_bytes(error))?;
             let Some(line) = line else { return Err(truncated(number - 1)) };
             bytes += line_bytes(part(head.parts), line.len());
@@ -249,7 +240,7 @@ impl OpenBaselineFile {
             let mut lines = lines();
             while lines.next_line()?.is_some_and(|line| line != unused) {}
             let reason = format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused));
-            return Err(BaselineReadError::new(lines.place().number, reason));
+            return Err(BaselineReadError::new(lines.place.number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
         let mut same = RewrittenBaselineLineComparer { lines: lines(), line: Vec::new(), wrong: None };
@@ -298,13 +289,11 @@ fn not_a_baseline() -> BaselineReadError {
     )
 }
 
-/// Returns the error for a file whose last line is missing.
 fn truncated(line: u64) -> BaselineReadError {
     let reason = format!("truncated: the last line, {LAST_LINE_PREFIX}...], is missing; {REWRITE_ADVICE}");
     BaselineReadError::new(line, reason)
 }
 
-/// Checks the first line.
 fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
     let Some(line) = line else {
         return Err(BaselineReadError::new(1, format!("the file is empty; {REWRITE_ADVICE}")));
@@ -324,7 +313,6 @@ fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
 struct ParsedBaselineHead {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFieldNamesByPath,
     headers: BaselineHeaderTextDictionary,
@@ -486,7 +474,6 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         }
     }
 
-    /// Returns the name of the text of a header.
     fn name(&mut self, text: &Rc<str>) -> Rc<str> {
         if let Some(name) = self.name_by_text.get(text) {
             return Rc::clone(name);
@@ -515,7 +502,7 @@ impl RewrittenBaselineLineComparer<'_> {
             return Ok(());
         }
         let reason = contradiction(found, &expected);
-        Err(BaselineReadError::new(self.lines.place().number, reason))
+        Err(BaselineReadError::new(self.lines.place.number, reason))
     }
 }
 
@@ -585,39 +572,23 @@ impl Baseline {
         &self.counts
     }
 
-    /// Returns the records of its Transactions.
-    pub(super) fn records(&self) -> BaselineRecords<'_> {
-        BaselineRecords {
-            lines: BaselineLineReader::new(&self.file, self.first, self.max_bytes),
-            parser: BaselineRecordParser::new(&self.fields, &self.headers, &self.settings),
-        }
-    }
-}
-
-/// The records of a baseline.
-pub(super) struct BaselineRecords<'b> {
-    lines: BaselineLineReader<'b>,
-    parser: BaselineRecordParser<'b>,
-}
-
-impl BaselineRecords<'_> {
-    /// Returns the next record; `None` at the end.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be read, or was changed since it was checked.
-    pub(super) fn next(
-        &mut self,
-    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, BaselineReadError> {
-        loop {
-            let number = self.lines.place().number + 1;
-            let line = self.lines.next_line()?.filter(|line| !line.starts_with('['));
-            let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
-            let finished = if is_detail { None } else { self.parser.finish_transaction() };
-            if let Some(line) = line.filter(|line| !line.is_empty()) {
-                self.parser.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
-            }
-            if finished.is_some() || line.is_none() {
-                return Ok(finished.map(|parsed| (parsed.client, parsed.record)));
+    /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or was
+    /// changed since it was checked.
+    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
+        let mut lines = BaselineLineReader::new(&self.file, self.first, self.max_bytes);
+        let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);
+        move || {
+            loop {
+                let number = lines.place.number + 1;
+                let line = lines.next_line()?.filter(|line| !line.starts_with('['));
+                let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
+                let finished = if is_detail { None } else { parser.finish_transaction() };
+                if let Some(line) = line.filter(|line| !line.is_empty()) {
+                    parser.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
+                }
+                if finished.is_some() || line.is_none() {
+                    return Ok(finished.map(|parsed| (parsed.client, parsed.record)));
+                }
             }
         }
     }

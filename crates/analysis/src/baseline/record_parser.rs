@@ -1,6 +1,6 @@
 //! The parser of the Transactions of a baseline.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
@@ -8,7 +8,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::canonical_records::set_match_keys;
 use super::field_path_filter_names::program;
-use super::message_header_texts::{BaselineHeaderTextDictionary, header_text};
+use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFieldNamesByPath, BaselineSettings};
@@ -16,19 +16,15 @@ use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
+    SharedWords,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientAddressAndCallDirection, class};
 
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
-/// Maximum number of headers that are kept in decoded form.
 const MAX_DECODED_HEADERS: usize = 1_024;
 
-/// Maximum number of shared words.
-const MAX_WORDS: usize = 4_096;
-
-/// A Transaction that was read.
 #[derive(Debug)]
 pub(super) struct BaselineTransaction {
     pub(super) client: ClientAddressAndCallDirection,
@@ -37,18 +33,19 @@ pub(super) struct BaselineTransaction {
     pub(super) headers: [Option<Rc<str>>; 2],
 }
 
+/// The error is the problem and its remedy; `None` for a line that cannot be in a baseline.
+type ParseResult<T> = Result<T, Option<String>>;
+
 /// Decoded headers by program, message and name; many messages have the same headers.
 type DecodedMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
 
-/// Parser of the lines of Transactions.
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFieldNamesByPath,
     headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
     decoded_headers: DecodedMessageHeaderCache,
-    /// Titles, names of operations, and other words that many Transactions share.
-    words: HashSet<Rc<str>>,
+    words: SharedWords,
     transaction: Option<BaselineTransaction>,
     /// The program of the current Transaction.
     program: String,
@@ -57,7 +54,6 @@ pub(super) struct BaselineRecordParser<'b> {
 }
 
 impl<'b> BaselineRecordParser<'b> {
-    /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
         fields: &'b BaselineFieldNamesByPath,
         headers: &'b BaselineHeaderTextDictionary,
@@ -68,7 +64,7 @@ impl<'b> BaselineRecordParser<'b> {
             headers,
             has_identities: !settings.ignores_identities(),
             decoded_headers: DecodedMessageHeaderCache::new(),
-            words: HashSet::new(),
+            words: SharedWords::default(),
             transaction: None,
             program: String::new(),
             previous_frame: 0,
@@ -76,15 +72,14 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads a line of the current Transaction, which the first line begins.
-    ///
-    /// # Errors
-    /// Returns the error and its remedy.
     pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
-        let understood = match line.strip_prefix("  ") {
-            Some(line) => self.read_detail(line)?,
-            None => self.begin(line),
+        let result = match line.strip_prefix("  ") {
+            Some(line) => self.read_detail(line),
+            None => self.begin(line).ok_or(None),
         };
-        understood.ok_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line)))
+        result.map_err(|reason| {
+            reason.unwrap_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line)))
+        })
     }
 
     /// Ends the current Transaction, and returns it without the keys that pair its record.
@@ -97,18 +92,6 @@ impl<'b> BaselineRecordParser<'b> {
         let mut parsed = self.transaction.take()?;
         set_match_keys(&mut parsed.record, self.has_identities);
         Some(parsed)
-    }
-
-    /// Returns a word, shared.
-    fn word(&mut self, word: &str) -> Rc<str> {
-        if let Some(known) = self.words.get(word) {
-            return Rc::clone(known);
-        }
-        let new: Rc<str> = word.into();
-        if self.words.len() < MAX_WORDS {
-            self.words.insert(Rc::clone(&new));
-        }
-        new
     }
 
     /// Reads the first line of a Transaction.
@@ -127,15 +110,15 @@ impl<'b> BaselineRecordParser<'b> {
         let record = ComparisonRecord {
             location: place,
             end_frame: place.reply.or(place.call).map_or(0, |frame| frame.0),
-            title: self.word(title),
+            title: self.words.share(title),
             minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
             signature: signature(&class),
-            class: self.word(&class),
-            status: self.word(status),
+            class: self.words.share(&class),
+            status: self.words.share(status),
             ..ComparisonRecord::default()
         };
         self.program = program(title);
-        let client = ClientAddressAndCallDirection { address: self.word(address), direction };
+        let client = ClientAddressAndCallDirection { address: self.words.share(address), direction };
         self.transaction = Some(BaselineTransaction { client, record, headers: Default::default() });
         Some(())
     }
@@ -157,24 +140,13 @@ impl<'b> BaselineRecordParser<'b> {
         Some(place)
     }
 
-    /// Reads a detail line of the current Transaction.
-    fn read_detail(&mut self, line: &str) -> Result<Option<()>, String> {
-        let Some(mut transaction) = self.transaction.take() else { return Ok(None) };
-        let understood = self.apply_detail(line, &mut transaction)?;
-        self.transaction = Some(transaction);
-        Ok(understood)
-    }
-
-    fn apply_detail(
-        &mut self,
-        line: &str,
-        transaction: &mut BaselineTransaction,
-    ) -> Result<Option<()>, String> {
+    fn read_detail(&mut self, line: &str) -> ParseResult<()> {
+        let mut transaction = self.transaction.take().ok_or(None)?;
         let record = &mut transaction.record;
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "call" | "reply" => {
-                let Some((message, header)) = self.message(rest, word == "call")? else { return Ok(None) };
+                let (message, header) = self.message(rest, word == "call")?;
                 let [of_call, of_reply] = &mut transaction.headers;
                 if word == "call" {
                     (record.call, *of_call) = (Some(message), Some(header));
@@ -182,77 +154,68 @@ impl<'b> BaselineRecordParser<'b> {
                     (record.reply, *of_reply) = (Some(message), Some(header));
                 }
             }
-            "chunk" => {
-                let Some(chunk) = chunk(rest) else { return Ok(None) };
-                record.chunks.push(chunk);
-            }
+            "chunk" => record.chunks.push(chunk(rest).ok_or(None)?),
             "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
             "findings" => {
-                let finding = |rule: &str| ComparableFinding { rule: self.word(rule), is_call: false };
+                let finding = |rule: &str| ComparableFinding { rule: self.words.share(rule), is_call: false };
                 record.findings = rest.split(' ').map(finding).collect();
             }
             "->" => {
                 let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-                return self.operation(record.reply.as_mut(), false, name, rest);
+                self.operation(record.reply.as_mut(), false, name, rest)?;
             }
             name => {
-                let arguments = match outside_quotes(rest, "->") {
-                    Some(at) => rest.get(..at).unwrap_or_default().trim_end(),
-                    None => rest,
+                let (arguments, results) = match outside_quotes(rest, "->") {
+                    Some(at) => (rest.get(..at).unwrap_or_default().trim_end(), rest.get(at + 2..)),
+                    None => (rest, None),
                 };
-                let results = outside_quotes(rest, "->").and_then(|at| rest.get(at + 2..));
-                let understood = self.operation(record.call.as_mut(), true, name, arguments)?;
-                return match results {
-                    Some(results) if understood.is_some() => {
-                        self.operation(record.reply.as_mut(), false, name, results)
-                    }
-                    _ => Ok(understood),
-                };
+                self.operation(record.call.as_mut(), true, name, arguments)?;
+                if let Some(results) = results {
+                    self.operation(record.reply.as_mut(), false, name, results)?;
+                }
             }
         }
-        Ok(Some(()))
+        self.transaction = Some(transaction);
+        Ok(())
     }
 
-    /// Adds an operation to a message.
     fn operation(
         &mut self,
         message: Option<&mut ComparableMessage>,
         is_call: bool,
         name: &str,
         text: &str,
-    ) -> Result<Option<()>, String> {
-        let Some(message) = message else { return Ok(None) };
+    ) -> ParseResult<()> {
+        let message = message.ok_or(None)?;
         let entries = self.entries(is_call, name, text)?;
-        let name = if name == UNKNOWN { self.word(&UNKNOWN.replace('_', " ")) } else { self.word(name) };
-        message.sections.push(ComparedOperationOrHeaders { name, entries });
-        Ok(Some(()))
+        let name = if name == UNKNOWN { &UNKNOWN.replace('_', " ") } else { name };
+        message.sections.push(ComparedOperationOrHeaders { name: self.words.share(name), entries });
+        Ok(())
     }
 
     /// Reads a message, and returns it with the text of its header.
-    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<(ComparableMessage, Rc<str>)>, String> {
+    fn message(&mut self, text: &str, is_call: bool) -> ParseResult<(ComparableMessage, Rc<str>)> {
         let mut words = text.split(' ');
-        let (Some(proc), Some(length), Some(header)) = (words.next(), words.next(), words.next()) else {
-            return Ok(None);
-        };
-        let end = match words.next() {
+        let mut word = || words.next().ok_or(None);
+        let (proc, length, header) = (word()?, word()?, word()?);
+        let completeness = match words.next() {
             None => MessageDecodeCompleteness::Complete,
             Some("cut") => MessageDecodeCompleteness::Truncated,
             Some("undecoded") => MessageDecodeCompleteness::Undecoded,
-            Some(_) => return Ok(None),
+            Some(_) => return Err(None),
         };
-        let Ok(length) = length.parse() else { return Ok(None) };
+        let length = length.parse().map_err(|_| None)?;
         let (header, entries) = self.header(header, is_call)?;
         let message = ComparableMessage {
             sections: vec![ComparedOperationOrHeaders { name: Rc::default(), entries }],
-            completeness: end,
-            proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.word(proc)),
+            completeness,
+            proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.words.share(proc)),
             length,
             varying: 0,
         };
-        Ok(Some((message, header)))
+        Ok((message, header))
     }
 
-    /// Returns the text and the fields of a header.
     fn header(
         &mut self,
         name: &str,
@@ -265,15 +228,12 @@ impl<'b> BaselineRecordParser<'b> {
         let Some(text) = self.headers.text(name) else {
             return Err(format!("{name} is not under [headers]; {REWRITE_ADVICE}"));
         };
-        let section =
-            ComparedOperationOrHeaders { name: Rc::default(), entries: self.entries(is_call, "", text)? };
-        let message = ComparableMessage { sections: vec![section], ..ComparableMessage::default() };
+        let entries = self.entries(is_call, "", text)?;
         let mut canonical = String::new();
-        header_text(&message, &mut canonical);
+        entries_text(&entries, &mut canonical);
         if canonical != **text {
             return Err(contradiction(text, &canonical));
         }
-        let entries = message.sections.into_iter().flat_map(|section| section.entries).collect();
         let header = (Rc::clone(text), entries);
         if self.decoded_headers.len() >= MAX_DECODED_HEADERS {
             self.decoded_headers.clear();
@@ -308,7 +268,6 @@ impl<'b> BaselineRecordParser<'b> {
     }
 }
 
-/// Returns the position of a text outside quotes.
 fn outside_quotes(line: &str, text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     line.char_indices().find_map(|(at, letter)| {
@@ -339,10 +298,7 @@ fn chunk(text: &str) -> Option<ComparedChunk> {
     };
     let segment = |word: &str| {
         let (length, returned) = word.split_once('/').map_or((word, None), |(one, two)| (one, Some(two)));
-        let returned = match returned {
-            Some(returned) => Some(returned.parse().ok()?),
-            None => None,
-        };
+        let returned = returned.map(str::parse).transpose().ok()?;
         Some(ComparedChunkSegment { length: length.parse().ok()?, returned })
     };
     Some(ComparedChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })

@@ -5,16 +5,15 @@ use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::options::{ComparisonOptions, IgnoreKey, NumericTolerance};
 
-/// The first line of the part.
 pub(super) const SETTINGS_HEAD: &str = "[settings]";
 
-/// Maximum number of lines.
 const MAX_LINES: usize = 4_096;
 
 /// User settings of a baseline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BaselineSettings {
-    lines: Vec<String>,
+    /// The lines as typed.
+    pub(super) lines: Vec<String>,
     options: ComparisonOptions,
 }
 
@@ -44,26 +43,16 @@ impl BaselineSettings {
         &self.options
     }
 
-    /// Returns `true` if identities are not compared.
     pub(super) fn ignores_identities(&self) -> bool {
         self.options.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
     }
 
-    /// Returns the lines as typed.
-    pub(super) fn lines(&self) -> &[String] {
-        &self.lines
-    }
-
-    /// Creates settings without lines.
     pub(super) fn empty() -> Self {
         Self { lines: Vec::new(), options: ComparisonOptions::default() }
     }
 
     /// Adds a line of a baseline whose other parts may be unreadable. A line that both sides of a git conflict have is
     /// added once.
-    ///
-    /// # Errors
-    /// Returns an error with the problem and its remedy.
     pub(super) fn keep_line(&mut self, line: &str) -> Result<(), String> {
         let is_again = !line.is_empty() && self.lines.iter().any(|known| known == line);
         if is_conflict(line) || is_again { Ok(()) } else { self.add_line(line) }
@@ -78,9 +67,6 @@ impl BaselineSettings {
     }
 
     /// Adds a line.
-    ///
-    /// # Errors
-    /// Returns an error with the problem and its remedy.
     pub(super) fn add_line(&mut self, line: &str) -> Result<(), String> {
         if self.lines.len() >= MAX_LINES {
             return Err(format!("more than {MAX_LINES} lines of settings; remove some"));
@@ -148,14 +134,14 @@ mod tests {
         ];
         let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
         let settings = kept(&text).unwrap();
-        assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
+        assert_eq!(settings.lines, [&typed[..], &[""]].concat());
         assert_eq!((settings.options.ignore.len(), settings.options.tolerances.len()), (2, 1));
     }
 
     #[test]
     fn both_sides_of_a_conflict_stand() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
-        assert_eq!(kept(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
+        assert_eq!(kept(text).unwrap().lines, ["ignore inline", "ignore READ", "ignore WRITE", ""]);
     }
 
     #[test]

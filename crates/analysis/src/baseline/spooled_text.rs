@@ -21,10 +21,6 @@ impl SpooledText {
         Self { memory: Vec::new(), max_memory_bytes, file: None, length: 0 }
     }
 
-    /// Appends text, and returns its offset.
-    ///
-    /// # Errors
-    /// Returns an error if the temporary file cannot be written.
     pub(super) fn append(&mut self, text: &str) -> Result<u64, OutputError> {
         let offset = self.length;
         self.length += text.len() as u64;
@@ -48,22 +44,14 @@ impl SpooledText {
     }
 
     /// Makes the text readable.
-    ///
-    /// # Errors
-    /// Returns an error if the temporary file cannot be written.
     pub(super) fn finish(&mut self) -> Result<(), OutputError> {
         self.file.as_mut().map_or(Ok(()), AnonymousScratchFile::flush)
     }
 
-    /// Removes all text.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.max_memory_bytes);
     }
 
-    /// Reads `length` bytes from `offset` on.
-    ///
-    /// # Errors
-    /// Returns an error if the temporary file cannot be read, or if there are fewer bytes.
     pub(super) fn read(&self, offset: u64, length: usize) -> io::Result<Cow<'_, str>> {
         let text = if let Some(file) = &self.file {
             let mut bytes = vec![0; length];

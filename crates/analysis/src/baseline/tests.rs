@@ -88,7 +88,7 @@ fn read_again(baseline: &RecordedTransactionBaseline) -> Baseline {
 /// Returns the records of a baseline that was read.
 fn records_of(baseline: &Baseline) -> Vec<ComparisonRecord> {
     let mut records = baseline.records();
-    std::iter::from_fn(|| records.next().unwrap()).map(|(_, record)| record).collect()
+    std::iter::from_fn(|| records().unwrap()).map(|(_, record)| record).collect()
 }
 
 #[track_caller]

@@ -45,7 +45,7 @@ fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<C
         return Some(ComparedFieldValue::Named(name.1));
     }
     if let Some((kind, hash)) = text.split_once(':') {
-        let identity = MappedIdentifierType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
+        let identity = MappedIdentifierType::from_word(kind)?;
         return Some(ComparedFieldValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
     }
     match text {
@@ -69,7 +69,6 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Returns the bytes of a quoted text.
 fn unquoted(text: &str) -> Option<Vec<u8>> {
     let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut bytes = Vec::with_capacity(rest.len());

@@ -46,10 +46,8 @@ use crate::comparison::record::{
     ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
 
-/// The beginning of the first line.
 pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
 
-/// The parts before the Transactions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
@@ -60,15 +58,12 @@ pub(super) struct BaselineHead<'b> {
 
 impl BaselineHead<'_> {
     /// Writes everything up to the first Transaction.
-    ///
-    /// # Errors
-    /// Returns the first write error.
     pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         writeln!(to, "{FORMAT_NAME} {VERSION}")?;
         writeln!(to, "# Written by check --bless, which keeps the lines under [settings]. Edit only those.")?;
         writeln!(to, "# Text after # is a comment; check compares everything else.")?;
         writeln!(to, "\n{SETTINGS_HEAD}")?;
-        self.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
+        self.settings.lines.iter().try_for_each(|line| writeln!(to, "{line}"))?;
         writeln!(to, "[capture]")?;
         for (key, count) in &self.counts.capture_counts {
             writeln!(to, "{key} {count}")?;
@@ -90,10 +85,6 @@ impl BaselineHead<'_> {
     }
 }
 
-/// Writes the last line.
-///
-/// # Errors
-/// Returns the write error.
 pub(super) fn write_end(to: &mut impl Write, transactions: u64) -> io::Result<()> {
     let plural = if transactions == 1 { "" } else { "s" };
     writeln!(to, "\n[end of {transactions} Transaction{plural}]")
@@ -182,7 +173,7 @@ fn operation_text(
     if let Some(call) = call {
         text.push_str("  ");
         name(text, call);
-        entries_text(call, text);
+        entries_text(&call.entries, text);
         if !is_one {
             text.push('\n');
         }
@@ -193,7 +184,7 @@ fn operation_text(
             text.push(' ');
             name(text, reply);
         }
-        entries_text(reply, text);
+        entries_text(&reply.entries, text);
         text.push('\n');
     }
 }

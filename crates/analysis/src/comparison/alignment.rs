@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Maximum number of cells in one weight matrix.
 const MAX_MATRIX_CELLS: usize = 1 << 16;
 
 /// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
@@ -18,7 +17,6 @@ pub(super) fn heaviest_subsequence(
     // sums[i * (b + 1) + j]: weight of the heaviest common subsequence from i and j on.
     let width = b + 1;
     let mut sums = vec![0u32; (a + 1) * width];
-    let mut weights = vec![0u32; a * b];
     let at = |sums: &[u32], i: usize, j: usize| sums.get(i * width + j).copied().unwrap_or(0);
     for i in (0..a).rev() {
         for j in (0..b).rev() {
@@ -27,14 +25,14 @@ pub(super) fn heaviest_subsequence(
             if own > 0 {
                 best = best.max(at(&sums, i + 1, j + 1).saturating_add(own));
             }
-            if let (Some(sum), Some(cell)) = (sums.get_mut(i * width + j), weights.get_mut(i * b + j)) {
-                (*sum, *cell) = (best, own);
+            if let Some(sum) = sums.get_mut(i * width + j) {
+                *sum = best;
             }
         }
     }
     let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
     while i < a && j < b {
-        let own = weights.get(i * b + j).copied().unwrap_or(0);
+        let own = weight(i, j);
         if own > 0 && at(&sums, i, j) == at(&sums, i + 1, j + 1).saturating_add(own) {
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
@@ -93,7 +91,6 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     row
 }
 
-/// The input of an alignment.
 pub(super) struct SequenceAlignmentInput<'k, W, S> {
     /// The keys of the records of A and B: a key that is unique on both sides is an anchor.
     pub(super) keys: [&'k [u64]; 2],
@@ -162,7 +159,6 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         Some(SequenceAlignment { pairs, moved, covered: until })
     }
 
-    /// Aligns the records between two positions.
     fn align_range(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let (mut from, mut to) = (from, to);
         // Equal records at both ends need no weights.

@@ -39,18 +39,15 @@ impl ComparedCaptureSummary {
     pub fn transaction(&mut self, transaction: &Transaction, record: &ComparisonRecord) {
         self.transactions += 1;
         self.incomplete += u64::from(!record.missing.is_empty());
-        let mut add = |set: fn(&mut Self) -> &mut BTreeSet<String>, word: String| {
-            let set = set(self);
-            if set.len() < MAX_NAMES {
-                set.insert(word);
+        let add = |names: &mut BTreeSet<String>, name: String| {
+            if names.len() < MAX_NAMES {
+                names.insert(name);
             }
         };
-        add(|trace| &mut trace.transports, transaction.connection.transport.to_string());
-        let mut words = record.title.split(' ');
-        let version = [words.next(), words.next()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        add(&mut self.transports, transaction.connection.transport.to_string());
         // A NULL Call has no minor version.
         if !record.is_null && record.call.is_some() {
-            add(|trace| &mut trace.versions, version);
+            add(&mut self.versions, record.title.split(' ').take(2).collect::<Vec<_>>().join(" "));
         }
     }
 

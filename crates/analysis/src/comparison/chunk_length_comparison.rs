@@ -17,7 +17,7 @@ impl RecordComparer<'_> {
     ) {
         if a.proc != b.proc {
             let word = |message: &ComparableMessage| message.proc.as_deref().unwrap_or("-").to_owned();
-            found.add_length_difference(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
+            found.add_length_difference(DifferenceKind::ChunkKind, is_call, "", word(a), word(b));
             return;
         }
         let fixed = |message: &ComparableMessage| {
@@ -36,11 +36,10 @@ impl RecordComparer<'_> {
             return;
         }
         if !self.options.tolerates_length(DifferenceKind::Inline, fixed(a), fixed(b)) {
-            found.add_length_difference(DifferenceKind::Inline, is_call, String::new(), a.length, b.length);
+            found.add_length_difference(DifferenceKind::Inline, is_call, "", a.length, b.length);
         }
     }
 
-    /// Compares the chunks and their lengths.
     pub(super) fn compare_chunks(&self, found: &mut PairComparison<'_>) {
         let (a, b) = (found.a, found.b);
         let letters = |record: &ComparisonRecord| -> String {
@@ -48,13 +47,7 @@ impl RecordComparer<'_> {
             if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
         };
         if letters(a) != letters(b) {
-            found.add_length_difference(
-                DifferenceKind::ChunkKind,
-                true,
-                String::new(),
-                letters(a),
-                letters(b),
-            );
+            found.add_length_difference(DifferenceKind::ChunkKind, true, "", letters(a), letters(b));
             return;
         }
         let has_replies = a.reply.is_some() && b.reply.is_some();

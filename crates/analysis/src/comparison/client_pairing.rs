@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use super::pairing_queue::{ComparisonPairingQueue, ComparisonPairingQueueSide};
+use super::pairing_queue::ComparisonPairingQueueSide;
 use super::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS};
 
 impl CaptureComparator {
@@ -21,8 +21,7 @@ impl CaptureComparator {
             self.with_queue(lane, |this, lane| {
                 if lane.sides[1 - at].client.is_none() {
                     let half = lane.sides[at].waiting.len().div_ceil(2);
-                    let records = lane.sides[at].take(half);
-                    this.subtract_waiting(at, &records);
+                    let records = this.take_waiting(lane, at, half);
                     let late = std::mem::take(&mut lane.sides[at].late);
                     late.iter().for_each(|late| this.late[at].subtract(late));
                     lane.sides[at].dropped += (records.len() + late.len()) as u64;
@@ -33,15 +32,14 @@ impl CaptureComparator {
 
     /// Pairs clients that are on one side only: by address, or else in the order in which they appear.
     pub(super) fn pair_clients(&mut self, is_all: bool) {
-        let of = |lanes: &[ComparisonPairingQueue], side: usize| -> Vec<usize> {
-            (0..lanes.len()).filter(|at| lanes[*at].sides[1 - side].client.is_none()).collect()
+        let alone = |side: usize| -> Vec<usize> {
+            (0..self.queues.len()).filter(|at| self.queues[*at].sides[1 - side].client.is_none()).collect()
         };
-        let client =
-            |lanes: &[ComparisonPairingQueue], at: usize, side: usize| lanes[at].sides[side].client.clone();
-        let (mut alone_a, mut alone_b) = (of(&self.queues, 0), of(&self.queues, 1));
+        let (mut alone_a, mut alone_b) = (alone(0), alone(1));
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         alone_a.retain(|a| {
-            let same = client(&self.queues, *a, 0).and_then(|client| self.clients[1].get(&client).copied());
+            let client = self.queues[*a].sides[0].client.as_ref();
+            let same = client.and_then(|client| self.clients[1].get(client).copied());
             let free = same.filter(|b| self.queues[*b].sides[0].client.is_none());
             pairs.extend(free.map(|b| (*a, b)));
             free.is_none()
@@ -52,10 +50,8 @@ impl CaptureComparator {
         let directions = [CallDirection::Forward, CallDirection::Reverse].into_iter();
         for direction in directions.filter(|_| !self.options.exact) {
             let goes = |at: &usize, side: usize| {
-                self.queues[*at].sides[side]
-                    .client
-                    .as_ref()
-                    .is_some_and(|client| client.direction == direction)
+                let client = self.queues[*at].sides[side].client.as_ref();
+                client.is_some_and(|client| client.direction == direction)
             };
             let in_a = alone_a.iter().filter(|at| goes(at, 0));
             let in_b = alone_b.iter().filter(|at| goes(at, 1));
@@ -104,11 +100,5 @@ fn client_difference(row: &ComparisonPairingQueueSide, side: usize, is_alone: bo
     };
     let value = Some(format!("{} with {count} Transactions{when}", client.address));
     let here = DifferenceSideValue { location: Some(*place), frame: place.frame(), value };
-    let [a, b] = if side == 0 {
-        [here, DifferenceSideValue::default()]
-    } else {
-        [DifferenceSideValue::default(), here]
-    };
-    let (operation, path) = (title.to_string(), String::new());
-    Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", count: 1, a, b })
+    Some(Difference::without_field(DifferenceKind::Client, title, "", here.on_side(side)))
 }

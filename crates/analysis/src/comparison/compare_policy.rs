@@ -7,7 +7,6 @@ use super::field_equality::{
 use super::options::ComparisonOptions;
 use super::record::{ComparedFieldValue, ComparisonRecord, FieldPath};
 
-/// Policy of the comparison of two records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordComparisonPolicy {
     /// `true` if every field must be equal (`--strict`).
@@ -22,7 +21,6 @@ pub(super) struct RecordComparisonPolicy {
     is_racing: bool,
 }
 
-/// Treatment of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldComparisonTreatment {
     /// The values may differ.
@@ -55,11 +53,6 @@ impl RecordComparisonPolicy {
         !self.differs_in_rdma && !self.differs_in_minor_version
     }
 
-    /// Returns the default kind for fields of a Call or Reply.
-    fn default_kind(is_call: bool) -> DifferenceKind {
-        if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }
-    }
-
     /// Returns the treatment of a field that both records have.
     pub(super) fn treatment_of_both(
         &self,
@@ -68,9 +61,9 @@ impl RecordComparisonPolicy {
         a: &ComparedFieldValue,
         b: &ComparedFieldValue,
     ) -> FieldComparisonTreatment {
-        let is_list = a.is_fold() && b.is_fold();
+        let is_list = matches!((a, b), (ComparedFieldValue::Fold(..), ComparedFieldValue::Fold(..)));
         let kind = match path.class {
-            FieldEqualityRequirement::Varies(_) if self.is_strict => Self::default_kind(is_call),
+            FieldEqualityRequirement::Varies(_) if self.is_strict => DifferenceKind::of_message(is_call),
             FieldEqualityRequirement::Varies(_) => return FieldComparisonTreatment::Ignored,
             // The identities of a long list are only one hash, which differs in another run.
             FieldEqualityRequirement::Identity(_) if is_list && !self.is_exact => {
@@ -105,7 +98,7 @@ impl RecordComparisonPolicy {
             FieldEqualityRequirement::Varies(_) if !self.is_strict => {
                 return FieldComparisonTreatment::Ignored;
             }
-            FieldEqualityRequirement::Varies(_) => Self::default_kind(is_call),
+            FieldEqualityRequirement::Varies(_) => DifferenceKind::of_message(is_call),
             FieldEqualityRequirement::Identity(_) => DifferenceKind::Identity,
             FieldEqualityRequirement::Equal(kind)
             | FieldEqualityRequirement::Racing(kind)

@@ -6,29 +6,39 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::record::allocated;
 
-macro_rules! kinds {
-    ($name:ident; $($(#[doc = $doc:literal])+ $variant:ident = $word:literal, $text:literal;)*) => {
-        /// Kind of a difference.
+/// Defines an enum whose variants have words for output, and descriptions if need be.
+macro_rules! enum_with_words {
+    ($(#[doc = $about:literal])+ $name:ident; $($(#[doc = $doc:literal])+ $variant:ident = $word:literal $(, $text:literal)?;)*) => {
+        $(#[doc = $about])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[doc = $doc])+ $variant,)* }
 
         impl $name {
-            /// All kinds, in the order in which they are counted.
+            /// All variants, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Returns the word for output, `--ignore` and `--only`.
+            /// Returns the word for output, options and baselines.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// Returns the description.
+            /// Returns the description, empty if there is none.
             pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
+                match self { $(Self::$variant => concat!("" $(, $text)?),)* }
+            }
+
+            /// Returns the variant with this word.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|variant| variant.word() == word)
             }
         }
     };
 }
-kinds! { DifferenceKind;
+pub(super) use enum_with_words;
+
+enum_with_words! {
+    /// Kind of a difference, in the order in which they are counted.
+    DifferenceKind;
     /// A client on one side only.
     Client = "client", "client in one capture only";
     /// An operation in A only.
@@ -82,9 +92,9 @@ kinds! { DifferenceKind;
 }
 
 impl DifferenceKind {
-    /// Returns the kind with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.word() == word)
+    /// Returns the kind for a field of a Call or a Reply that no rule names.
+    pub(super) fn of_message(is_call: bool) -> Self {
+        if is_call { Self::Argument } else { Self::Result }
     }
 }
 
@@ -123,6 +133,13 @@ pub struct DifferenceSideValue {
     pub value: Option<String>,
 }
 
+impl DifferenceSideValue {
+    /// Returns both sides of a difference of which only `side`, 0 or 1, has a value.
+    pub(super) fn on_side(self, side: usize) -> [Self; 2] {
+        if side == 0 { [self, Self::default()] } else { [Self::default(), self] }
+    }
+}
+
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -145,6 +162,16 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Creates a difference that is in no field.
+    pub(super) fn without_field(
+        kind: DifferenceKind,
+        operation: impl ToString,
+        path: &str,
+        [a, b]: [DifferenceSideValue; 2],
+    ) -> Self {
+        Self { kind, operation: operation.to_string(), path: path.to_owned(), field: "", count: 1, a, b }
+    }
+
     /// Returns the memory of the difference in bytes, with that of the allocator, in a list that grows and is sorted.
     pub(super) fn memory_bytes(&self) -> usize {
         let values = [&self.a, &self.b].map(|half| half.value.as_ref().map_or(0, String::capacity));

@@ -6,7 +6,6 @@ use super::difference::Difference;
 
 /// Maximum number of operations counted separately; a malformed capture has more.
 const MAX_OPERATIONS: usize = 1_024;
-/// The name for all further operations.
 const OTHER_OPERATIONS: &str = "other operations";
 
 /// The differences with the lowest frames.

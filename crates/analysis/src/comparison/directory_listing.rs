@@ -8,13 +8,11 @@ use super::difference::DifferenceKind;
 use super::field_equality::FieldEqualityRequirement;
 use super::record::{ComparableMessageField, ComparedFieldValue, hash};
 
-/// The directory entries among the fields of a Reply.
 pub(super) struct ReplyDirectoryEntryFields<'e> {
     /// The range of all their fields.
     pub(super) fields: Range<usize>,
     /// The range of the fields of each entry.
     elements: Vec<Range<usize>>,
-    /// The names.
     names: Vec<&'e ComparedFieldValue>,
 }
 
@@ -55,7 +53,6 @@ impl<'e> ReplyDirectoryEntryFields<'e> {
         self.names.len() == other.names.len() && names().all(|(a, b)| a.is_same(b))
     }
 
-    /// Matches the entries of both listings.
     pub(super) fn match_entries(&self, other: &Self) -> Vec<ComparedDirectoryEntryPair<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
@@ -106,7 +103,6 @@ impl<'e> ReplyDirectoryEntryFields<'e> {
     }
 }
 
-/// A match between two listings.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ComparedDirectoryEntryPair<'e> {
     /// The fields of an entry of A and of its partner of B.

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
-use super::difference::DifferenceKind;
+use super::difference::{DifferenceKind, enum_with_words};
 
 /// Equality requirement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,77 +25,44 @@ pub enum FieldEqualityRequirement {
     Varies(&'static str),
 }
 
-/// Type of an identity. Each type has its own identity map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MappedIdentifierType {
-    /// A file system object.
-    Filehandle,
-    /// Opens, locks, delegations and layouts: the `other` of a stateid.
-    Stateid,
-    /// A client ID that the server assigned.
-    Clientid,
-    /// A session.
-    Session,
-    /// A position in a directory.
-    Cookie,
-    /// A verifier that changes when a server or client restarts, or that distinguishes two creations of one name.
-    Verifier,
-    /// An open-owner or lock-owner.
-    Owner,
-    /// The owner string of a client.
-    ClientOwner,
-    /// The owner string of a server.
-    ServerOwner,
-    /// The name or address of a host in a message.
-    Host,
-    /// A program number that a client picks.
-    Program,
-    /// A security context.
-    Context,
-    /// A pNFS device.
-    Device,
-    /// The minor version of NFSv4, so that captures of different ones can be compared.
-    MinorVersion,
+impl FieldEqualityRequirement {
+    /// Returns `true` for names, offsets and counts, which tell what a Call is about.
+    pub(crate) fn is_subject(self) -> bool {
+        matches!(self, Self::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count))
+    }
 }
 
-impl MappedIdentifierType {
-    /// All identity types.
-    pub const ALL: &'static [Self] = &[
-        Self::Filehandle,
-        Self::Stateid,
-        Self::Clientid,
-        Self::Session,
-        Self::Cookie,
-        Self::Verifier,
-        Self::Owner,
-        Self::ClientOwner,
-        Self::ServerOwner,
-        Self::Host,
-        Self::Program,
-        Self::Context,
-        Self::Device,
-        Self::MinorVersion,
-    ];
-
-    /// Returns the name in output and in baselines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Filehandle => "filehandle",
-            Self::Stateid => "stateid",
-            Self::Clientid => "clientid",
-            Self::Session => "session",
-            Self::Cookie => "cookie",
-            Self::Verifier => "verifier",
-            Self::Owner => "owner",
-            Self::ClientOwner => "client-owner",
-            Self::ServerOwner => "server-owner",
-            Self::Host => "host",
-            Self::Program => "program",
-            Self::Context => "context",
-            Self::Device => "device",
-            Self::MinorVersion => "minor-version",
-        }
-    }
+enum_with_words! {
+    /// Type of an identity. Each type has its own identity map.
+    MappedIdentifierType;
+    /// A file system object.
+    Filehandle = "filehandle";
+    /// Opens, locks, delegations and layouts: the `other` of a stateid.
+    Stateid = "stateid";
+    /// A client ID that the server assigned.
+    Clientid = "clientid";
+    /// A session.
+    Session = "session";
+    /// A position in a directory.
+    Cookie = "cookie";
+    /// A verifier that changes when a server or client restarts, or that distinguishes two creations of one name.
+    Verifier = "verifier";
+    /// An open-owner or lock-owner.
+    Owner = "owner";
+    /// The owner string of a client.
+    ClientOwner = "client-owner";
+    /// The owner string of a server.
+    ServerOwner = "server-owner";
+    /// The name or address of a host in a message.
+    Host = "host";
+    /// A program number that a client picks.
+    Program = "program";
+    /// A security context.
+    Context = "context";
+    /// A pNFS device.
+    Device = "device";
+    /// The minor version of NFSv4, so that captures of different ones can be compared.
+    MinorVersion = "minor-version";
 }
 
 /// A rule of the table: field names and their class. `nfs.nfstime4.*` matches every name with that prefix.
@@ -359,14 +326,7 @@ pub fn requirement_of_field(field: &str, above: &str, is_call: bool) -> FieldEqu
         return FieldEqualityRequirement::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
-    rule.map_or(
-        FieldEqualityRequirement::Equal(if is_call {
-            DifferenceKind::Argument
-        } else {
-            DifferenceKind::Result
-        }),
-        |rule| rule.class,
-    )
+    rule.map_or(FieldEqualityRequirement::Equal(DifferenceKind::of_message(is_call)), |rule| rule.class)
 }
 
 /// The index of the table; a replay looks up the fields of every Reply that has identities.
@@ -396,7 +356,6 @@ fn letter(field: &str) -> Option<u8> {
 }
 
 impl FieldEqualityRuleLookupTable {
-    /// Returns the first rule that matches a field.
     fn first(&self, field: &str) -> Option<usize> {
         let starts =
             [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
@@ -491,7 +450,7 @@ mod tests {
             match rule.class {
                 FieldEqualityRequirement::Varies(why) => assert!(document.contains(why), "{why}"),
                 FieldEqualityRequirement::Identity(identity) => {
-                    assert!(document.contains(identity.name()), "{identity:?}")
+                    assert!(document.contains(identity.word()), "{identity:?}")
                 }
                 _ => {}
             }

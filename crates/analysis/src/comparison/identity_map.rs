@@ -14,11 +14,9 @@ use super::field_equality::MappedIdentifierType;
 use super::record::{ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
-/// Default maximum number of pairs.
 const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
-/// Memory of a pair of identities in bytes.
 const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, IdentityPair>::ENTRY_BYTES
     + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
     + allocated::<FirstOccurrenceOfIdentifierPair>(1)
@@ -51,7 +49,7 @@ impl ServerAssignedValueHash {
         if is_constant {
             return None;
         }
-        let mut bytes = format!("{} {datum}", identity.name()).into_bytes();
+        let mut bytes = format!("{} {datum}", identity.word()).into_bytes();
         if identity == MappedIdentifierType::Cookie
             && let Some(Self(scope)) = scope
         {
@@ -117,7 +115,6 @@ impl Default for CrossCaptureIdentityMap {
 }
 
 impl CrossCaptureIdentityMap {
-    /// Creates a map for at most `memory_bytes` bytes.
     pub(super) fn for_memory(memory_bytes: usize) -> Self {
         let all = memory_bytes / IDENTITY_PAIR_BYTES;
         Self::with_limits(all - all / DISPUTE_PART, all / DISPUTE_PART)
@@ -263,7 +260,7 @@ fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) ->
         DifferenceSideValue {
             location: places.get(at).copied(),
             frame: frames.get(at).copied().flatten(),
-            value: Some(format!("{} {value}{since}", identity.name())),
+            value: Some(format!("{} {value}{since}", identity.word())),
         }
     };
     let dot = if section.is_empty() { "" } else { "." };

@@ -31,7 +31,6 @@ fn is_compared(entry: &FilterFieldCatalogEntry) -> bool {
     is_heard && !matches!(entry.kind, FilterType::Structure | FilterType::Protocol)
 }
 
-/// Returns the names of the compared fields.
 fn fields() -> impl Iterator<Item = &'static str> {
     FilterFieldCatalog::shared().iter().filter(|entry| is_compared(entry)).map(|entry| entry.name)
 }
@@ -59,9 +58,6 @@ pub(super) fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Checks that a field with this name or prefix exists and is compared.
-///
-/// # Errors
-/// Returns an error with the problem and a proposal.
 pub(super) fn field(pattern: &str) -> Result<(), String> {
     if fields().any(|field| pattern_covers(pattern, field)) {
         return Ok(());
@@ -74,9 +70,6 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
 }
 
 /// Checks that an operation or a procedure has this name.
-///
-/// # Errors
-/// Returns an error with a proposal.
 pub(super) fn operation(name: &str) -> Result<(), String> {
     if operations().contains(name) {
         return Ok(());

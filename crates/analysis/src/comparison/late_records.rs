@@ -16,11 +16,11 @@ const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
 /// Maximum number of records with the same arguments among which a partner is searched.
 const MAX_CANDIDATES: usize = 64;
 
-/// A record that can be the partner of a late one.
 struct LateRecordPartnerCandidate<'q> {
     waiting: &'q QueuedComparisonRecord,
     key: ComparisonKeyWithFilehandleNumbers<'q>,
-    is_late: bool,
+    /// As in [`LateRecordPairIndices`].
+    place: (bool, usize),
     is_taken: bool,
 }
 
@@ -85,25 +85,19 @@ impl CaptureComparator {
         }
     }
 
-    /// Returns the pairs of late records with records of the other side.
     fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPairIndices> {
         let is_other_minor = lane.differs_in_minor_version();
         let mut candidates = |side: usize| {
             let row = &lane.sides[side];
-            let late = row.late.iter().map(|waiting| (true, waiting));
-            let all = late.chain(row.unpaired.iter().map(|waiting| (false, waiting)));
-            let mut candidates = Vec::with_capacity(row.late.len() + row.unpaired.len());
-            for (is_late, waiting) in all {
+            let late = row.late.iter().enumerate().map(|(at, waiting)| ((true, at), waiting));
+            let unpaired = row.unpaired.iter().enumerate().map(|(at, waiting)| ((false, at), waiting));
+            let all = late.chain(unpaired).map(|(place, waiting)| {
                 let key = waiting.key.with_numbers(side, is_other_minor, &mut self.identities);
-                candidates.push(LateRecordPartnerCandidate { waiting, key, is_late, is_taken: false });
-            }
-            candidates
+                LateRecordPartnerCandidate { waiting, key, place, is_taken: false }
+            });
+            all.collect::<Vec<_>>()
         };
         let (of_a, mut of_b) = (candidates(0), candidates(1));
-        let place = |side: usize, at: usize| {
-            let late = lane.sides[side].late.len();
-            if at < late { (true, at) } else { (false, at - late) }
-        };
         let (mut by_step, mut by_call, mut by_origin) =
             (HashMap::new(), HashMap::<_, Vec<usize>>::new(), HashMap::<_, Vec<usize>>::new());
         for (at, candidate) in of_b.iter().enumerate().rev() {
@@ -116,10 +110,10 @@ impl CaptureComparator {
             }
         }
         let mut pairs = Vec::new();
-        for (i, one) in of_a.iter().enumerate() {
+        for one in &of_a {
             let is_free = |at: &usize| {
                 let other = &of_b[*at];
-                !other.is_taken && (one.is_late || other.is_late)
+                !other.is_taken && (one.place.0 || other.place.0)
             };
             let by_step = by_step.get(&one.waiting.record.location.index).copied();
             let by_step = by_step
@@ -139,7 +133,7 @@ impl CaptureComparator {
                 .or_else(|| find(by_call.get_mut(&one.key.call)));
             if let Some(j) = found {
                 of_b[j].is_taken = true;
-                pairs.push([place(0, i), place(1, j)]);
+                pairs.push([one.place, of_b[j].place]);
             }
         }
         pairs

@@ -10,8 +10,7 @@
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]:
 //!   number and first;
 //! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
-//! - [`late_records`]: records that come after their successors;
-//! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
+//! - [`late_records`]: records that come after their successors.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
 //! so that memory is limited for captures of any length.
@@ -28,27 +27,25 @@ pub mod field_equality;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;
-mod main_loop;
-mod memory_shares;
 pub mod options;
 mod pairing_queue;
 mod queue_matching;
 pub mod record;
 pub mod record_comparison;
 pub mod recorder;
-mod same_capture_decoding_comparison;
 #[cfg(test)]
 mod tests;
 pub mod trace_record_amendments;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use difference::{Difference, DifferenceKind, DifferenceSideValue};
-use memory_shares::ComparisonMemoryShares;
 pub use pairing_queue::ClientAddressAndCallDirection;
 use pairing_queue::{
-    ComparisonFilehandleOrigins, ComparisonPairingQueue, MAX_UNPAIRED, QueuedComparisonRecord,
+    ComparisonFilehandleOrigins, ComparisonPairingQueue, FILEHANDLE_ORIGIN_BYTES, MAX_UNPAIRED,
+    QueuedComparisonRecord,
 };
 use record_comparison::{ComparedFieldAndByteCounts, RecordComparer, difference_side};
 
@@ -58,7 +55,6 @@ use record::ComparisonRecord;
 
 /// Maximum number of waiting records per side.
 pub const MAX_WAITING_RECORDS: usize = 16_384;
-/// Maximum number of clients kept without waiting records.
 const MAX_IDLE_CLIENTS: usize = 16_384;
 /// Maximum number of operations that are counted separately.
 const OPERATIONS: usize = 1_024;
@@ -70,6 +66,10 @@ pub enum ComparisonSide {
     A,
     /// The second: the replay, or the later capture.
     B,
+}
+
+impl ComparisonSide {
+    const BOTH: [Self; 2] = [Self::A, Self::B];
 }
 
 /// Extent to which a queue is processed.
@@ -94,7 +94,6 @@ pub struct OperationComparisonCounts {
     pub differences: u64,
 }
 
-/// Number of records, and their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct QueuedRecordCountAndBytes {
     count: usize,
@@ -110,6 +109,47 @@ impl QueuedRecordCountAndBytes {
     fn subtract(&mut self, record: &QueuedComparisonRecord) {
         self.count -= 1;
         self.bytes -= record.bytes;
+    }
+}
+
+/// Approximate memory of a client without waiting records, in bytes.
+const IDLE_CLIENT_BYTES: usize = 1_024;
+/// Part of the memory for identities, in sixteenths.
+const IDENTITY_PARTS: u64 = 5;
+
+/// Shares of the memory of a comparison.
+#[derive(Clone, Copy, Debug)]
+struct ComparisonMemoryShares {
+    /// Bytes of the waiting records of one side.
+    waiting_bytes: usize,
+    /// Bytes of the records without partners.
+    unpaired_bytes: usize,
+    /// Bytes of the differences that are not passed on yet.
+    difference_bytes: usize,
+    /// Bytes of the pairs of identities.
+    identity_bytes: usize,
+    /// Number of clients.
+    clients: usize,
+    /// Number of filehandles of one side whose origins are known.
+    filehandles: usize,
+}
+
+impl ComparisonMemoryShares {
+    fn new(bytes: usize) -> Self {
+        let part = bytes / 16;
+        Self {
+            waiting_bytes: 3 * part,
+            unpaired_bytes: 2 * part,
+            difference_bytes: part,
+            identity_bytes: IDENTITY_PARTS as usize * part,
+            clients: MAX_IDLE_CLIENTS.min(part / IDLE_CLIENT_BYTES),
+            filehandles: part / 2 / FILEHANDLE_ORIGIN_BYTES,
+        }
+    }
+
+    /// Returns the memory of a comparison whose share for identities is `identity_bytes`.
+    fn memory_for_identities(identity_bytes: u64) -> u64 {
+        identity_bytes.div_ceil(IDENTITY_PARTS).saturating_mul(16)
     }
 }
 
@@ -178,8 +218,57 @@ impl CaptureComparator {
         }
     }
 
+    /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
+    /// `report`. With `usize::MAX` ([`Self::new`]) these are all.
+    ///
+    /// Differences come in frame order if both captures fit in the window
+    /// ([`MAX_WAITING_RECORDS`]) and their differences in the memory, otherwise in frame
+    /// order within each part.
+    ///
+    /// # Errors
+    /// Returns the first error of `report`, which ends the comparison.
+    pub fn run<E>(
+        &mut self,
+        mut next: impl FnMut(ComparisonSide) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
+        mut report: impl FnMut(Difference) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut result = Ok(());
+        let has_failed = Cell::new(false);
+        let mut receive = |this: &mut Self| {
+            let found = this.take_differences();
+            if result.is_ok() {
+                result = found.into_iter().try_for_each(&mut report);
+                has_failed.set(result.is_err());
+            }
+        };
+        let mut are_over = [false; 2];
+        while are_over != [true; 2] && !has_failed.get() {
+            for (side, is_over) in ComparisonSide::BOTH.into_iter().zip(&mut are_over) {
+                while !*is_over && !self.has_enough(side) {
+                    match next(side) {
+                        Some((client, record)) => self.push(side, client, record),
+                        None => *is_over = true,
+                    }
+                }
+            }
+            self.advance(are_over, &mut receive);
+            receive(self);
+        }
+        if !has_failed.get() {
+            self.finish(&mut receive);
+            receive(self);
+        }
+        result
+    }
+
+    /// Takes the differences found since the last call, sorted by frame.
+    pub fn take_differences(&mut self) -> Vec<Difference> {
+        self.sort();
+        std::mem::take(&mut self.differences)
+    }
+
     /// Adds a record of a side.
-    pub fn push(
+    fn push(
         &mut self,
         side: ComparisonSide,
         client: ClientAddressAndCallDirection,
@@ -230,11 +319,8 @@ impl CaptureComparator {
                 this.match_queue(lane, PairingQueueDrainExtent::Steady, receive)
             });
         }
-        for side in [ComparisonSide::A, ComparisonSide::B]
-            .into_iter()
-            .filter(|side| self.has_enough(*side))
-            .collect::<Vec<_>>()
-        {
+        let full_sides = ComparisonSide::BOTH.map(|side| (side, self.has_enough(side)));
+        for (side, _) in full_sides.into_iter().filter(|(_, is_full)| *is_full) {
             self.drop_unmatched(side);
         }
         self.settle_late_records(receive);
@@ -264,7 +350,7 @@ impl CaptureComparator {
 
     /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
     fn is_full(&self, records: usize) -> bool {
-        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.has_waiting(side, records))
+        ComparisonSide::BOTH.into_iter().any(|side| self.has_waiting(side, records))
     }
 
     /// Returns `true` if this many records of a side wait, late ones included, or as many bytes in proportion.
@@ -306,30 +392,18 @@ impl CaptureComparator {
         self.sort();
     }
 
-    /// Adds a difference unless the options exclude it; returns `true` if it was added.
-    fn add_difference(
-        selection: &ComparisonOptions,
-        counts: &mut BTreeMap<DifferenceKind, u64>,
-        mix: &mut BTreeMap<Rc<str>, OperationComparisonCounts>,
-        differences: &mut Vec<Difference>,
-        difference: Difference,
-    ) -> bool {
-        if !selection.includes(&difference) {
-            return false;
-        }
-        *counts.entry(difference.kind).or_default() += 1;
-        if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
-            mix.differences += 1;
-        }
-        differences.push(difference);
-        true
-    }
-
+    /// Adds a difference unless the options exclude it.
     fn report(&mut self, difference: Difference) {
         self.difference_bytes += difference.memory_bytes();
-        let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
-        let is_told = Self::add_difference(&self.options, counts, mix, &mut self.differences, difference);
-        self.filtered += u64::from(!is_told);
+        if self.options.includes(&difference) {
+            *self.counts.entry(difference.kind).or_default() += 1;
+            if let Some(operation) = self.operation_counts.get_mut(class(&difference.operation).as_str()) {
+                operation.differences += 1;
+            }
+            self.differences.push(difference);
+        } else {
+            self.filtered += 1;
+        }
         if self.differences.len() >= self.max_differences.saturating_mul(2).max(1024) {
             self.sort();
         }
@@ -381,25 +455,27 @@ impl CaptureComparator {
         }
     }
 
-    fn subtract_waiting(&mut self, side: usize, records: &[QueuedComparisonRecord]) {
+    /// Takes the first `count` records of a side from a queue.
+    fn take_waiting(
+        &mut self,
+        lane: &mut ComparisonPairingQueue,
+        side: usize,
+        count: usize,
+    ) -> Vec<QueuedComparisonRecord> {
+        let records = lane.sides[side].take(count);
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
+        records
     }
 
-    /// Reports a record on one side only.
     fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
         // The number of connection attempts is up to the transport.
         if is_across && record.is_connection_setup {
             self.setup_calls += 1;
             return;
         }
-        let here = difference_side(record, true, Some(record.summary()));
-        let (kind, a, b) = if side == 0 {
-            (DifferenceKind::Missing, here, DifferenceSideValue::default())
-        } else {
-            (DifferenceKind::Extra, DifferenceSideValue::default(), here)
-        };
-        let operation = record.title.to_string();
-        self.report(Difference { kind, operation, path: String::new(), field: "", count: 1, a, b });
+        let kind = if side == 0 { DifferenceKind::Missing } else { DifferenceKind::Extra };
+        let sides = difference_side(record, true, Some(record.summary())).on_side(side);
+        self.report(Difference::without_field(kind, &record.title, "", sides));
     }
 
     /// Reports a difference of the whole captures.
@@ -410,16 +486,9 @@ impl CaptureComparator {
         a: impl ToString,
         b: impl ToString,
     ) {
-        let side = |value: String| DifferenceSideValue { location: None, frame: None, value: Some(value) };
-        self.report(Difference {
-            kind,
-            operation: "capture".to_owned(),
-            path: what.to_owned(),
-            field: "",
-            count: 1,
-            a: side(a.to_string()),
-            b: side(b.to_string()),
-        });
+        let sides = [a.to_string(), b.to_string()]
+            .map(|value| DifferenceSideValue { value: Some(value), ..DifferenceSideValue::default() });
+        self.report(Difference::without_field(kind, "capture", what, sides));
     }
 
     /// Returns `true` if two counts of the whole captures are within their tolerance.
@@ -495,11 +564,7 @@ pub fn class(title: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns `true` if exactly one side of a queue uses RDMA.
 fn differs_in_rdma(lane: &ComparisonPairingQueue) -> bool {
-    let is_rdma = |side: usize| {
-        let row = &lane.sides[side];
-        row.is_rdma
-    };
-    lane.sides.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
+    let [a, b] = &lane.sides;
+    a.client.is_some() && b.client.is_some() && a.is_rdma != b.is_rdma
 }

@@ -35,7 +35,6 @@ pub struct ClientAddressAndCallDirection {
     pub direction: CallDirection,
 }
 
-/// A waiting record with its key.
 #[derive(Debug)]
 pub(super) struct QueuedComparisonRecord {
     pub(super) record: ComparisonRecord,
@@ -55,7 +54,6 @@ impl QueuedComparisonRecord {
     }
 }
 
-/// One side of a queue.
 #[derive(Debug, Default)]
 pub(super) struct ComparisonPairingQueueSide {
     pub(super) client: Option<ClientAddressAndCallDirection>,
@@ -64,7 +62,6 @@ pub(super) struct ComparisonPairingQueueSide {
     pub(super) last_taken_frame: u64,
     /// Last frame of the records taken.
     last_end_frame: u64,
-    /// Records without partners.
     pub(super) unpaired: VecDeque<QueuedComparisonRecord>,
     /// Records that arrived after their successors were taken, because no Reply came.
     pub(super) late: Vec<QueuedComparisonRecord>,
@@ -111,17 +108,10 @@ impl ComparisonPairingQueueSide {
         self.waiting.insert(at, waiting);
     }
 
-    /// Returns `true` if any record is the replay of a step of the other side.
-    pub(super) fn has_steps(&self) -> bool {
-        self.has_steps
-    }
-
-    /// Returns `true` if no record waits.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.unpaired.is_empty() && self.late.is_empty()
     }
 
-    /// Takes the first `count` records.
     pub(super) fn take(&mut self, count: usize) -> Vec<QueuedComparisonRecord> {
         let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
         while taken.len() < count
@@ -180,7 +170,6 @@ impl ComparisonPairingQueue {
         (pairs.len() * 10 >= all * 9).then_some(pairs)
     }
 
-    /// Returns `true` if the sides have different minor versions of NFSv4.
     pub(super) fn differs_in_minor_version(&self) -> bool {
         let [a, b] = &self.sides;
         a.minor_version.zip(b.minor_version).is_some_and(|(a, b)| a != b)
@@ -196,7 +185,6 @@ pub(super) struct ComparisonPairingKey {
     minor_independent_hash: u64,
     signature: u64,
     about: u64,
-    /// Filehandles of the Call.
     filehandles: Box<[FilehandleHashAndOrigin]>,
 }
 
@@ -207,16 +195,13 @@ struct FilehandleHashAndOrigin {
     origin: u64,
 }
 
-/// Memory of the origin of a filehandle in bytes.
 pub(super) const FILEHANDLE_ORIGIN_BYTES: usize =
     SecondChanceMap::<ServerAssignedValueHash, u64>::ENTRY_BYTES;
 
-/// Origins of the filehandles of one side.
 #[derive(Debug)]
 pub(super) struct ComparisonFilehandleOrigins(SecondChanceMap<ServerAssignedValueHash, u64>);
 
 impl ComparisonFilehandleOrigins {
-    /// Creates origins of at most `capacity` filehandles.
     pub(super) fn new(capacity: usize) -> Self {
         Self(SecondChanceMap::new(capacity))
     }
@@ -248,7 +233,7 @@ impl ComparisonFilehandleOrigins {
     ) -> Box<[FilehandleHashAndOrigin]> {
         let mut found = Vec::new();
         let mut beside = scope;
-        for entry in message.sections.iter().flat_map(|section| &section.entries) {
+        for entry in message.fields() {
             match entry.path.class {
                 FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle) => {}
                 FieldEqualityRequirement::Equal(DifferenceKind::Name) => {
@@ -277,7 +262,6 @@ impl ComparisonFilehandleOrigins {
     }
 }
 
-/// Returns the hash of the arguments for any minor version.
 fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     match (&record.call, record.minor_version) {
         (Some(call), Some(_)) => arguments(call, PairingHashFields::InAnyMinorVersion),
@@ -300,7 +284,6 @@ fn mixed(words: [u64; 4]) -> u64 {
     hash(&bytes) as u64
 }
 
-/// Relation between the filehandles of two Calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PairingKeyFilehandleRelation {
     /// Equal, as far as known.
@@ -312,7 +295,6 @@ enum PairingKeyFilehandleRelation {
 }
 
 impl ComparisonPairingKey {
-    /// Adds the current numbers of its filehandles.
     pub(super) fn with_numbers(
         &self,
         side: usize,

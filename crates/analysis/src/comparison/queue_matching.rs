@@ -11,7 +11,6 @@ use super::record_comparison::difference_side;
 use super::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, alignment, differs_in_rdma};
 
 impl CaptureComparator {
-    /// Matches the records of a queue.
     pub(super) fn match_queue(
         &mut self,
         lane: &mut ComparisonPairingQueue,
@@ -24,30 +23,26 @@ impl CaptureComparator {
         }
         loop {
             let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
-            let [a, b] = &mut lane.sides;
+            // Records of a replay name their steps, so that their contents do not matter.
+            let is_replay = lane.is_replay();
+            let [a, b] = &lane.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep = match pace {
                 PairingQueueDrainExtent::Steady => {
                     ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8)
                 }
-                PairingQueueDrainExtent::WhileEqual
-                | PairingQueueDrainExtent::Full
-                | PairingQueueDrainExtent::Last => 0,
+                _ => 0,
             };
             if a.waiting.len() <= keep && b.waiting.len() <= keep {
                 return;
             }
-            // Records of a replay name their steps, so that their contents do not matter.
-            let is_run = b.has_steps() && !a.has_steps();
-            let together = !is_run
+            let together = !is_replay
                 && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
                     let known = one.key.with_numbers(0, is_other_minor, &mut self.identities);
                     known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.identities))
                 });
             if together {
-                let (of_a, of_b) = (a.take(1), b.take(1));
-                self.subtract_waiting(0, &of_a);
-                self.subtract_waiting(1, &of_b);
+                let (of_a, of_b) = (self.take_waiting(lane, 0, 1), self.take_waiting(lane, 1, 1));
                 for (one, other) in of_a.iter().zip(&of_b) {
                     self.compare(&one.record, &other.record, across, receive);
                 }
@@ -69,10 +64,8 @@ impl CaptureComparator {
     ) {
         let found = self.alignment_of(lane, is_all);
         let (across, is_run) = (differs_in_rdma(lane), lane.is_replay());
-        let [a, b] = &mut lane.sides;
-        let (of_a, of_b) = (a.take(found.covered.0), b.take(found.covered.1));
-        self.subtract_waiting(0, &of_a);
-        self.subtract_waiting(1, &of_b);
+        let of_a = self.take_waiting(lane, 0, found.covered.0);
+        let of_b = self.take_waiting(lane, 1, found.covered.1);
         // In the order of A, because definitions come before uses.
         let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
         pairs.sort_unstable();
@@ -108,7 +101,6 @@ impl CaptureComparator {
         }
         let longest = lane.sides.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
         let is_other_minor = lane.differs_in_minor_version();
-        let mut found = alignment::SequenceAlignment::default();
         for window in ALIGNMENT_WINDOWS {
             let is_end = window >= longest;
             let mut sides: [Vec<_>; 2] = Default::default();
@@ -125,11 +117,10 @@ impl CaptureComparator {
                 is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),
             };
             if let Some(aligned) = rows.align(is_all && is_end, is_end) {
-                found = aligned;
-                break;
+                return aligned;
             }
         }
-        found
+        alignment::SequenceAlignment::default()
     }
 
     /// Reports records at different positions. It is a difference if one of two operations waited for the other on both
@@ -171,15 +162,11 @@ impl CaptureComparator {
                 let word = if is_before { "before" } else { "after" };
                 Some(format!("{word} {} of frame {}", record.title, frame(record)))
             };
-            self.report(Difference {
-                kind: DifferenceKind::Order,
-                operation: one.title.to_string(),
-                path: String::new(),
-                field: "",
-                count: 1,
-                a: difference_side(one, true, word(pair.0 < other.0, in_a)),
-                b: difference_side(opposite, true, word(pair.1 < other.1, in_b)),
-            });
+            let sides = [
+                difference_side(one, true, word(pair.0 < other.0, in_a)),
+                difference_side(opposite, true, word(pair.1 < other.1, in_b)),
+            ];
+            self.report(Difference::without_field(DifferenceKind::Order, &one.title, "", sides));
         }
     }
 
@@ -233,7 +220,6 @@ impl CaptureComparator {
     }
 }
 
-/// Returns the record at an index.
 fn record(row: &[QueuedComparisonRecord], at: usize) -> Option<&ComparisonRecord> {
     row.get(at).map(|waiting| &waiting.record)
 }

@@ -1,13 +1,14 @@
 //! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
 //! records are small.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::difference::{DifferenceKind, TransactionCaptureLocation};
+use super::difference::TransactionCaptureLocation;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::ServerAssignedValueHash;
 
@@ -21,6 +22,27 @@ pub(super) const MAX_VALUE_BYTES: usize = 64;
 /// platform, and faster than memory. It is not cryptographic, but detects accidental changes.
 pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
+}
+
+/// Maximum number of shared words; a malformed capture has more, which are allocated each time.
+const MAX_SHARED_WORDS: usize = 4_096;
+
+/// Names, titles and other words that many records share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedWords(HashSet<Rc<str>>);
+
+impl SharedWords {
+    /// Returns the word, shared.
+    pub(crate) fn share(&mut self, word: &str) -> Rc<str> {
+        if let Some(known) = self.0.get(word) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = word.into();
+        if self.0.len() < MAX_SHARED_WORDS {
+            self.0.insert(Rc::clone(&new));
+        }
+        new
+    }
 }
 
 /// Filter name for two different fields at one path of a baseline.
@@ -142,11 +164,6 @@ impl ComparedFieldValue {
         matches!(self, Self::Unknown(_))
     }
 
-    /// Returns `true` if it is a folded list.
-    pub fn is_fold(&self) -> bool {
-        matches!(self, Self::Fold(..))
-    }
-
     /// Returns the text for people: a mask with the names of its bits.
     pub fn display_text(&self) -> String {
         match self {
@@ -182,7 +199,7 @@ impl fmt::Display for ComparedFieldValue {
             }
             Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
             Self::Unknown(length) => write!(f, "{length}:?"),
-            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.name()),
+            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.word()),
             Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
             Self::UnknownName(text) => f.write_str(text),
         }
@@ -277,6 +294,10 @@ pub struct ComparableMessage {
 }
 
 impl ComparableMessage {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &ComparableMessageField> {
+        self.sections.iter().flat_map(|section| &section.entries)
+    }
+
     /// Returns the memory in bytes besides the message itself.
     fn heap_bytes(&self) -> usize {
         let entry = |entry: &ComparableMessageField| allocated::<u8>(entry.datum.heap_bytes());
@@ -387,31 +408,30 @@ impl ComparisonRecord {
         self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
     }
 
+    /// Returns the fields of the Call.
+    pub(crate) fn call_fields(&self) -> impl Iterator<Item = &ComparableMessageField> {
+        self.call.iter().flat_map(ComparableMessage::fields)
+    }
+
     /// Returns the filehandle whose directory the cookies belong to.
     pub fn scope(&self) -> Option<ServerAssignedValueHash> {
-        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle = |entry: &&ComparableMessageField| {
             entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
         };
-        entries.filter(is_filehandle).find_map(|entry| {
+        self.call_fields().filter(is_filehandle).find_map(|entry| {
             ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
         })
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn summary(&self) -> String {
-        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let main = |entry: &&ComparableMessageField| {
-            let is_main = matches!(
-                entry.path.class,
-                FieldEqualityRequirement::Equal(
-                    DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count
-                )
-            );
-            is_main && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
+        let is_subject = |entry: &&ComparableMessageField| {
+            entry.path.class.is_subject()
+                && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
         };
-        let mut words: Vec<_> = entries
-            .filter(main)
+        let mut words: Vec<_> = self
+            .call_fields()
+            .filter(is_subject)
             .take(4)
             .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.display_text()))
             .collect();

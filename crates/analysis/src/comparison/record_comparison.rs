@@ -1,6 +1,6 @@
 //! Comparison of two paired records, field by field.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
@@ -16,10 +16,9 @@ use super::identity_map::{
 };
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparedFieldValue,
+    AMBIGUOUS_FIELD, ComparableFinding, ComparableMessage, ComparableMessageField, ComparedFieldValue,
     ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };
-use super::same_capture_decoding_comparison::{compare_exactly, compare_findings};
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;
@@ -78,7 +77,6 @@ pub(super) struct PairComparison<'r> {
     pub(super) policy: RecordComparisonPolicy,
     /// Filehandles of the directories that the cookies belong to.
     scopes: [Option<ServerAssignedValueHash>; 2],
-    /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
 
@@ -89,7 +87,6 @@ struct OperationPosition {
     section: usize,
 }
 
-/// Two paired operations.
 struct ComparedOperationPair<'s> {
     spot: OperationPosition,
     a: &'s ComparedOperationOrHeaders,
@@ -146,7 +143,6 @@ pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNum
     if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
 }
 
-/// Returns one side of a difference in a message.
 pub(super) fn difference_side(
     record: &ComparisonRecord,
     is_call: bool,
@@ -165,12 +161,7 @@ impl PairComparison<'_> {
         values: [Option<String>; 2],
     ) {
         // A field may be repeated in a list.
-        let known = self
-            .differences
-            .iter_mut()
-            .find(|(at, known)| !path.is_empty() && *at == spot && known.path == path && known.kind == kind);
-        if let Some((_, known)) = known {
-            known.count += 1;
+        if !path.is_empty() && self.count_repeated(kind, spot, &path) {
             return;
         }
         let [a, b] = values;
@@ -186,14 +177,13 @@ impl PairComparison<'_> {
         self.differences.push((spot, difference));
     }
 
-    /// Counts another occurrence of a known difference.
-    fn count_repeated(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
-        let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
+    /// Counts another occurrence of a difference; returns `false` if it is new.
+    fn count_repeated(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) -> bool {
+        let is_same = |(at, known): &&mut (OperationPosition, Difference)| {
             *at == spot && known.path == path && known.kind == kind
         };
-        if let Some((_, known)) = self.differences.iter_mut().find(is_it) {
-            known.count += 1;
-        }
+        let known = self.differences.iter_mut().find(is_same);
+        known.map(|(_, known)| known.count += 1).is_some()
     }
 
     /// Adds a difference that is in no field.
@@ -201,17 +191,12 @@ impl PairComparison<'_> {
         &mut self,
         kind: DifferenceKind,
         is_call: bool,
-        path: String,
+        path: impl Into<String>,
         a: impl ToString,
         b: impl ToString,
     ) {
-        self.add(
-            kind,
-            OperationPosition { is_call, section: 0 },
-            path,
-            "",
-            [Some(a.to_string()), Some(b.to_string())],
-        );
+        let spot = OperationPosition { is_call, section: 0 };
+        self.add(kind, spot, path.into(), "", [Some(a.to_string()), Some(b.to_string())]);
     }
 
     /// Returns `true` if a field of the Call or of the Reply differs, which explains different lengths. Undecoded bytes
@@ -223,12 +208,10 @@ impl PairComparison<'_> {
         self.differences.iter().any(|(spot, known)| of(spot, known.kind))
     }
 
-    /// Returns `true` if there is a difference.
     pub(super) fn has_difference(&self) -> bool {
         !self.differences.is_empty()
     }
 
-    /// Returns `true` if a status differs.
     pub(super) fn has_status_difference(&self) -> bool {
         self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
     }
@@ -242,20 +225,15 @@ impl PairComparison<'_> {
         });
         // The status of a COMPOUND is that of its last operation.
         let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
-        let last: Vec<_> = self
-            .differences
-            .iter()
-            .filter(|(spot, known)| spot.section > 0 && known.kind == DifferenceKind::Status)
-            .map(|(_, known)| values(known))
-            .collect();
+        let statuses = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Status);
+        let last: Vec<_> =
+            statuses.filter(|(spot, _)| spot.section > 0).map(|(_, known)| values(known)).collect();
         self.differences.retain(|(spot, known)| {
             spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
         });
         // A special stateid has no seqid.
-        let others: Vec<_> = self
-            .differences
-            .iter()
-            .filter(|(_, known)| known.kind == DifferenceKind::Identity)
+        let identities = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Identity);
+        let others: Vec<_> = identities
             .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
             .collect();
         self.differences.retain(|(spot, known)| {
@@ -282,22 +260,20 @@ impl RecordComparer<'_> {
         let mut found =
             PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
-            let of = |record: &'_ ComparisonRecord| {
-                if is_call { record.call.is_some() } else { record.reply.is_some() }
-            };
-            let (in_a, in_b) = (of(a), of(b));
-            if in_a != in_b {
-                let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
-                let word = |is_there| if is_there { "there" } else { "not in the capture" };
-                found.add_length_difference(kind, is_call, String::new(), word(in_a), word(in_b));
-                // The Reply alone does not identify the operation.
-                if is_call {
-                    return found.into_differences();
+            let messages = [a, b].map(|record| if is_call { &record.call } else { &record.reply });
+            let [Some(of_a), Some(of_b)] = messages else {
+                let [in_a, in_b] = messages.map(Option::is_some);
+                if in_a != in_b {
+                    let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
+                    let word = |is_there| if is_there { "there" } else { "not in the capture" };
+                    found.add_length_difference(kind, is_call, "", word(in_a), word(in_b));
+                    // The Reply alone does not identify the operation.
+                    if is_call {
+                        return found.into_differences();
+                    }
                 }
                 continue;
-            }
-            let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
-            let (Some(of_a), Some(of_b)) = messages else { continue };
+            };
             self.messages(&mut found, is_call, of_a, of_b);
             if terms.compares_lengths() {
                 self.compare_lengths(&mut found, is_call, of_a, of_b);
@@ -320,7 +296,7 @@ impl RecordComparer<'_> {
                 }
             };
             let in_call = is_call(a) || is_call(b);
-            found.add_length_difference(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
+            found.add_length_difference(DifferenceKind::Incomplete, in_call, "", text(a), text(b));
         }
         if terms.is_exact && !terms.is_strict {
             compare_exactly(&mut found);
@@ -343,16 +319,8 @@ impl RecordComparer<'_> {
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
             if is_whole && (is_call || !found.has_status_difference()) {
-                let part = |sections: &'_ [ComparedOperationOrHeaders], from, to| {
-                    sections.get(from..to).unwrap_or_default().to_vec()
-                };
-                report_unpaired_sections(
-                    found,
-                    is_call,
-                    at,
-                    &part(&a.sections, at.0, i),
-                    &part(&b.sections, at.1, j),
-                );
+                report_unpaired_sections(found, is_call, DifferenceKind::Missing, &a.sections, at.0..i);
+                report_unpaired_sections(found, is_call, DifferenceKind::Extra, &b.sections, at.1..j);
             }
             if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
                 let is_plus = found.policy.differs_in_rdma && a.name != b.name;
@@ -361,17 +329,16 @@ impl RecordComparer<'_> {
                 let mut entries = a.entries.iter().chain(&b.entries);
                 let has_status = entries
                     .any(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status));
-                let is_other_arm = !is_call && found.has_status_difference() && !has_status;
-                let (arms, group) = (Vec::new(), None);
+                let differs_in_union_arm = !is_call && found.has_status_difference() && !has_status;
                 let sections = ComparedOperationPair {
                     spot,
                     a,
                     b,
                     is_whole,
                     is_plus,
-                    differs_in_union_arm: is_other_arm,
-                    differing_unions: arms,
-                    group,
+                    differs_in_union_arm,
+                    differing_unions: Vec::new(),
+                    group: None,
                 };
                 self.sections(found, sections);
             }
@@ -389,7 +356,7 @@ impl RecordComparer<'_> {
                     "decoded"
                 }
             };
-            found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
+            found.add_length_difference(DifferenceKind::Undecoded, is_call, "", word(a), word(b));
         }
     }
 
@@ -423,22 +390,15 @@ impl RecordComparer<'_> {
         (of_a, a): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
         (of_b, b): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
     ) {
-        let part = |of: &'_ [&ComparableMessageField], range: std::ops::Range<usize>| {
-            of.get(range)
-                .unwrap_or_default()
-                .iter()
-                .map(|entry| (*entry).clone())
-                .collect::<Vec<ComparableMessageField>>()
+        let mut fields = |found: &mut PairComparison<'_>, in_a: Range<usize>, in_b: Range<usize>| {
+            let (in_a, in_b) = (of_a.get(in_a).unwrap_or_default(), of_b.get(in_b).unwrap_or_default());
+            self.fields(found, sections, in_a, in_b);
         };
-        let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
-            let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
-            this.fields(found, sections, &in_a.iter().collect::<Vec<_>>(), &in_b.iter().collect::<Vec<_>>());
-        };
-        fields(self, found, 0..a.fields.start, 0..b.fields.start);
+        fields(found, 0..a.fields.start, 0..b.fields.start);
         let mut alone = Vec::new();
         for met in a.match_entries(&b) {
             match met {
-                ComparedDirectoryEntryPair::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
+                ComparedDirectoryEntryPair::Pair(in_a, in_b) => fields(found, in_a, in_b),
                 ComparedDirectoryEntryPair::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
                 ComparedDirectoryEntryPair::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
                 ComparedDirectoryEntryPair::Moved(name, from, to) => {
@@ -447,7 +407,7 @@ impl RecordComparer<'_> {
                 }
             }
         }
-        fields(self, found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
+        fields(found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
         let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
         let (path, field) = match name {
             Some(entry) => (sections.path(entry), entry.path.field),
@@ -508,7 +468,6 @@ impl RecordComparer<'_> {
         }
     }
 
-    /// Handles a field on one side only.
     fn compare_unpaired_field(
         &mut self,
         found: &mut PairComparison<'_>,
@@ -617,18 +576,15 @@ impl RecordComparer<'_> {
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
-        let names = (
-            ServerAssignedValueHash::from_value(identity, &a.datum, scope_a),
-            ServerAssignedValueHash::from_value(identity, &b.datum, scope_b),
-        );
-        let path = &a.path;
-        match names {
+        let name_a = ServerAssignedValueHash::from_value(identity, &a.datum, scope_a);
+        let name_b = ServerAssignedValueHash::from_value(identity, &b.datum, scope_b);
+        match (name_a, name_b) {
             (None, None) if a.datum.is_same(&b.datum) => {}
-            (Some(one), Some(other)) => {
-                self.identities.record_pair(one, other, || FirstOccurrenceOfIdentifierPair {
+            (Some(name_a), Some(name_b)) => {
+                self.identities.record_pair(name_a, name_b, || FirstOccurrenceOfIdentifierPair {
                     operation: Rc::clone(&found.a.title),
                     section: Rc::clone(&sections.a.name),
-                    path: Rc::clone(path),
+                    path: Rc::clone(&a.path),
                     identity,
                     places: [found.a.location, found.b.location],
                     frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
@@ -636,11 +592,9 @@ impl RecordComparer<'_> {
                 })
             }
             _ => {
-                let shown = |datum: &ComparedFieldValue| {
-                    Some(format!("{} {}", identity.name(), datum.display_text()))
-                };
-                let values = [shown(&a.datum), shown(&b.datum)];
-                found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
+                let values =
+                    [a, b].map(|entry| Some(format!("{} {}", identity.word(), entry.datum.display_text())));
+                found.add(DifferenceKind::Identity, sections.spot, sections.path(a), a.path.field, values);
             }
         }
     }
@@ -653,7 +607,6 @@ struct OperationFieldPathEquivalence {
     is_other_minor: bool,
 }
 
-/// Returns `true` if two fields have equivalent paths.
 fn has_same_path(
     a: &ComparableMessageField,
     b: &ComparableMessageField,
@@ -675,32 +628,23 @@ fn has_same_path(
     alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
 }
 
+/// Reports the operations in this range, which one side alone has.
 fn report_unpaired_sections(
     found: &mut PairComparison<'_>,
     is_call: bool,
-    at: (usize, usize),
-    a: &[ComparedOperationOrHeaders],
-    b: &[ComparedOperationOrHeaders],
+    kind: DifferenceKind,
+    sections: &[ComparedOperationOrHeaders],
+    range: Range<usize>,
 ) {
-    // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-    let is_version = |section: &ComparedOperationOrHeaders| {
-        section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version
-    };
-    let alone = |sections: &'_ [ComparedOperationOrHeaders], at: usize| -> Vec<(usize, Rc<str>)> {
-        let sections = (at..).zip(sections);
-        sections
-            .filter(|(_, section)| !is_version(section))
-            .map(|(at, section)| (at, Rc::clone(&section.name)))
-            .collect()
-    };
-    let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
-    for (section, name) in of_a {
-        let spot = OperationPosition { is_call, section };
-        found.add(DifferenceKind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
-    }
-    for (section, name) in of_b {
-        let spot = OperationPosition { is_call, section };
-        found.add(DifferenceKind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
+    for (at, section) in sections.iter().enumerate().take(range.end).skip(range.start) {
+        // NFSv4.0 has no sessions (RFC 8881 section 2.10).
+        if section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version {
+            continue;
+        }
+        let spot = OperationPosition { is_call, section: at };
+        let there = Some("there".to_owned());
+        let values = if kind == DifferenceKind::Missing { [there, None] } else { [None, there] };
+        found.add(kind, spot, section.name.to_string(), "", values);
     }
 }
 
@@ -722,4 +666,72 @@ fn pair_sections(
     super::alignment::heaviest_subsequence(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
         u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
     })
+}
+
+/// Checks for two decodings of one message: title, status, and the extent of the decoding.
+fn compare_exactly(found: &mut PairComparison<'_>) {
+    let (a, b) = (found.a, found.b);
+    if a.title != b.title && !found.has_difference() {
+        found.add_length_difference(DifferenceKind::Header, true, "", &a.title, &b.title);
+    }
+    if a.status != b.status && !found.has_difference() {
+        found.add_length_difference(DifferenceKind::Status, false, "", &a.status, &b.status);
+    }
+    for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
+        let [Some(one), Some(other)] = messages else { continue };
+        if one.completeness != other.completeness && !found.has_difference() {
+            let word = |message: &ComparableMessage| match message.completeness {
+                MessageDecodeCompleteness::Complete => "whole",
+                MessageDecodeCompleteness::Truncated => "cut",
+                MessageDecodeCompleteness::Undecoded => "not decoded",
+            };
+            found.add_length_difference(DifferenceKind::Incomplete, is_call, "", word(one), word(other));
+        }
+    }
+}
+
+/// Compares the conformance findings. Each new finding, and each that vanished, is a difference.
+fn compare_findings(found: &mut PairComparison<'_>) {
+    let (a, b) = (found.a, found.b);
+    for ComparableFinding { rule, is_call } in without(&a.findings, &b.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", rule, "none");
+    }
+    for ComparableFinding { rule, is_call } in without(&b.findings, &a.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, "", "none", rule);
+    }
+}
+
+/// Returns the findings of rules that `others` lack. If a rule occurs more often than there, each further occurrence is
+/// returned.
+fn without<'r>(
+    findings: &'r [ComparableFinding],
+    others: &[ComparableFinding],
+) -> Vec<&'r ComparableFinding> {
+    let mut others: Vec<&str> = others.iter().map(|finding| &*finding.rule).collect();
+    let mut lacking = Vec::new();
+    for finding in findings {
+        match others.iter().position(|other| *other == &*finding.rule) {
+            Some(at) => _ = others.swap_remove(at),
+            None => lacking.push(finding),
+        }
+    }
+    lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_counts_as_often_as_it_occurs() {
+        let findings = |rules: &[&str]| -> Vec<ComparableFinding> {
+            rules.iter().map(|rule| ComparableFinding { rule: (*rule).into(), is_call: false }).collect()
+        };
+        let (once, twice) = (findings(&["a/b"]), findings(&["a/a", "a/b", "a/b"]));
+        let rules = |lacking: Vec<&ComparableFinding>| -> Vec<String> {
+            lacking.iter().map(|finding| finding.rule.to_string()).collect()
+        };
+        assert_eq!(rules(without(&twice, &once)), ["a/a", "a/b"]);
+        assert_eq!(rules(without(&once, &twice)), [""; 0]);
+    }
 }

@@ -24,11 +24,8 @@ use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind, ComparedChunkSegment,
     ComparedFieldValue, ComparedOperationOrHeaders, ComparisonRecord, FieldPath, MAX_VALUE_BYTES,
-    MaskBitNames, MessageDecodeCompleteness, hash,
+    MaskBitNames, MessageDecodeCompleteness, SharedWords, hash,
 };
-
-/// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
-const MAX_SHARED_WORDS: usize = 4_096;
 
 /// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
 const MAX_HASHED_HOLE_BYTES: u64 = 16 << 20;
@@ -53,16 +50,14 @@ pub struct ComparableTransactionRecorder {
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
     children: FxHashMap<(u32, *const FieldDefinition), u32>,
-    words: FxHashMap<Box<str>, Rc<str>>,
+    words: SharedWords,
     data: Rc<FieldPath>,
     fill: Rc<FieldPath>,
     other_xid: Rc<FieldPath>,
 }
 
-/// Reason why padding may differ.
 const PADDING_REASON: &str = "XDR padding has no meaning";
 
-/// The root paths of Calls and of Replies.
 const ROOT_PATHS: [u32; 2] = [0, 1];
 
 impl Default for ComparableTransactionRecorder {
@@ -82,7 +77,7 @@ impl Default for ComparableTransactionRecorder {
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
-            words: FxHashMap::default(),
+            words: SharedWords::default(),
             data,
             fill,
             other_xid,
@@ -108,14 +103,7 @@ impl ComparableTransactionRecorder {
 
     /// Returns the word, shared.
     pub fn word(&mut self, word: &str) -> Rc<str> {
-        if let Some(known) = self.words.get(word) {
-            return Rc::clone(known);
-        }
-        let new: Rc<str> = word.into();
-        if self.words.len() < MAX_SHARED_WORDS {
-            self.words.insert(word.into(), Rc::clone(&new));
-        }
-        new
+        self.words.share(word)
     }
 
     /// Returns the record of a Transaction.
@@ -126,15 +114,15 @@ impl ComparableTransactionRecorder {
             let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
             let first = |message: &CapturedMessage| message.frames.first().copied();
             let last = |message: &CapturedMessage| message.frames.last().copied();
-            let record = |which| transaction.message(which);
-            let until =
-                record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
+            let (sent, received) = (transaction.call.as_ref(), transaction.reply.as_ref());
+            let until = received.and_then(last).or(sent.and_then(last));
             let (title, class) = (title(&facts, true), title(&facts, false));
+            let hash_of_call = |fields| call.as_ref().map_or(0, |call| arguments(call, fields));
             ComparisonRecord {
                 location: TransactionCaptureLocation {
                     index: transaction.index,
-                    call: record(RpcMessageKind::Call).and_then(first),
-                    reply: record(RpcMessageKind::Reply).and_then(first),
+                    call: sent.and_then(first),
+                    reply: received.and_then(first),
                 },
                 end_frame: until.unwrap_or(FrameNumber(0)).0,
                 title: self.word(&title),
@@ -143,10 +131,8 @@ impl ComparableTransactionRecorder {
                 replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, PairingHashFields::All)),
-                subject_hash: call
-                    .as_ref()
-                    .map_or(0, |call| arguments(call, PairingHashFields::NamesOffsetsCounts)),
+                arguments: hash_of_call(PairingHashFields::All),
+                subject_hash: hash_of_call(PairingHashFields::NamesOffsetsCounts),
                 is_null: facts.procedure == Some(0),
                 is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -178,13 +164,13 @@ impl ComparableTransactionRecorder {
             }
         });
         let (sections, spans) = listener.finish();
-        let end = match decoded {
+        let completeness = match decoded {
             Ok(()) => MessageDecodeCompleteness::Complete,
             Err(error) if error.is_cut() => MessageDecodeCompleteness::Truncated,
             Err(_) => MessageDecodeCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        ComparableMessage { sections, completeness: end, proc: None, length, varying }
+        ComparableMessage { sections, completeness, proc: None, length, varying }
     }
 
     fn message(
@@ -262,7 +248,6 @@ pub fn signature(class: &str) -> u64 {
     hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
 }
 
-/// The fields of a Call in a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairingHashFields {
     /// All fields that must be equal.
@@ -273,14 +258,11 @@ pub(super) enum PairingHashFields {
     NamesOffsetsCounts,
 }
 
-/// Returns the hash of the arguments of a Call.
 pub(super) fn arguments(call: &ComparableMessage, asked: PairingHashFields) -> u64 {
     let mut text = String::new();
-    for entry in call.sections.iter().flat_map(|section| &section.entries) {
+    for entry in call.fields() {
         let counts = match entry.path.class {
-            FieldEqualityRequirement::Equal(
-                DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count,
-            ) => true,
+            class if class.is_subject() => true,
             FieldEqualityRequirement::Equal(_)
             | FieldEqualityRequirement::Racing(_)
             | FieldEqualityRequirement::TransportDependent(_) => match asked {
@@ -347,7 +329,6 @@ struct ReadPlusDataHasher {
     is_hole: bool,
 }
 
-/// Observer of the fields of a message.
 struct ComparableFieldObserver<'r, 'a> {
     is_call: bool,
     /// Receives the locations of fields, if requested.

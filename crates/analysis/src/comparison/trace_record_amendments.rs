@@ -89,7 +89,6 @@ fn name_of(operation: Operation) -> &'static str {
     operation.name().unwrap_or_default()
 }
 
-/// Replaces the values of missing file data.
 fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvailability)]) {
     let mut data = data.iter();
     for section in &mut message.sections {

@@ -21,7 +21,7 @@ pub struct RuleFindings {
 }
 
 /// Findings of a capture.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ConformanceFindingsReport {
     /// Maximum number of findings stored per rule and severity.
     max_stored: usize,
@@ -40,14 +40,7 @@ pub struct ConformanceFindingsReport {
 impl ConformanceFindingsReport {
     /// Creates an empty report that stores the first `max_stored` findings of each rule.
     pub fn new(max_stored: usize) -> Self {
-        Self {
-            max_stored,
-            findings: BTreeMap::new(),
-            frames: 0,
-            transactions: 0,
-            tallies: Vec::new(),
-            has_unchecked_icrcs: false,
-        }
+        Self { max_stored, ..Self::default() }
     }
 
     /// Adds a finding.

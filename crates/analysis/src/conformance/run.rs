@@ -41,11 +41,8 @@ impl FindingCounts {
 #[derive(Debug)]
 pub struct ConformanceRun {
     checker: ConformanceChecker,
-    /// All findings.
     counts: FindingCounts,
-    /// Findings of Transactions.
     of_transactions: FindingCounts,
-    /// Findings of selected Transactions.
     of_selected: FindingCounts,
     of_connections: Option<FindingsByConnection>,
 }
@@ -151,16 +148,12 @@ impl ConformanceRun {
 
     /// Counts the findings of a Transaction that a filter selected.
     pub fn select(&mut self, findings: &[Finding]) {
-        for finding in findings {
-            self.of_selected.add(finding);
-        }
+        findings.iter().for_each(|finding| self.of_selected.add(finding));
     }
 
     /// Ends the input.
     pub fn finish(&mut self) {
-        for finding in self.checker.finish() {
-            self.counts.add(&finding);
-        }
+        self.checker.finish().iter().for_each(|finding| self.counts.add(finding));
     }
 
     /// Returns the counts of all findings; those about connections are included from the end of the input on.

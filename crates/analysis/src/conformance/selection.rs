@@ -1,6 +1,5 @@
 //! Selection of findings by rule, group and severity, and the file of `--config`.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -19,24 +18,8 @@ pub enum FindingSelectionPattern {
     Rules(String),
 }
 
-/// Error of a pattern that matches no rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownFindingPattern(String);
-
-impl fmt::Display for UnknownFindingPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "'{}' is neither a severity nor the id or pattern of a rule; --list shows all rules",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownFindingPattern {}
-
 impl FromStr for FindingSelectionPattern {
-    type Err = UnknownFindingPattern;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(severity) = SeverityLevel::ALL.into_iter().find(|level| level.name() == text) {
@@ -45,12 +28,12 @@ impl FromStr for FindingSelectionPattern {
         if RULES.iter().any(|rule| matches_glob(text, rule.id)) {
             return Ok(Self::Rules(text.to_owned()));
         }
-        Err(UnknownFindingPattern(text.to_owned()))
+        Err(format!("'{text}' is neither a severity nor the id or pattern of a rule; --list shows all rules"))
     }
 }
 
 impl TryFrom<String> for FindingSelectionPattern {
-    type Error = UnknownFindingPattern;
+    type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()

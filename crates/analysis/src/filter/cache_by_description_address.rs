@@ -20,7 +20,6 @@ impl<T: Copy + Default> Default for CacheKeyedByDescriptionAddress<T> {
 }
 
 impl<T: Copy> CacheKeyedByDescriptionAddress<T> {
-    /// Returns the value, if it is cached.
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<T> {
         let (known, answer) = self.place(address);
@@ -38,7 +37,6 @@ impl<T: Copy> CacheKeyedByDescriptionAddress<T> {
         self.overflow.get(&address).copied()
     }
 
-    /// Adds a value.
     pub(super) fn insert(&mut self, address: usize, answer: T) {
         let place = &mut self.direct[(address >> 4) % DIRECT_ENTRIES];
         if place.0 == 0 {

@@ -2,17 +2,100 @@
 //! name.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::catalog;
-use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
+use nfsrdma_dissectors::field::{FieldKind, FlagName};
 
 use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValuePart, GeneratedField};
 use super::mask_bit_boolean_fields::{self, MaskBitFilterField};
 use super::procedure_fields::{self, ProcedureNumberFilterField};
 
-pub use super::types::FilterType;
+/// The type of a field, which determines its comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterType {
+    /// A protocol: the bytes of its header, or else the arguments or results.
+    Protocol,
+    /// A structure; its fields follow inside it.
+    Structure,
+    /// An unsigned number.
+    Unsigned,
+    /// A signed number.
+    Signed,
+    /// A boolean.
+    Boolean,
+    /// A number whose values have names.
+    Enumeration,
+    /// A number whose bits have names.
+    Flags,
+    /// Bytes.
+    Bytes,
+    /// Text.
+    Text,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// An Ethernet address.
+    Ethernet,
+    /// An IPv4 or IPv6 address, or the LID of an InfiniBand port as text.
+    Address,
+    /// A point in time.
+    Time,
+    /// A duration.
+    Duration,
+}
+
+impl FilterType {
+    /// Returns the type of a field of this name and kind.
+    pub fn from_field(name: &str, kind: FieldKind) -> Self {
+        match kind {
+            FieldKind::Group if !name.contains('.') => Self::Protocol,
+            FieldKind::Group => Self::Structure,
+            FieldKind::Time => Self::Time,
+            FieldKind::Duration => Self::Duration,
+            FieldKind::Unsigned | FieldKind::Hex(_) => Self::Unsigned,
+            FieldKind::Signed => Self::Signed,
+            FieldKind::Bool => Self::Boolean,
+            FieldKind::Enum => Self::Enumeration,
+            FieldKind::Flags => Self::Flags,
+            FieldKind::Bytes => Self::Bytes,
+            FieldKind::Text => Self::Text,
+            FieldKind::Ipv4 => Self::Ipv4,
+            FieldKind::Ipv6 => Self::Ipv6,
+            FieldKind::Ethernet => Self::Ethernet,
+        }
+    }
+
+    /// Returns the name in the list of fields.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol",
+            Self::Structure => "structure",
+            Self::Unsigned => "unsigned",
+            Self::Signed => "signed",
+            Self::Boolean => "boolean",
+            Self::Enumeration => "enumeration",
+            Self::Flags => "flags",
+            Self::Bytes => "bytes",
+            Self::Text => "text",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Ethernet => "ethernet",
+            Self::Address => "address",
+            Self::Time => "time",
+            Self::Duration => "duration",
+        }
+    }
+}
+
+impl fmt::Display for FilterType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
 
 /// Origin of the values of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +138,7 @@ pub struct FilterFieldCatalog {
 }
 
 impl FilterFieldCatalog {
-    /// Creates the catalogue of all fields.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut entries = BTreeMap::new();
         for (name, places) in catalog::all_fields().fields() {
             entries.extend(described(name, places).map(|entry| (name, entry)));
@@ -67,17 +149,9 @@ impl FilterFieldCatalog {
         let (name, _, text, source) = COMBINED_PROTOCOL;
         let origin = FilterFieldSource::Protocol(vec![FieldDecodeLayer::Iwarp]);
         entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
-        for fact in [
-            GeneratedField::FRAME,
-            GeneratedField::PAYLOAD,
-            GeneratedField::CHUNK_LISTS,
-            GeneratedField::MESSAGE,
-            GeneratedField::TRANSACTION,
-        ]
-        .concat()
-        {
-            let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(fact)));
+        for field in GeneratedField::ALL {
+            let (name, kind, text, source) = field.description();
+            entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(*field)));
         }
         for alias in ALIASES {
             let of: Vec<&FilterFieldCatalogEntry> =
@@ -142,12 +216,6 @@ impl FilterFieldCatalog {
     /// Returns the fields that replace a field of Wireshark, or are more precise.
     pub fn replacements(&self, name: &str) -> &'static [&'static str] {
         REPLACEMENTS.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
-    }
-}
-
-impl Default for FilterFieldCatalog {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -250,7 +318,6 @@ const REPLACEMENTS: &[(&str, &[&str])] = &[
     ("nlm.res_in", &["rpc.reqframe"]),
 ];
 
-/// Maximum number of names proposed.
 const PROPOSALS: usize = 3;
 
 /// Returns the names most similar to `name`.

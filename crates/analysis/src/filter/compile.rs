@@ -22,7 +22,6 @@ use super::{literal, possible_generated_values};
 use constant::OperandContext;
 use operand_type::OperandType;
 
-/// A field that a filter uses.
 #[derive(Clone, Debug)]
 pub(super) struct ReferencedFilterField {
     pub(super) name: &'static str,
@@ -33,11 +32,27 @@ pub(super) struct ReferencedFilterField {
     pub(super) is_search: bool,
 }
 
-/// The compiler of filter programs.
+impl ReferencedFilterField {
+    /// Returns the slot of a field, which is added unless it is there.
+    pub(super) fn slot_in(
+        fields: &mut Vec<Self>,
+        entry: &FilterFieldCatalogEntry,
+        has_value: bool,
+        is_search: bool,
+    ) -> FilterFieldSlotNumber {
+        let is_same = |field: &Self| field.name == entry.name && field.is_search == is_search;
+        if let Some((slot, known)) = fields.iter_mut().enumerate().find(|(_, field)| is_same(field)) {
+            known.has_value |= has_value;
+            return slot;
+        }
+        fields.push(Self { name: entry.name, origin: entry.origin.clone(), has_value, is_search });
+        fields.len() - 1
+    }
+}
+
 pub(super) struct FilterCompiler<'c> {
     text: &'c str,
     catalog: &'c FilterFieldCatalog,
-    /// The fields used so far.
     pub(super) fields: Vec<ReferencedFilterField>,
 }
 
@@ -56,7 +71,6 @@ impl<'c> FilterCompiler<'c> {
         self.text.get(span.at..span.end).unwrap_or_default()
     }
 
-    /// Compiles a test.
     pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<CompiledFilterNode> {
         Ok(match test {
             FilterSyntaxNode::Or(tests) => CompiledFilterNode::Or(self.tests(tests)?),
@@ -79,8 +93,12 @@ impl<'c> FilterCompiler<'c> {
     fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<CompiledFilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
-                let entry = self.entry(word, operand.span)?;
-                Ok(CompiledFilterNode::Exists(self.slot(entry, false)))
+                let Some(entry) = self.field_of(operand) else {
+                    let name = word.strip_prefix('.').unwrap_or(word);
+                    return Err(self.unknown_field(name, operand.span));
+                };
+                let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, false, false);
+                Ok(CompiledFilterNode::Exists(slot))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => {
                 Err(self.error(operand.span, "a value is not a test; compare a field with it"))
@@ -162,15 +180,9 @@ impl<'c> FilterCompiler<'c> {
             }
         };
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
-        let is_order = matches!(
-            is,
-            ComparisonOperator::Less
-                | ComparisonOperator::LessEqual
-                | ComparisonOperator::Greater
-                | ComparisonOperator::GreaterEqual
-        );
+        let is_order = !is_whole && is != ComparisonOperator::Contains;
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
-        if is_order && let Some(field) = { unordered }.find(|field| self.has_unordered_values(field)) {
+        if is_order && let Some(field) = { unordered }.find(|field| self.possible_words(field).is_some()) {
             let what = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
             return Err(self.error(left.span, what));
         }
@@ -256,13 +268,13 @@ impl<'c> FilterCompiler<'c> {
         Ok(CompiledFilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
-    /// Returns `true` if the values of a field are words, which have no order.
-    fn has_unordered_values(&self, field: &FilterFieldCatalogEntry) -> bool {
+    /// Returns the words that a field can have as values; `None` for other values.
+    fn possible_words(&self, field: &FilterFieldCatalogEntry) -> Option<Vec<String>> {
         match &field.origin {
-            FilterFieldSource::Generated(fact) => {
-                possible_generated_values::possible_values(*fact, self.catalog).is_some()
+            FilterFieldSource::Generated(field) => {
+                possible_generated_values::possible_values(*field, self.catalog)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -305,44 +317,16 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn entry(&self, name: &str, span: FilterSpan) -> FilterCompileResult<&'c FilterFieldCatalogEntry> {
-        let name = name.strip_prefix('.').unwrap_or(name);
-        self.catalog.get(name).ok_or_else(|| self.unknown_field(name, span))
-    }
-
     fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
         let what = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
         self.error(span, what)
     }
 
-    /// Returns the field if the operand is one.
     fn field_of(&self, operand: &Operand<'_>) -> Option<&'c FilterFieldCatalogEntry> {
         match &operand.form {
             OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
             _ => None,
         }
-    }
-
-    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> FilterFieldSlotNumber {
-        self.slot_of(ReferencedFilterField {
-            name: entry.name,
-            origin: entry.origin.clone(),
-            has_value,
-            is_search: false,
-        })
-    }
-
-    fn slot_of(&mut self, named: ReferencedFilterField) -> FilterFieldSlotNumber {
-        let is_it =
-            |field: &ReferencedFilterField| (field.name, field.is_search) == (named.name, named.is_search);
-        if let Some(slot) = self.fields.iter().position(is_it) {
-            if let Some(field) = self.fields.get_mut(slot) {
-                field.has_value |= named.has_value;
-            }
-            return slot;
-        }
-        self.fields.push(named);
-        self.fields.len() - 1
     }
 
     /// Compiles an operand of a search: for a protocol, header and payload.
@@ -356,13 +340,8 @@ impl<'c> FilterCompiler<'c> {
                 if entry.kind == FilterType::Protocol
                     && !matches!(entry.origin, FilterFieldSource::Generated(_)) =>
             {
-                let named = ReferencedFilterField {
-                    name: entry.name,
-                    origin: entry.origin.clone(),
-                    has_value: true,
-                    is_search: true,
-                };
-                Ok(CompiledFilterOperand::Field(self.slot_of(named)))
+                let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, true);
+                Ok(CompiledFilterOperand::Field(slot))
             }
             _ => self.expression(operand, beside),
         }
@@ -376,7 +355,10 @@ impl<'c> FilterCompiler<'c> {
     ) -> FilterCompileResult<CompiledFilterOperand> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
-                Some(entry) => CompiledFilterOperand::Field(self.slot(entry, true)),
+                Some(entry) => {
+                    let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, false);
+                    CompiledFilterOperand::Field(slot)
+                }
                 None => CompiledFilterOperand::Constant(self.word(word, operand.span, beside)?),
             },
             OperandForm::Quoted(bytes) => {

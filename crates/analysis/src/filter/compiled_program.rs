@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
@@ -11,7 +10,6 @@ use regex::bytes::Regex;
 use super::syntax::{ArithmeticOperator, FilterByteSliceEnd, FilterSliceRange};
 use super::value::{FilterConstant, FilterFieldSlotNumber, FilterValue, FilterValues};
 
-/// A test of a program.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledFilterNode {
     Or(Vec<CompiledFilterNode>),
@@ -43,7 +41,6 @@ pub(super) enum CompiledFilterNode {
     },
 }
 
-/// Relation between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ComparisonOperator {
     Equal,
@@ -55,7 +52,6 @@ pub(super) enum ComparisonOperator {
     Contains,
 }
 
-/// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledFilterOperand {
     Field(FilterFieldSlotNumber),
@@ -66,7 +62,6 @@ pub(super) enum CompiledFilterOperand {
     Arithmetic(Box<CompiledFilterOperand>, ArithmeticOperator, Box<CompiledFilterOperand>),
 }
 
-/// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterFunction {
     Len,
@@ -80,7 +75,7 @@ pub(super) enum FilterFunction {
 }
 
 impl ComparisonOperator {
-    fn compare(self, left: &FilterValue<'_>, right: &FilterValue<'_>) -> bool {
+    fn compare(self, left: &FilterValue<&[u8]>, right: &FilterValue<&[u8]>) -> bool {
         if self == Self::Contains {
             let (FilterValue::Bytes(left) | FilterValue::Text(left)) = *left else { return false };
             let (FilterValue::Bytes(right) | FilterValue::Text(right)) = *right else { return false };
@@ -100,7 +95,6 @@ impl ComparisonOperator {
 }
 
 impl CompiledFilterNode {
-    /// Returns `true` if the test is true for these values.
     pub(super) fn is_true(&self, values: &FilterValues) -> bool {
         match self {
             Self::Or(nodes) => nodes.iter().any(|node| node.is_true(values)),
@@ -132,16 +126,14 @@ impl CompiledFilterNode {
 }
 
 fn is_within(
-    value: &FilterValue<'_>,
+    value: &FilterValue<&[u8]>,
     set: &[(CompiledFilterOperand, Option<CompiledFilterOperand>)],
     values: &FilterValues,
 ) -> bool {
     let any = |of: &CompiledFilterOperand, is: ComparisonOperator| {
-        of.for_each_value(values, &mut |other| match is.compare(value, &other) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        QuantifierEvaluation::of(false, |verdict| {
+            of.for_each_value(values, &mut |other| verdict.take(is.compare(value, &other)))
         })
-        .is_break()
     };
     set.iter().any(|(first, last)| match last {
         None => any(first, ComparisonOperator::Equal),
@@ -172,31 +164,31 @@ impl QuantifierEvaluation {
     }
 }
 
-/// Callback for the values of an expression.
-type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>;
+type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<&[u8]>) -> ControlFlow<()>;
 
 impl CompiledFilterOperand {
     /// Calls `take` with every value until it breaks.
     pub(super) fn for_each_value(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
             Self::Field(slot) => values.values_of(*slot).try_for_each(take),
-            Self::Constant(constant) => take(constant.value()),
-            Self::Slice(of, pieces) => of.for_each_value(values, &mut |value| match value {
-                FilterValue::Bytes(bytes) => slice(bytes, pieces)
-                    .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part))),
-                FilterValue::Text(text) => slice(text, pieces)
-                    .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Text(&part))),
-                FilterValue::Ipv4(address, _) => {
-                    let bytes = address.to_be_bytes();
-                    slice(&bytes, pieces)
-                        .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part)))
-                }
-                FilterValue::Ipv6(address, _) => {
-                    let bytes = address.to_be_bytes();
-                    slice(&bytes, pieces)
-                        .map_or(ControlFlow::Continue(()), |part| take(FilterValue::Bytes(&part)))
-                }
-                _ => ControlFlow::Continue(()),
+            Self::Constant(constant) => take(constant.map_bytes(Vec::as_slice)),
+            Self::Slice(of, pieces) => of.for_each_value(values, &mut |value| {
+                let (ipv4, ipv6);
+                let bytes = match value {
+                    FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => bytes,
+                    FilterValue::Ipv4(address, _) => {
+                        ipv4 = address.octets();
+                        &ipv4[..]
+                    }
+                    FilterValue::Ipv6(address, _) => {
+                        ipv6 = address.octets();
+                        &ipv6[..]
+                    }
+                    _ => return ControlFlow::Continue(()),
+                };
+                let Some(part) = slice(bytes, pieces) else { return ControlFlow::Continue(()) };
+                let is_text = matches!(value, FilterValue::Text(_));
+                take(if is_text { FilterValue::Text(&part) } else { FilterValue::Bytes(&part) })
             }),
             Self::Function(function, arguments) => function.for_each_value(arguments, values, take),
             Self::Negative(of) => of.for_each_value(values, &mut |value| match value {
@@ -239,20 +231,17 @@ fn slice<'b>(bytes: &'b [u8], pieces: &[FilterSliceRange]) -> Option<Cow<'b, [u8
 }
 
 fn arithmetic(
-    left: &FilterValue<'_>,
+    left: &FilterValue<&[u8]>,
     what: ArithmeticOperator,
-    right: &FilterValue<'_>,
+    right: &FilterValue<&[u8]>,
     take: FilterValueSink<'_>,
 ) -> ControlFlow<()> {
     use FilterValue::{Bytes, Duration, Number, Time};
-    let number = |value: &FilterValue<'_>| match *value {
+    let [left, right] = [left, right].map(|value| match *value {
         FilterValue::Bool(value) => Number(i128::from(value)),
-        Number(number) => Number(number),
-        Time(time) => Time(time),
-        Duration(duration) => Duration(duration),
-        _ => FilterValue::Unknown,
-    };
-    if let (Bytes(left), Bytes(right), ArithmeticOperator::And) = (*left, *right, what) {
+        other => other,
+    });
+    if let (Bytes(left), Bytes(right), ArithmeticOperator::And) = (left, right, what) {
         let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
         return if left.len() == right.len() { take(Bytes(&both)) } else { ControlFlow::Continue(()) };
     }
@@ -266,7 +255,7 @@ fn arithmetic(
     };
     let is_sum = matches!(what, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
     let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
-    let value = match (number(left), number(right)) {
+    let value = match (left, right) {
         (Number(a), Number(b)) => result(a, b).map(Number),
         (Duration(a), Duration(b)) if is_sum => result(a, b).map(Duration),
         (Duration(a), Number(b)) if is_scale => result(a, b).map(Duration),
@@ -279,7 +268,6 @@ fn arithmetic(
 }
 
 impl FilterFunction {
-    /// The functions by name.
     pub(super) const NAMES: [(&'static str, Self); 8] = [
         ("len", Self::Len),
         ("count", Self::Count),
@@ -341,39 +329,27 @@ impl FilterFunction {
         let mut best: Option<FilterConstant> = None;
         for argument in arguments {
             let _ = argument.for_each_value(values, &mut |value| {
-                let is_better = best.as_ref().is_none_or(|best| value.compare(&best.value()) == Some(wanted));
-                if is_better {
-                    best = constant(&value);
+                let is_better = best
+                    .as_ref()
+                    .is_none_or(|best| value.compare(&best.map_bytes(Vec::as_slice)) == Some(wanted));
+                if is_better && value != FilterValue::Unknown {
+                    best = Some(value.map_bytes(|bytes| bytes.to_vec()));
                 }
                 ControlFlow::Continue(())
             });
         }
-        best.map_or(ControlFlow::Continue(()), |best| take(best.value()))
+        best.map_or(ControlFlow::Continue(()), |best| take(best.map_bytes(Vec::as_slice)))
     }
 }
 
-fn constant(value: &FilterValue<'_>) -> Option<FilterConstant> {
-    Some(match *value {
-        FilterValue::Number(number) => FilterConstant::Number(number),
-        FilterValue::Bool(value) => FilterConstant::Bool(value),
-        FilterValue::Bytes(bytes) => FilterConstant::Bytes(bytes.to_vec()),
-        FilterValue::Text(text) => FilterConstant::Text(text.to_vec()),
-        FilterValue::Ipv4(address, bits) => FilterConstant::Ipv4(Ipv4Addr::from_bits(address), bits),
-        FilterValue::Ipv6(address, bits) => FilterConstant::Ipv6(Ipv6Addr::from_bits(address), bits),
-        FilterValue::Time(time) => FilterConstant::Time(time),
-        FilterValue::Duration(duration) => FilterConstant::Duration(duration),
-        FilterValue::Unknown => return None,
-    })
-}
-
 /// Writes a value as text, for `string()`.
-fn write(value: &FilterValue<'_>, text: &mut String) {
+fn write(value: &FilterValue<&[u8]>, text: &mut String) {
     // Writing to a string cannot fail.
     let _ = match *value {
         FilterValue::Number(number) => write!(text, "{number}"),
         FilterValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
-        FilterValue::Ipv4(address, _) => write!(text, "{}", Ipv4Addr::from_bits(address)),
-        FilterValue::Ipv6(address, _) => write!(text, "{}", Ipv6Addr::from_bits(address)),
+        FilterValue::Ipv4(address, _) => write!(text, "{address}"),
+        FilterValue::Ipv6(address, _) => write!(text, "{address}"),
         FilterValue::Time(nanoseconds) | FilterValue::Duration(nanoseconds) => {
             let sign = if nanoseconds < 0 { "-" } else { "" };
             let nanoseconds = nanoseconds.unsigned_abs();

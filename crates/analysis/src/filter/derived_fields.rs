@@ -3,7 +3,7 @@
 //!
 //! A field that Wireshark has too has Wireshark's name. All others begin with `nfsrdma.`.
 
-use super::types::FilterType;
+use super::catalog::FilterType;
 
 /// Sources of definitions.
 const CAPTURE: &str = "the capture file";
@@ -21,6 +21,8 @@ macro_rules! facts {
         }
 
         impl $fields {
+            /// All generated fields.
+            pub const ALL: &'static [Self] = &[$($(Self::$fact,)*)*];
             $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
 
             /// Returns the description.
@@ -129,23 +131,6 @@ facts! { GeneratedField;
 }
 
 impl GeneratedField {
-    /// Fields whose values are words in upper case, and in lower case: a filter may use either.
-    pub(super) const UPPER_CASE: &'static [Self] =
-        &[Self::Program, Self::Procedure, Self::Operation, Self::Status, Self::RpcStatus];
-    pub(super) const LOWER_CASE: &'static [Self] = &[
-        Self::Transport,
-        Self::Direction,
-        Self::Dialect,
-        Self::ChunkKind,
-        Self::MpaCrc,
-        Self::CallDelivered,
-        Self::CallLostCopy,
-        Self::ReplyDelivered,
-        Self::Finding,
-        Self::FindingSeverity,
-        Self::FindingSide,
-    ];
-
     /// Fields of a Transaction that need its messages to be decoded.
     pub(super) const OUTCOME: &'static [Self] = &[
         Self::Program,

@@ -20,7 +20,6 @@ impl FilterSlotSetId {
     const EMPTY: Self = Self(0);
 }
 
-/// Traits of a slot that control its extraction.
 #[derive(Clone, Copy, Debug, Default)]
 struct FilterFieldSlotTraits {
     /// `true` if its values are parts of the values of other fields.
@@ -31,12 +30,9 @@ struct FilterFieldSlotTraits {
     uses_value: bool,
     /// `true` if the protocol is searched, so that it includes its payload.
     is_searched: bool,
-    /// `true` if its values follow the bytes of a described field.
-    reads_following_bytes: bool,
 }
 
-/// An extractor of field values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FieldExtractor {
     fields: Vec<ReferencedFilterField>,
     pub(super) layers: RequiredLayers,
@@ -51,7 +47,7 @@ pub(super) struct FieldExtractor {
     /// Start offsets of searched protocols.
     searched_starts: Vec<(FilterFieldSlotNumber, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<FilterFieldSlotNumber>,
+    pub(super) names: Option<FilterFieldSlotNumber>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
@@ -64,48 +60,29 @@ pub(super) struct FieldExtractor {
 
 impl FieldExtractor {
     pub(super) fn new(fields: Vec<ReferencedFilterField>) -> Self {
-        let mut wants = RequiredLayers::default();
-        let mut traits = vec![FilterFieldSlotTraits::default(); fields.len()];
-        let mut names = None;
-        for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
-            wants.add(&field.origin);
-            match &field.origin {
-                FilterFieldSource::Alias(alias) if alias.part != FieldAliasValuePart::Whole => {
-                    of.is_part = true
-                }
-                FilterFieldSource::Bit(_) => of.is_part = true,
-                FilterFieldSource::Protocol(_) => of.has_no_header = true,
-                FilterFieldSource::Generated(GeneratedField::Protocols) => names = Some(slot),
-                FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
-                    of.reads_following_bytes = true
-                }
-                FilterFieldSource::Structure(_) if matches!(field.name, "ip" | "tcp") => {
-                    of.reads_following_bytes = true
-                }
-                _ => {}
-            }
-            of.uses_value = field.has_value;
-            of.is_searched = field.is_search;
-        }
+        let mut layers = RequiredLayers::default();
+        fields.iter().for_each(|field| layers.add(&field.origin));
+        let traits = |field: &ReferencedFilterField| FilterFieldSlotTraits {
+            is_part: match &field.origin {
+                FilterFieldSource::Alias(alias) => alias.part != FieldAliasValuePart::Whole,
+                origin => matches!(origin, FilterFieldSource::Bit(_)),
+            },
+            has_no_header: matches!(field.origin, FilterFieldSource::Protocol(_)),
+            uses_value: field.has_value,
+            is_searched: field.is_search,
+        };
+        let names = FilterFieldSource::Generated(GeneratedField::Protocols);
         Self {
-            layers: wants,
+            layers,
             values: FilterValues::new(fields.len()),
+            traits: fields.iter().map(traits).collect(),
+            names: fields.iter().position(|field| field.origin == names),
             fields,
-            traits,
-            slot_cache: CacheKeyedByDescriptionAddress::default(),
             sets: vec![Box::default()],
-            structures: CacheKeyedByDescriptionAddress::default(),
-            searched_starts: Vec::new(),
-            names,
-            protocols: String::new(),
-            program: None,
-            open: Vec::new(),
-            open_slots: Vec::new(),
-            slot_buffer: Vec::new(),
+            ..Self::default()
         }
     }
 
-    /// Clears the values.
     pub(super) fn clear(&mut self) {
         self.values.clear();
         self.protocols.clear();
@@ -116,7 +93,7 @@ impl FieldExtractor {
     pub(super) fn add_generated<'v>(
         &mut self,
         fact: GeneratedField,
-        value: impl FnOnce() -> Option<FilterValue<'v>>,
+        value: impl FnOnce() -> Option<FilterValue<&'v [u8]>>,
     ) {
         if let Some(slot) = self.slot_of(fact)
             && let Some(value) = value()
@@ -125,12 +102,6 @@ impl FieldExtractor {
         }
     }
 
-    /// Returns `true` if the filter uses `frame.protocols`.
-    pub(super) fn names_protocols(&self) -> bool {
-        self.names.is_some()
-    }
-
-    /// Returns the slot of a generated field that the filter uses.
     pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldSlotNumber> {
         self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
     }
@@ -163,7 +134,6 @@ impl FieldExtractor {
         }
     }
 
-    /// Adds the names of the protocols seen.
     pub(super) fn finish_protocols(&mut self) {
         if let Some(slot) = self.names
             && !self.protocols.is_empty()
@@ -174,7 +144,6 @@ impl FieldExtractor {
         }
     }
 
-    /// Returns the slots of a field.
     #[inline(always)]
     fn slots(&mut self, field: &'static FieldDefinition) -> FilterSlotSetId {
         let address = std::ptr::from_ref(field).addr();
@@ -220,7 +189,6 @@ impl FieldExtractor {
         set
     }
 
-    /// Returns the traits of a slot.
     fn traits(&self, slot: FilterFieldSlotNumber) -> FilterFieldSlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
@@ -270,7 +238,6 @@ impl FieldExtractor {
     }
 }
 
-/// The field with the length of a UDP datagram.
 const UDP_LENGTH: &str = field_names::UDP_LENGTH;
 
 /// The fields with the type of the payload of a link-layer header.

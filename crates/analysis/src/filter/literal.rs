@@ -2,15 +2,11 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Nanoseconds per second.
 const SECOND: i128 = 1_000_000_000;
 
 /// Parses a number: decimal, `0x`, `0b`, or octal with a leading 0.
 pub(super) fn number(text: &str) -> Option<i128> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
+    let (sign, digits) = sign(text);
     let prefixed = |prefixes: [&str; 2]| prefixes.iter().find_map(|prefix| digits.strip_prefix(prefix));
     let magnitude = if let Some(hex) = prefixed(["0x", "0X"]) {
         u64::from_str_radix(hex, 16)
@@ -22,8 +18,12 @@ pub(super) fn number(text: &str) -> Option<i128> {
         digits.parse()
     };
     let plain = digits.starts_with(|first: char| first.is_ascii_digit());
-    let magnitude = i128::from(magnitude.ok().filter(|_| plain)?);
-    Some(if negative { -magnitude } else { magnitude })
+    Some(sign * i128::from(magnitude.ok().filter(|_| plain)?))
+}
+
+/// Splits a minus from the text: -1 or 1, and the rest.
+fn sign(text: &str) -> (i128, &str) {
+    text.strip_prefix('-').map_or((1, text), |digits| (-1, digits))
 }
 
 /// Parses `True`, `False`, or a number.
@@ -94,17 +94,13 @@ pub(super) fn duration(text: &str) -> Option<i128> {
 
 /// Parses a decimal fraction, in units of this many nanoseconds.
 fn multiple(text: &str, unit: i128) -> Option<i128> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
+    let (sign, digits) = sign(text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
     let whole: u64 = if whole.is_empty() { 0 } else { plain(whole)? };
-    let nanoseconds = i128::from(whole) * unit + self::fraction(fraction)? * unit / SECOND;
-    Some(if negative { -nanoseconds } else { nanoseconds })
+    Some(sign * (i128::from(whole) * unit + self::fraction(fraction)? * unit / SECOND))
 }
 
 /// Parses digits only, without the sign that `parse` accepts.

@@ -30,12 +30,19 @@ pub struct MaskBitFilterField {
 /// Wireshark's names for the bits of masks.
 struct WiresharkMaskBitNames {
     of: &'static [&'static str],
-    /// Prefix of the names.
     prefix: &'static str,
     /// Suffixes that differ from the specification.
     suffixes: &'static [(u64, &'static str)],
     /// `true` if an unset bit has no meaning.
     is_request: bool,
+}
+
+const fn names(
+    of: &'static [&'static str],
+    prefix: &'static str,
+    suffixes: &'static [(u64, &'static str)],
+) -> WiresharkMaskBitNames {
+    WiresharkMaskBitNames { of, prefix, suffixes, is_request: false }
 }
 
 const ACCESS: &[(u64, &str)] = &[
@@ -51,28 +58,16 @@ const ACCESS: &[(u64, &str)] = &[
 ];
 
 const MASKS: &[WiresharkMaskBitNames] = &[
+    WiresharkMaskBitNames { is_request: true, ..names(&["nfs.access_check"], "nfs.access_", ACCESS) },
     WiresharkMaskBitNames {
-        of: &["nfs.access_check"],
-        prefix: "nfs.access_",
-        suffixes: ACCESS,
         is_request: true,
+        ..names(&["nfs.access_supported"], "nfs.access_supp_", ACCESS)
     },
-    WiresharkMaskBitNames {
-        of: &["nfs.access_supported"],
-        prefix: "nfs.access_supp_",
-        suffixes: ACCESS,
-        is_request: true,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.access_rights"],
-        prefix: "nfs.access_",
-        suffixes: ACCESS,
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.mode"],
-        prefix: "nfs.mode.",
-        suffixes: &[
+    names(&["nfs.access_rights"], "nfs.access_", ACCESS),
+    names(
+        &["nfs.mode"],
+        "nfs.mode.",
+        &[
             (0x800, "set_user_id"),
             (0x400, "set_group_id"),
             (0x200, "save_swap_text"),
@@ -86,12 +81,11 @@ const MASKS: &[WiresharkMaskBitNames] = &[
             (0x002, "write_other"),
             (0x001, "exec_other"),
         ],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.mode3"],
-        prefix: "nfs.mode3.",
-        suffixes: &[
+    ),
+    names(
+        &["nfs.mode3"],
+        "nfs.mode3.",
+        &[
             (0x800, "suid"),
             (0x400, "sgid"),
             (0x200, "sticky"),
@@ -105,24 +99,17 @@ const MASKS: &[WiresharkMaskBitNames] = &[
             (0x002, "woth"),
             (0x001, "xoth"),
         ],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.fsinfo.properties"],
-        prefix: "nfs.fsinfo.properties.",
-        suffixes: &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.fattr4.fs_charset_cap"],
-        prefix: "nfs.fattr4.fs_charset_cap.",
-        suffixes: &[(0x1, "nonutf8"), (0x2, "utf8")],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.aceflags4"],
-        prefix: "nfs.aceflag4.",
-        suffixes: &[
+    ),
+    names(
+        &["nfs.fsinfo.properties"],
+        "nfs.fsinfo.properties.",
+        &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
+    ),
+    names(&["nfs.fattr4.fs_charset_cap"], "nfs.fattr4.fs_charset_cap.", &[(0x1, "nonutf8"), (0x2, "utf8")]),
+    names(
+        &["nfs.aceflags4"],
+        "nfs.aceflag4.",
+        &[
             (0x01, "file_inherit"),
             (0x02, "dir_inherit"),
             (0x04, "no_prop_inherit"),
@@ -132,12 +119,11 @@ const MASKS: &[WiresharkMaskBitNames] = &[
             (0x40, "id_group"),
             (0x80, "inherited_ace"),
         ],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
-        prefix: "nfs.exchange_id.flags.",
-        suffixes: &[
+    ),
+    names(
+        &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
+        "nfs.exchange_id.flags.",
+        &[
             (0x0000_0001, "moved_refer"),
             (0x0000_0002, "moved_migr"),
             (0x0000_0100, "bind_princ"),
@@ -146,35 +132,22 @@ const MASKS: &[WiresharkMaskBitNames] = &[
             (0x0004_0000, "pnfs_ds"),
             (0x4000_0000, "confirmed_rec_a"),
         ],
-        is_request: false,
-    },
+    ),
     // These bits are described individually.
-    WiresharkMaskBitNames {
-        of: &["tcp.flags"],
-        prefix: "tcp.flags.",
-        suffixes: &[(0x04, "reset"), (0x08, "push")],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.create_session_flags"],
-        prefix: "nfs.create_session.flags.",
-        suffixes: &[],
-        is_request: false,
-    },
-    WiresharkMaskBitNames {
-        of: &["nfs.share_access"],
-        prefix: "nfs.want_",
-        suffixes: &[
+    names(&["tcp.flags"], "tcp.flags.", &[(0x04, "reset"), (0x08, "push")]),
+    names(&["nfs.create_session_flags"], "nfs.create_session.flags.", &[]),
+    names(
+        &["nfs.share_access"],
+        "nfs.want_",
+        &[
             (0x01_0000, "notification.when_resrc_avail"),
             (0x02_0000, "push_deleg_when_uncontended"),
             (0x10_0000, "deleg_timestamps"),
             (0x20_0000, "open_xor_delegation"),
         ],
-        is_request: false,
-    },
+    ),
 ];
 
-/// Returns every bit of every mask.
 pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
     static ALL: LazyLock<Vec<MaskBitFilterField>> = LazyLock::new(|| {
         let mut all: Vec<MaskBitFilterField> = Vec::new();

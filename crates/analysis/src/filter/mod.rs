@@ -26,13 +26,12 @@ mod runner;
 mod syntax;
 mod token;
 mod transaction_fields;
-mod types;
 mod value;
 
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
-pub use output_field_extraction::{OutputColumnField, OutputFieldValue, ShownFieldValue};
+pub use output_field_extraction::{OutputColumnField, OutputFieldValue};
 pub use runner::{FilterRunner, SelectedFrameTally};
 
 use catalog::{FilterFieldCatalog, FilterFieldSource};

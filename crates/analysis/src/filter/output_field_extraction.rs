@@ -1,7 +1,5 @@
 //! Columns: fields whose values are shown. A filter extracts them in addition to its own.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use super::Filter;
 use super::catalog::{FilterFieldCatalog, FilterType};
 use super::compile::ReferencedFilterField;
@@ -19,38 +17,15 @@ pub struct OutputColumnField {
     pub(super) slot: FilterFieldSlotNumber,
 }
 
-/// A value of a column.
-#[derive(Clone, Copy, Debug)]
-pub struct ShownFieldValue<'v>(pub(super) FilterValue<'v>);
-
 /// A value for output.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum OutputFieldValue<'v> {
-    /// A number.
-    Number(i128),
-    /// A boolean.
-    Bool(bool),
-    /// Bytes.
-    Bytes(&'v [u8]),
-    /// Text, which may not be UTF-8.
-    Text(&'v [u8]),
-    /// An IPv4 address.
-    Ipv4(Ipv4Addr),
-    /// An IPv6 address.
-    Ipv6(Ipv6Addr),
-    /// Nanoseconds since 1970-01-01 00:00:00 UTC.
-    Time(i128),
-    /// Nanoseconds.
-    Duration(i128),
-    /// Present, without a known value.
-    Unknown,
-}
+pub type OutputFieldValue<'v> = FilterValue<&'v [u8]>;
 
-impl<'v> ShownFieldValue<'v> {
-    /// Returns `true` if it is a value of this type: structures named like a number or time in them have bytes, too.
-    pub(super) fn has_type(self, kind: FilterType) -> bool {
+impl OutputColumnField {
+    /// Returns `true` if a value has the type of the field: structures named like a number or time in them have bytes,
+    /// too.
+    pub(super) fn has_type_of(&self, value: OutputFieldValue<'_>) -> bool {
         let is_one_value = matches!(
-            kind,
+            self.kind,
             FilterType::Unsigned
                 | FilterType::Signed
                 | FilterType::Boolean
@@ -59,22 +34,7 @@ impl<'v> ShownFieldValue<'v> {
                 | FilterType::Time
                 | FilterType::Duration
         );
-        !(is_one_value && matches!(self.0, FilterValue::Bytes(_)))
-    }
-
-    /// Returns the value.
-    pub fn plain(self) -> OutputFieldValue<'v> {
-        match self.0 {
-            FilterValue::Number(number) => OutputFieldValue::Number(number),
-            FilterValue::Bool(value) => OutputFieldValue::Bool(value),
-            FilterValue::Bytes(bytes) => OutputFieldValue::Bytes(bytes),
-            FilterValue::Text(bytes) => OutputFieldValue::Text(bytes),
-            FilterValue::Ipv4(address, _) => OutputFieldValue::Ipv4(Ipv4Addr::from_bits(address)),
-            FilterValue::Ipv6(address, _) => OutputFieldValue::Ipv6(Ipv6Addr::from_bits(address)),
-            FilterValue::Time(time) => OutputFieldValue::Time(time),
-            FilterValue::Duration(duration) => OutputFieldValue::Duration(duration),
-            FilterValue::Unknown => OutputFieldValue::Unknown,
-        }
+        !(is_one_value && matches!(value, FilterValue::Bytes(_)))
     }
 }
 
@@ -98,24 +58,7 @@ impl Filter {
             };
             // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);
-            let is_it = |field: &ReferencedFilterField| field.name == entry.name && !field.is_search;
-            let slot = match self.fields.iter().position(is_it) {
-                Some(slot) => {
-                    if let Some(field) = self.fields.get_mut(slot) {
-                        field.has_value |= has_value;
-                    }
-                    slot
-                }
-                None => {
-                    self.fields.push(ReferencedFilterField {
-                        name: entry.name,
-                        origin: entry.origin.clone(),
-                        has_value,
-                        is_search: false,
-                    });
-                    self.fields.len() - 1
-                }
-            };
+            let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, has_value, false);
             columns.push(OutputColumnField { name: entry.name, kind: entry.kind, slot });
         }
         Ok((self, columns))

@@ -5,20 +5,15 @@ use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
 use super::catalog::{FilterFieldCatalog, FilterFieldSource};
 use super::derived_fields::GeneratedField;
 
-/// Layers to decode for the fields that a filter uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequiredLayers {
     /// Generated fields of the frame.
     pub(super) frame: bool,
-    /// Headers of the frame.
     pub(super) headers: bool,
-    /// Management datagrams.
     pub(super) management: bool,
     /// iWARP headers in a TCP stream.
     pub(super) iwarp: bool,
-    /// RPC-over-RDMA header.
     pub(super) rpcrdma: bool,
-    /// RPC header.
     pub(super) rpc: bool,
     /// Arguments or results.
     pub(super) procedure: bool,

@@ -23,7 +23,7 @@ use super::compiled_program::CompiledFilterNode;
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, OutputColumnField, ShownFieldValue, transaction_fields};
+use super::{Filter, OutputColumnField, OutputFieldValue, transaction_fields};
 use crate::memory_budget::CommandMemoryBudget;
 use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
 
@@ -35,7 +35,6 @@ const MAX_SPARE_BYTES: usize = 4_096;
 /// Number of open Transactions above which stale entries are removed.
 const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
-/// Values of the frames of a Transaction.
 #[derive(Debug)]
 struct OpenTransactionFilterValues {
     tally: SelectedFrameTally,
@@ -54,14 +53,22 @@ pub struct SelectedFrameTally {
 }
 
 impl SelectedFrameTally {
-    fn add(&mut self, length: u32, time: Timestamp) {
-        self.frames += 1;
-        self.bytes += u64::from(length);
-        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+    /// Counts a frame, by its length on the wire.
+    #[inline]
+    pub(crate) fn add(&mut self, length: u32, time: Timestamp) {
+        self.merge(Self { frames: 1, bytes: length.into(), times: Some((time, time)) });
+    }
+
+    /// Adds the counts of other frames.
+    #[inline]
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        let times = [self.times, other.times].into_iter().flatten();
+        self.times = times.reduce(|(first, last), (start, end)| (first.min(start), last.max(end)));
     }
 }
 
-/// A frame with a part of a message.
 #[derive(Debug)]
 struct PartialMessageFrame {
     number: FrameNumber,
@@ -76,7 +83,6 @@ pub struct FilterRunner {
     program: CompiledFilterNode,
     extractor: FieldExtractor,
     open: FxHashMap<TransactionSlabKey, OpenTransactionFilterValues>,
-    /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartialMessageFrame>,
     /// Transactions with a selected frame.
@@ -181,12 +187,8 @@ impl FilterRunner {
     }
 
     /// Returns the values of a column for the last test.
-    pub fn shown(&self, column: &OutputColumnField) -> impl Iterator<Item = ShownFieldValue<'_>> {
-        self.extractor
-            .values
-            .values_of(column.slot)
-            .map(ShownFieldValue)
-            .filter(|value| value.has_type(column.kind))
+    pub fn shown(&self, column: &OutputColumnField) -> impl Iterator<Item = OutputFieldValue<'_>> {
+        self.extractor.values.values_of(column.slot).filter(|value| column.has_type_of(*value))
     }
 
     /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
@@ -198,7 +200,7 @@ impl FilterRunner {
     /// Passes the next frame to the flow, and keeps the values of the frame for its Transaction.
     pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
-        let names_protocols = self.extractor.names_protocols();
+        let names_protocols = self.extractor.names.is_some();
         let mut is_part = matches!(datagram.payload, NetworkLayerPayload::Tcp(_));
         for meaning in flow.frame_kinds() {
             is_part |= matches!(meaning, FrameContentKind::PartialMessage);
@@ -250,58 +252,14 @@ impl FilterRunner {
         }
     }
 
-    /// Returns the frames of a completed Transaction if the filter selects it.
+    /// Returns the frames of a completed Transaction if the filter selects it. One of a trace has no frames, and no key.
+    /// Paths that are known are not inferred again.
     pub fn transaction(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-    ) -> Option<SelectedFrameTally> {
-        self.finish_transaction(Some(key), transaction, reading, None)
-    }
-
-    /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
-    pub fn test_without_frames(
-        &mut self,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-    ) -> bool {
-        self.finish_transaction(None, transaction, reading, None).is_some()
-    }
-
-    /// Does the same for a Transaction with known paths, so that names are not inferred twice.
-    pub fn named_transaction(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        about: OperationPaths<'_>,
-    ) -> Option<SelectedFrameTally> {
-        self.finish_transaction(Some(key), transaction, reading, Some(about))
-    }
-
-    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
-    /// kept.
-    pub fn pending(
-        &mut self,
-        key: TransactionSlabKey,
-        transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        about: OperationPaths<'_>,
-    ) -> bool {
-        self.extractor.clear();
-        if let Some(kept) = self.open.get(&key) {
-            self.extractor.values.copy(&kept.values);
-        }
-        self.test_messages(transaction, reading, Some(about))
-    }
-
-    fn finish_transaction(
         &mut self,
         key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-        about: Option<OperationPaths<'_>>,
+        paths: Option<OperationPaths<'_>>,
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut kept = SelectedFrameTally::default();
@@ -315,7 +273,23 @@ impl FilterRunner {
                 self.spare.push(values);
             }
         }
-        self.test_messages(transaction, reading, about).then_some(kept)
+        self.test_messages(transaction, reading, paths).then_some(kept)
+    }
+
+    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
+    /// kept.
+    pub fn pending(
+        &mut self,
+        key: TransactionSlabKey,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        paths: OperationPaths<'_>,
+    ) -> bool {
+        self.extractor.clear();
+        if let Some(kept) = self.open.get(&key) {
+            self.extractor.values.copy(&kept.values);
+        }
+        self.test_messages(transaction, reading, Some(paths))
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
@@ -323,7 +297,7 @@ impl FilterRunner {
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-        about: Option<OperationPaths<'_>>,
+        paths: Option<OperationPaths<'_>>,
     ) -> bool {
         let wants = self.extractor.layers;
         if wants.needs_message() {
@@ -338,11 +312,11 @@ impl FilterRunner {
             let facts = reading.summary();
             transaction_fields::outcome(&mut self.extractor, &facts);
             if let Some(names) = &mut self.names {
-                let about = about.unwrap_or_else(|| {
+                let paths = paths.unwrap_or_else(|| {
                     names.infer(transaction, reading, &facts);
                     names.paths()
                 });
-                transaction_fields::files(&mut self.extractor, about);
+                transaction_fields::files(&mut self.extractor, paths);
             }
         }
         self.program.is_true(&self.extractor.values)
@@ -412,19 +386,20 @@ impl FilterRunner {
         let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.extractor;
-        to.add_generated(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
-        to.add_generated(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
-        to.add_generated(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
-        to.add_generated(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
-        to.add_generated(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
-        to.add_generated(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
-        to.add_generated(GeneratedField::TimeDeltaDisplayed, || {
-            Some(FilterValue::Duration(since(self.selected.unwrap_or(frame.time))))
-        });
-        to.add_generated(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
-        to.add_generated(GeneratedField::CapturedLength, || {
-            Some(FilterValue::Number(frame.bytes.len() as i128))
-        });
+        let selected = self.selected.unwrap_or(frame.time);
+        for (field, value) in [
+            (GeneratedField::Frame, FilterValue::Bytes(frame.bytes)),
+            (GeneratedField::Number, FilterValue::Number(frame.number.0.into())),
+            (GeneratedField::Time, FilterValue::Time(frame.time.0.into())),
+            (GeneratedField::TimeEpoch, FilterValue::Duration(frame.time.0.into())),
+            (GeneratedField::TimeRelative, FilterValue::Duration(since(first))),
+            (GeneratedField::TimeDelta, FilterValue::Duration(since(before))),
+            (GeneratedField::TimeDeltaDisplayed, FilterValue::Duration(since(selected))),
+            (GeneratedField::Length, FilterValue::Number(frame.length.into())),
+            (GeneratedField::CapturedLength, FilterValue::Number(frame.bytes.len() as i128)),
+        ] {
+            to.add_generated(field, || Some(value));
+        }
         if let NetworkLayerPayload::Tcp(segment) = &datagram.payload {
             let places = [
                 GeneratedField::TcpStream,
@@ -432,31 +407,22 @@ impl FilterRunner {
                 GeneratedField::TcpNextSequence,
                 GeneratedField::TcpAcknowledgment,
             ];
-            if places.into_iter().any(|fact| to.slot_of(fact).is_some())
+            let payload = &segment.payload;
+            if places.into_iter().any(|field| to.slot_of(field).is_some())
                 && let Some(place) = flow.segment_numbers(datagram, segment)
             {
-                to.add_generated(GeneratedField::TcpStream, || {
-                    Some(FilterValue::Number(place.stream.into()))
-                });
-                to.add_generated(GeneratedField::TcpSequence, || {
-                    Some(FilterValue::Number(place.sequence.into()))
-                });
-                to.add_generated(GeneratedField::TcpNextSequence, || {
-                    let (signs, length) = (segment.flags.syn(), segment.payload.length);
-                    let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
-                    Some(FilterValue::Number(place.sequence.wrapping_add(behind as u32).into()))
-                });
-                to.add_generated(GeneratedField::TcpAcknowledgment, || {
-                    Some(FilterValue::Number(place.acknowledgment.into()))
-                });
+                let signs = usize::from(segment.flags.syn()) + usize::from(segment.flags.fin());
+                let next = place.sequence.wrapping_add((payload.length + signs) as u32);
+                let numbers =
+                    [place.stream.into(), place.sequence.into(), next.into(), place.acknowledgment.into()];
+                for (field, number) in places.into_iter().zip(numbers) {
+                    to.add_generated(field, || Some(FilterValue::Number(number)));
+                }
             }
-            to.add_generated(GeneratedField::TcpLength, || {
-                Some(FilterValue::Number(segment.payload.length as i128))
-            });
-            if segment.payload.length > 0 {
-                to.add_generated(GeneratedField::TcpPayload, || {
-                    Some(FilterValue::Bytes(segment.payload.bytes))
-                });
+            let length = payload.length as i128;
+            to.add_generated(GeneratedField::TcpLength, || Some(FilterValue::Number(length)));
+            if payload.length > 0 {
+                to.add_generated(GeneratedField::TcpPayload, || Some(FilterValue::Bytes(payload.bytes)));
             }
         }
         if to.slot_of(GeneratedField::MpaCrc).is_some() {
@@ -522,7 +488,6 @@ impl FilterRunner {
     }
 }
 
-/// Returns the Transaction of a frame.
 fn key_of(meaning: FrameContentKind) -> Option<TransactionSlabKey> {
     match meaning {
         FrameContentKind::Message { key, .. }

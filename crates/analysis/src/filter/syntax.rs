@@ -5,7 +5,6 @@
 use super::error::FilterError;
 use super::token::{FilterPunctuator, FilterToken, FilterTokenKind, tokens};
 
-/// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.
@@ -15,7 +14,6 @@ pub(super) struct FilterSpan {
     pub(super) end: usize,
 }
 
-/// A test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FilterSyntaxNode<'t> {
     Or(Vec<FilterSyntaxNode<'t>>),
@@ -31,7 +29,6 @@ pub(super) enum FilterSyntaxNode<'t> {
     Within(Quantifier, Operand<'t>, Vec<(Operand<'t>, Option<Operand<'t>>)>),
 }
 
-/// Quantifier of the values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
     /// The default of the relation.
@@ -40,7 +37,6 @@ pub(super) enum Quantifier {
     All,
 }
 
-/// A relation between two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParsedComparisonOperator {
     Equal,
@@ -55,62 +51,50 @@ pub(super) enum ParsedComparisonOperator {
     Matches,
 }
 
+const RELATION_WORDS: [(&str, ParsedComparisonOperator); 12] = [
+    ("eq", ParsedComparisonOperator::Equal),
+    ("any_eq", ParsedComparisonOperator::Equal),
+    ("all_eq", ParsedComparisonOperator::AllEqual),
+    ("ne", ParsedComparisonOperator::NotEqual),
+    ("all_ne", ParsedComparisonOperator::NotEqual),
+    ("any_ne", ParsedComparisonOperator::AnyNotEqual),
+    ("gt", ParsedComparisonOperator::Greater),
+    ("ge", ParsedComparisonOperator::GreaterEqual),
+    ("lt", ParsedComparisonOperator::Less),
+    ("le", ParsedComparisonOperator::LessEqual),
+    ("contains", ParsedComparisonOperator::Contains),
+    ("matches", ParsedComparisonOperator::Matches),
+];
+
 impl ParsedComparisonOperator {
     /// Returns the operator as written.
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::Equal => "==",
-            Self::AllEqual => "===",
-            Self::NotEqual => "!=",
-            Self::AnyNotEqual => "!==",
-            Self::Greater => ">",
-            Self::GreaterEqual => ">=",
-            Self::Less => "<",
-            Self::LessEqual => "<=",
             Self::Contains => "contains",
             Self::Matches => "matches",
+            _ => FilterPunctuator::Relation(self).text(),
         }
     }
 
-    fn of(what: &FilterTokenKind<'_>) -> Option<Self> {
-        Some(match what {
-            FilterTokenKind::Sign(FilterPunctuator::Equal) | FilterTokenKind::Word("eq" | "any_eq") => {
-                Self::Equal
-            }
-            FilterTokenKind::Sign(FilterPunctuator::AllEqual) | FilterTokenKind::Word("all_eq") => {
-                Self::AllEqual
-            }
-            FilterTokenKind::Sign(FilterPunctuator::NotEqual) | FilterTokenKind::Word("ne" | "all_ne") => {
-                Self::NotEqual
-            }
-            FilterTokenKind::Sign(FilterPunctuator::AnyNotEqual) | FilterTokenKind::Word("any_ne") => {
-                Self::AnyNotEqual
-            }
-            FilterTokenKind::Sign(FilterPunctuator::Greater) | FilterTokenKind::Word("gt") => Self::Greater,
-            FilterTokenKind::Sign(FilterPunctuator::GreaterEqual) | FilterTokenKind::Word("ge") => {
-                Self::GreaterEqual
-            }
-            FilterTokenKind::Sign(FilterPunctuator::Less) | FilterTokenKind::Word("lt") => Self::Less,
-            FilterTokenKind::Sign(FilterPunctuator::LessEqual) | FilterTokenKind::Word("le") => {
-                Self::LessEqual
-            }
-            FilterTokenKind::Word("contains") => Self::Contains,
-            FilterTokenKind::Sign(FilterPunctuator::Matches) | FilterTokenKind::Word("matches") => {
-                Self::Matches
-            }
-            _ => return None,
-        })
+    fn from_word(word: &str) -> Option<Self> {
+        RELATION_WORDS.iter().find(|(known, _)| *known == word).map(|(_, relation)| *relation)
+    }
+
+    fn from_token(token: &FilterTokenKind<'_>) -> Option<Self> {
+        match token {
+            FilterTokenKind::Sign(FilterPunctuator::Relation(relation)) => Some(*relation),
+            FilterTokenKind::Word(word) => Self::from_word(word),
+            _ => None,
+        }
     }
 }
 
-/// An expression with values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand<'t> {
     pub(super) form: OperandForm<'t>,
     pub(super) span: FilterSpan,
 }
 
-/// Form of an operand.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum OperandForm<'t> {
     /// A field, or a value without quotes.
@@ -123,7 +107,6 @@ pub(super) enum OperandForm<'t> {
     Arithmetic(Box<Operand<'t>>, ArithmeticOperator, Box<Operand<'t>>),
 }
 
-/// An arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArithmeticOperator {
     And,
@@ -141,7 +124,6 @@ pub(super) struct FilterSliceRange {
     pub(super) end: FilterByteSliceEnd,
 }
 
-/// End of a part of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterByteSliceEnd {
     /// After this number of bytes.
@@ -152,7 +134,6 @@ pub(super) enum FilterByteSliceEnd {
     Last,
 }
 
-/// Parses a filter.
 pub(super) fn parse(text: &str) -> FilterParseResult<FilterSyntaxNode<'_>, FilterError> {
     let mut parser = FilterParser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {
@@ -299,7 +280,9 @@ impl<'t> FilterParser<'t> {
         }
         let mut before = left;
         let mut all = Vec::new();
-        while let Some(relation) = self.peek().and_then(|token| ParsedComparisonOperator::of(&token.kind)) {
+        while let Some(relation) =
+            self.peek().and_then(|token| ParsedComparisonOperator::from_token(&token.kind))
+        {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
@@ -336,11 +319,14 @@ impl<'t> FilterParser<'t> {
         let is_operand = match next {
             Some(FilterTokenKind::Word(word)) => {
                 *word != "in"
-                    && ParsedComparisonOperator::of(&FilterTokenKind::Word(word)).is_none()
+                    && ParsedComparisonOperator::from_word(word).is_none()
                     && !matches!(*word, "and" | "or" | "xor")
             }
             Some(FilterTokenKind::Sign(sign)) => {
-                matches!(sign, FilterPunctuator::OpenBrace | FilterPunctuator::Minus)
+                matches!(
+                    sign,
+                    FilterPunctuator::OpenBrace | FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract)
+                )
             }
             _ => false,
         };
@@ -353,26 +339,16 @@ impl<'t> FilterParser<'t> {
 
     /// Takes `in` or `not in`; returns `true` for the latter.
     fn take_in(&mut self) -> Option<bool> {
-        let is = |at: usize, wanted: &[&str]| {
-            let token = self.tokens.get(at);
-            token.is_some_and(
-                |token| matches!(token.kind, FilterTokenKind::Word(word) if wanted.contains(&word)),
-            )
+        let is_word = |at: usize, word: &str| {
+            self.tokens.get(at).is_some_and(|token| token.kind == FilterTokenKind::Word(word))
         };
-        let is_not = |at: usize| {
-            is(at, &["not"])
-                || self
-                    .tokens
-                    .get(at)
-                    .is_some_and(|token| token.kind == FilterTokenKind::Sign(FilterPunctuator::Not))
-        };
-        let (negated, length) = match () {
-            () if is(self.next, &["in"]) => (false, 1),
-            () if is_not(self.next) && is(self.next + 1, &["in"]) => (true, 2),
-            () => return None,
-        };
-        self.next += length;
-        Some(negated)
+        let is_negated = is_word(self.next, "not") || self.is_sign(FilterPunctuator::Not);
+        let at = self.next + usize::from(is_negated);
+        if !is_word(at, "in") {
+            return None;
+        }
+        self.next = at + 1;
+        Some(is_negated)
     }
 
     fn set(&mut self) -> FilterParseResult<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
@@ -394,53 +370,49 @@ impl<'t> FilterParser<'t> {
     }
 
     fn operand(&mut self) -> FilterParseResult<Operand<'t>> {
-        self.nested(|parser| {
-            const AND: (FilterPunctuator, &[&str], ArithmeticOperator) =
-                (FilterPunctuator::BitAnd, &["bitwise_and", "bitand"], ArithmeticOperator::And);
-            parser.chain(&[AND], Self::sum)
-        })
+        self.nested(|parser| parser.chain(&[ArithmeticOperator::And], Self::sum))
     }
 
     fn sum(&mut self) -> FilterParseResult<Operand<'t>> {
-        let operators = [
-            (FilterPunctuator::Plus, &[][..], ArithmeticOperator::Add),
-            (FilterPunctuator::Minus, &[][..], ArithmeticOperator::Subtract),
-        ];
-        self.chain(&operators, Self::product)
+        self.chain(&[ArithmeticOperator::Add, ArithmeticOperator::Subtract], Self::product)
     }
 
     fn product(&mut self) -> FilterParseResult<Operand<'t>> {
-        let operators = [
-            (FilterPunctuator::Star, &[][..], ArithmeticOperator::Multiply),
-            (FilterPunctuator::Slash, &[][..], ArithmeticOperator::Divide),
-            (FilterPunctuator::Percent, &[][..], ArithmeticOperator::Remainder),
-        ];
+        let operators =
+            [ArithmeticOperator::Multiply, ArithmeticOperator::Divide, ArithmeticOperator::Remainder];
         self.chain(&operators, Self::signed)
     }
 
     /// Parses operands separated by operators of one precedence, left-associative.
     fn chain(
         &mut self,
-        operators: &[(FilterPunctuator, &[&str], ArithmeticOperator)],
+        operators: &[ArithmeticOperator],
         operand: fn(&mut Self) -> FilterParseResult<Operand<'t>>,
     ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
         for _ in 0..MAX_DEPTH {
-            let found = operators.iter().find(|(sign, words, _)| self.take_operator(*sign, words));
-            let Some((_, _, what)) = found else { return Ok(left) };
+            let found = operators.iter().find(|operator| self.take_arithmetic(**operator));
+            let Some(operator) = found else { return Ok(left) };
             let right = operand(self)?;
             let span = FilterSpan { at: left.span.at, end: right.span.end };
-            left = Operand { form: OperandForm::Arithmetic(Box::new(left), *what, Box::new(right)), span };
+            left =
+                Operand { form: OperandForm::Arithmetic(Box::new(left), *operator, Box::new(right)), span };
         }
         Err(self.error(self.at(), format!("more than {MAX_DEPTH} operands in one expression")))
     }
 
+    fn take_arithmetic(&mut self, operator: ArithmeticOperator) -> bool {
+        let words: &[&str] =
+            if operator == ArithmeticOperator::And { &["bitwise_and", "bitand"] } else { &[] };
+        self.take_operator(FilterPunctuator::Arithmetic(operator), words)
+    }
+
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
-        if self.take_sign(FilterPunctuator::Plus) {
+        if self.take_arithmetic(ArithmeticOperator::Add) {
             return self.nested(Self::signed);
         }
-        if self.take_sign(FilterPunctuator::Minus) {
+        if self.take_arithmetic(ArithmeticOperator::Subtract) {
             let operand = self.nested(Self::signed)?;
             let span = FilterSpan { at, end: operand.span.end };
             return Ok(Operand { form: OperandForm::Negative(Box::new(operand)), span });
@@ -501,7 +473,7 @@ impl<'t> FilterParser<'t> {
 }
 
 fn is_keyword(word: &str) -> bool {
-    ParsedComparisonOperator::of(&FilterTokenKind::Word(word)).is_some()
+    ParsedComparisonOperator::from_word(word).is_some()
         || matches!(word, "and" | "or" | "xor" | "not" | "in" | "bitwise_and" | "bitand")
 }
 

@@ -1,8 +1,8 @@
 //! The tokens of filters.
 
 use super::error::FilterError;
+use super::syntax::{ArithmeticOperator, ParsedComparisonOperator};
 
-/// A token with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FilterToken<'t> {
     pub(super) kind: FilterTokenKind<'t>,
@@ -12,7 +12,6 @@ pub(super) struct FilterToken<'t> {
     pub(super) end: usize,
 }
 
-/// Kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum FilterTokenKind<'t> {
     /// The name of a field or of a function, a number, an address, bytes, a keyword.
@@ -23,11 +22,9 @@ pub(super) enum FilterTokenKind<'t> {
     Char(u8),
     /// The text between `[` and `]`.
     Slice(&'t str),
-    /// A sign.
     Sign(FilterPunctuator),
 }
 
-/// A sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FilterPunctuator {
     Open,
@@ -36,36 +33,23 @@ pub(super) enum FilterPunctuator {
     CloseBrace,
     Comma,
     Range,
-    Equal,
-    AllEqual,
-    NotEqual,
-    AnyNotEqual,
-    Greater,
-    GreaterEqual,
-    Less,
-    LessEqual,
-    Matches,
+    Relation(ParsedComparisonOperator),
     And,
     Or,
     Xor,
     Not,
-    BitAnd,
-    Plus,
-    Minus,
-    Star,
-    Slash,
-    Percent,
+    Arithmetic(ArithmeticOperator),
 }
 
 /// The signs, longer ones first.
 const SIGNS: [(&str, FilterPunctuator); 27] = [
-    ("===", FilterPunctuator::AllEqual),
-    ("!==", FilterPunctuator::AnyNotEqual),
-    ("==", FilterPunctuator::Equal),
-    ("!=", FilterPunctuator::NotEqual),
-    ("~=", FilterPunctuator::AnyNotEqual),
-    (">=", FilterPunctuator::GreaterEqual),
-    ("<=", FilterPunctuator::LessEqual),
+    ("===", FilterPunctuator::Relation(ParsedComparisonOperator::AllEqual)),
+    ("!==", FilterPunctuator::Relation(ParsedComparisonOperator::AnyNotEqual)),
+    ("==", FilterPunctuator::Relation(ParsedComparisonOperator::Equal)),
+    ("!=", FilterPunctuator::Relation(ParsedComparisonOperator::NotEqual)),
+    ("~=", FilterPunctuator::Relation(ParsedComparisonOperator::AnyNotEqual)),
+    (">=", FilterPunctuator::Relation(ParsedComparisonOperator::GreaterEqual)),
+    ("<=", FilterPunctuator::Relation(ParsedComparisonOperator::LessEqual)),
     ("&&", FilterPunctuator::And),
     ("||", FilterPunctuator::Or),
     ("^^", FilterPunctuator::Xor),
@@ -75,28 +59,26 @@ const SIGNS: [(&str, FilterPunctuator); 27] = [
     ("{", FilterPunctuator::OpenBrace),
     ("}", FilterPunctuator::CloseBrace),
     (",", FilterPunctuator::Comma),
-    (">", FilterPunctuator::Greater),
-    ("<", FilterPunctuator::Less),
-    ("~", FilterPunctuator::Matches),
+    (">", FilterPunctuator::Relation(ParsedComparisonOperator::Greater)),
+    ("<", FilterPunctuator::Relation(ParsedComparisonOperator::Less)),
+    ("~", FilterPunctuator::Relation(ParsedComparisonOperator::Matches)),
     ("!", FilterPunctuator::Not),
-    ("&", FilterPunctuator::BitAnd),
-    ("+", FilterPunctuator::Plus),
-    ("-", FilterPunctuator::Minus),
-    ("*", FilterPunctuator::Star),
-    ("/", FilterPunctuator::Slash),
-    ("%", FilterPunctuator::Percent),
+    ("&", FilterPunctuator::Arithmetic(ArithmeticOperator::And)),
+    ("+", FilterPunctuator::Arithmetic(ArithmeticOperator::Add)),
+    ("-", FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract)),
+    ("*", FilterPunctuator::Arithmetic(ArithmeticOperator::Multiply)),
+    ("/", FilterPunctuator::Arithmetic(ArithmeticOperator::Divide)),
+    ("%", FilterPunctuator::Arithmetic(ArithmeticOperator::Remainder)),
     // Old filters and those of other programs may have it.
-    ("=", FilterPunctuator::Equal),
+    ("=", FilterPunctuator::Relation(ParsedComparisonOperator::Equal)),
 ];
 
 impl FilterPunctuator {
-    /// Returns the sign as written.
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
     }
 }
 
-/// Splits a filter into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<FilterToken<'_>>, FilterError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -315,12 +297,24 @@ mod tests {
 
     #[test]
     fn signs_need_no_space_but_minus() {
-        assert_eq!(what("a==1"), [Word("a"), Sign(super::FilterPunctuator::Equal), Word("1")]);
-        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::FilterPunctuator::Slash), Word("2")]);
-        assert_eq!(what("a -b"), [Word("a"), Sign(super::FilterPunctuator::Minus), Word("b")]);
+        assert_eq!(
+            what("a==1"),
+            [Word("a"), Sign(FilterPunctuator::Relation(ParsedComparisonOperator::Equal)), Word("1")]
+        );
+        assert_eq!(
+            what("tcp.port/2"),
+            [Word("tcp.port"), Sign(FilterPunctuator::Arithmetic(ArithmeticOperator::Divide)), Word("2")]
+        );
+        assert_eq!(
+            what("a -b"),
+            [Word("a"), Sign(FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract)), Word("b")]
+        );
         assert_eq!(what("a-b"), [Word("a-b")]);
         assert_eq!(what("!(a)&&b"), what("! ( a ) && b"));
-        assert_eq!(what("a !== b"), [Word("a"), Sign(super::FilterPunctuator::AnyNotEqual), Word("b")]);
+        assert_eq!(
+            what("a !== b"),
+            [Word("a"), Sign(FilterPunctuator::Relation(ParsedComparisonOperator::AnyNotEqual)), Word("b")]
+        );
     }
 
     #[test]

@@ -20,11 +20,11 @@ use super::procedure_fields;
 use super::value::FilterValue;
 use crate::names::OperationPaths;
 
-fn number<'v>(number: impl Into<u64>) -> Option<FilterValue<'v>> {
+fn number<'v>(number: impl Into<u64>) -> Option<FilterValue<&'v [u8]>> {
     Some(FilterValue::Number(i128::from(number.into())))
 }
 
-fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<'v>> {
+fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<&'v [u8]>> {
     Some(FilterValue::Duration(i128::from(nanoseconds)))
 }
 
@@ -40,18 +40,13 @@ fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Op
 /// Adds an address in its comparable type.
 fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
     match address {
-        Address::Ip(IpAddr::V4(address)) => {
-            to.add_generated(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32)))
-        }
-        Address::Ip(IpAddr::V6(address)) => {
-            to.add_generated(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128)))
-        }
+        Address::Ip(IpAddr::V4(address)) => to.add_generated(fact, || Some(FilterValue::Ipv4(address, 32))),
+        Address::Ip(IpAddr::V6(address)) => to.add_generated(fact, || Some(FilterValue::Ipv6(address, 128))),
         Address::Lid(_) => text(to, fact, || Some(address.to_string())),
         Address::Unknown => {}
     }
 }
 
-/// Adds the paths of a Transaction.
 pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
     for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
         to.add_generated(fact, || path.map(FilterValue::Text));
@@ -182,7 +177,6 @@ fn completing_frame(record: &CapturedMessage) -> Option<FrameNumber> {
     record.frames.get(first_copy - 1).copied()
 }
 
-/// Program and procedure of a Call.
 #[derive(Default)]
 struct FilterCallProcedure {
     program: Option<u64>,

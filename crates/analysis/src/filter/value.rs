@@ -4,17 +4,24 @@ use std::cmp::Ordering;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-/// A value. Numbers of every width are one type, so that fields can be compared with each other.
+use nfsrdma_dissectors::field::{FieldKind, FieldValue};
+
+/// A value of a field or of a filter, whose bytes are borrowed, owned, or a range in a store. Numbers of every width are
+/// one type, so that fields can be compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum FilterValue<'v> {
+pub enum FilterValue<B> {
+    /// A number.
     Number(i128),
+    /// A boolean.
     Bool(bool),
-    Bytes(&'v [u8]),
-    Text(&'v [u8]),
+    /// Bytes.
+    Bytes(B),
+    /// Text, which may not be UTF-8.
+    Text(B),
     /// An IPv4 address with its prefix length.
-    Ipv4(u32, u8),
+    Ipv4(Ipv4Addr, u8),
     /// An IPv6 address with its prefix length.
-    Ipv6(u128, u8),
+    Ipv6(Ipv6Addr, u8),
     /// Nanoseconds since 1970-01-01 00:00:00 UTC.
     Time(i128),
     /// Nanoseconds.
@@ -23,13 +30,50 @@ pub(super) enum FilterValue<'v> {
     Unknown,
 }
 
+pub(super) type FilterConstant = FilterValue<Vec<u8>>;
+
+impl<B> FilterValue<B> {
+    /// Returns the value with other bytes.
+    pub(super) fn map_bytes<'b, C>(&'b self, map: impl FnOnce(&'b B) -> C) -> FilterValue<C> {
+        match self {
+            Self::Number(number) => FilterValue::Number(*number),
+            Self::Bool(value) => FilterValue::Bool(*value),
+            Self::Bytes(bytes) => FilterValue::Bytes(map(bytes)),
+            Self::Text(bytes) => FilterValue::Text(map(bytes)),
+            Self::Ipv4(address, bits) => FilterValue::Ipv4(*address, *bits),
+            Self::Ipv6(address, bits) => FilterValue::Ipv6(*address, *bits),
+            Self::Time(time) => FilterValue::Time(*time),
+            Self::Duration(duration) => FilterValue::Duration(*duration),
+            Self::Unknown => FilterValue::Unknown,
+        }
+    }
+}
+
 /// Returns the mask for a prefix of an address of `width` bits.
 fn mask(bits: u8, width: u32) -> u128 {
     let all = if width == 128 { u128::MAX } else { (1 << width) - 1 };
     all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
-impl FilterValue<'_> {
+impl<'v> FilterValue<&'v [u8]> {
+    /// Returns the value of a decoded field of this kind.
+    pub fn from_field(kind: FieldKind, value: &'v FieldValue<'v>) -> Self {
+        match value {
+            FieldValue::Unsigned(number) | FieldValue::Enum(number, _) | FieldValue::Flags(number, _) => {
+                Self::Number(i128::from(*number))
+            }
+            FieldValue::Signed(number) => Self::Number(i128::from(*number)),
+            FieldValue::Bool(value) => Self::Bool(*value),
+            FieldValue::Chunk(_, Some(bytes)) if kind == FieldKind::Text => Self::Text(bytes),
+            FieldValue::Bytes(bytes) | FieldValue::Chunk(_, Some(bytes)) => Self::Bytes(bytes),
+            FieldValue::Text(bytes) => Self::Text(bytes),
+            FieldValue::Ipv4(address) => Self::Ipv4(*address, 32),
+            FieldValue::Ipv6(address) => Self::Ipv6(*address, 128),
+            FieldValue::Ethernet(address) => Self::Bytes(address),
+            FieldValue::Chunk(_, None) => Self::Unknown,
+        }
+    }
+
     /// Compares two values; returns `None` if they are not comparable.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         use FilterValue::{Bool, Bytes, Duration, Ipv4, Ipv6, Number, Text, Time};
@@ -41,11 +85,11 @@ impl FilterValue<'_> {
             (Bytes(a) | Text(a), Bytes(b) | Text(b)) => a.cmp(b),
             (Ipv4(a, bits), Ipv4(b, other)) => {
                 let mask = mask(bits.min(other), 32) as u32;
-                (a & mask).cmp(&(b & mask))
+                (a.to_bits() & mask).cmp(&(b.to_bits() & mask))
             }
             (Ipv6(a, bits), Ipv6(b, other)) => {
                 let mask = mask(bits.min(other), 128);
-                (a & mask).cmp(&(b & mask))
+                (a.to_bits() & mask).cmp(&(b.to_bits() & mask))
             }
             _ => return None,
         })
@@ -62,42 +106,25 @@ impl FilterValue<'_> {
     }
 }
 
-/// A value in the store.
-#[derive(Clone, Debug, PartialEq)]
-enum StoredFilterValue {
-    Number(i128),
-    Bool(bool),
-    Bytes(Range<usize>),
-    Text(Range<usize>),
-    Ipv4(u32),
-    Ipv6(u128),
-    Time(i128),
-    Duration(i128),
-    Unknown,
-}
-
 /// Index of a field in a filter, from 0 in the order of use.
 pub(super) type FilterFieldSlotNumber = usize;
 
 /// The values of each field that a filter uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FilterValues {
-    slots: Vec<Vec<StoredFilterValue>>,
+    slots: Vec<Vec<FilterValue<Range<usize>>>>,
     bytes: Vec<u8>,
 }
 
 impl FilterValues {
-    /// Creates an empty store for this number of fields.
     pub(super) fn new(slots: usize) -> Self {
         Self { slots: vec![Vec::new(); slots], bytes: Vec::new() }
     }
 
-    /// Creates an empty store for the same fields as another.
     pub(super) fn like(other: &Self) -> Self {
         Self::new(other.slots.len())
     }
 
-    /// Copies all values of another store.
     pub(super) fn copy(&mut self, other: &Self) {
         self.slots.clone_from(&other.slots);
         self.bytes.clone_from(&other.bytes);
@@ -109,68 +136,41 @@ impl FilterValues {
         self.bytes.clear();
     }
 
-    /// Returns `true` if a field has a value.
     pub(super) fn has(&self, slot: FilterFieldSlotNumber) -> bool {
         self.slots.get(slot).is_some_and(|values| !values.is_empty())
     }
 
-    /// Returns the number of values of a field.
     pub(super) fn count(&self, slot: FilterFieldSlotNumber) -> usize {
         self.slots.get(slot).map_or(0, Vec::len)
     }
 
     /// Returns the size of the values, in bytes.
     pub(super) fn size(&self) -> usize {
-        self.slots.iter().map(|values| values.len() * size_of::<StoredFilterValue>()).sum::<usize>()
+        self.slots.iter().map(|values| values.len() * size_of::<FilterValue<Range<usize>>>()).sum::<usize>()
             + self.bytes.len()
     }
 
-    /// Returns the allocated memory, in bytes.
     pub(super) fn allocated_bytes(&self) -> usize {
-        let slots = self.slots.iter().map(|values| values.capacity() * size_of::<StoredFilterValue>());
+        let slots =
+            self.slots.iter().map(|values| values.capacity() * size_of::<FilterValue<Range<usize>>>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
 
-    /// Returns the values of a field.
-    pub(super) fn values_of(&self, slot: FilterFieldSlotNumber) -> impl Iterator<Item = FilterValue<'_>> {
+    pub(super) fn values_of(&self, slot: FilterFieldSlotNumber) -> impl Iterator<Item = FilterValue<&[u8]>> {
         self.slots.get(slot).into_iter().flatten().map(|stored| self.value(stored))
     }
 
-    fn value(&self, stored: &StoredFilterValue) -> FilterValue<'_> {
-        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
-        match stored {
-            StoredFilterValue::Number(number) => FilterValue::Number(*number),
-            StoredFilterValue::Bool(value) => FilterValue::Bool(*value),
-            StoredFilterValue::Bytes(range) => FilterValue::Bytes(bytes(range)),
-            StoredFilterValue::Text(range) => FilterValue::Text(bytes(range)),
-            StoredFilterValue::Ipv4(address) => FilterValue::Ipv4(*address, 32),
-            StoredFilterValue::Ipv6(address) => FilterValue::Ipv6(*address, 128),
-            StoredFilterValue::Time(time) => FilterValue::Time(*time),
-            StoredFilterValue::Duration(duration) => FilterValue::Duration(*duration),
-            StoredFilterValue::Unknown => FilterValue::Unknown,
-        }
+    fn value(&self, stored: &FilterValue<Range<usize>>) -> FilterValue<&[u8]> {
+        stored.map_bytes(|range| self.bytes.get(range.clone()).unwrap_or_default())
     }
 
-    /// Adds a value.
-    pub(super) fn push(&mut self, slot: FilterFieldSlotNumber, value: FilterValue<'_>) {
-        let Self { slots, bytes: arena } = self;
-        let mut keep = |bytes: &[u8]| {
-            let start = arena.len();
-            arena.extend_from_slice(bytes);
-            start..arena.len()
-        };
-        let stored = match value {
-            FilterValue::Number(number) => StoredFilterValue::Number(number),
-            FilterValue::Bool(value) => StoredFilterValue::Bool(value),
-            FilterValue::Bytes(bytes) => StoredFilterValue::Bytes(keep(bytes)),
-            FilterValue::Text(bytes) => StoredFilterValue::Text(keep(bytes)),
-            FilterValue::Ipv4(address, _) => StoredFilterValue::Ipv4(address),
-            FilterValue::Ipv6(address, _) => StoredFilterValue::Ipv6(address),
-            FilterValue::Time(time) => StoredFilterValue::Time(time),
-            FilterValue::Duration(duration) => StoredFilterValue::Duration(duration),
-            FilterValue::Unknown => StoredFilterValue::Unknown,
-        };
-        if let Some(values) = slots.get_mut(slot) {
+    pub(super) fn push(&mut self, slot: FilterFieldSlotNumber, value: FilterValue<&[u8]>) {
+        let stored = value.map_bytes(|bytes| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(bytes);
+            start..self.bytes.len()
+        });
+        if let Some(values) = self.slots.get_mut(slot) {
             values.push(stored);
         }
     }
@@ -192,36 +192,7 @@ impl FilterValues {
                 }
             }
         }
-        added * size_of::<StoredFilterValue>() + (self.bytes.len() - before)
-    }
-}
-
-/// A value in a filter.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum FilterConstant {
-    Number(i128),
-    Bool(bool),
-    Bytes(Vec<u8>),
-    Text(Vec<u8>),
-    Ipv4(Ipv4Addr, u8),
-    Ipv6(Ipv6Addr, u8),
-    Time(i128),
-    Duration(i128),
-}
-
-impl FilterConstant {
-    /// Returns the value.
-    pub(super) fn value(&self) -> FilterValue<'_> {
-        match self {
-            Self::Number(number) => FilterValue::Number(*number),
-            Self::Bool(value) => FilterValue::Bool(*value),
-            Self::Bytes(bytes) => FilterValue::Bytes(bytes),
-            Self::Text(bytes) => FilterValue::Text(bytes),
-            Self::Ipv4(address, bits) => FilterValue::Ipv4(address.to_bits(), *bits),
-            Self::Ipv6(address, bits) => FilterValue::Ipv6(address.to_bits(), *bits),
-            Self::Time(time) => FilterValue::Time(*time),
-            Self::Duration(duration) => FilterValue::Duration(*duration),
-        }
+        added * size_of::<FilterValue<Range<usize>>>() + (self.bytes.len() - before)
     }
 }
 
@@ -231,12 +202,13 @@ mod tests {
 
     #[test]
     fn of_two_addresses_the_bits_count_that_both_have() {
-        let address = |text: &str, bits| FilterValue::Ipv4(text.parse::<Ipv4Addr>().unwrap().to_bits(), bits);
+        let address = |text: &str, bits| FilterValue::<&[u8]>::Ipv4(text.parse().unwrap(), bits);
         let equal = Some(Ordering::Equal);
         assert_eq!(address("129.111.7.9", 32).compare(&address("129.111.0.0", 16)), equal);
         assert_ne!(address("129.112.0.1", 32).compare(&address("129.111.0.0", 16)), equal);
         assert_eq!(address("1.2.3.4", 32).compare(&address("0.0.0.0", 0)), equal);
-        assert_eq!(FilterValue::Ipv6(1 << 127 | 1, 128).compare(&FilterValue::Ipv6(1 << 127, 1)), equal);
+        let address = |bits, prefix| FilterValue::<&[u8]>::Ipv6(Ipv6Addr::from_bits(bits), prefix);
+        assert_eq!(address(1 << 127 | 1, 128).compare(&address(1 << 127, 1)), equal);
     }
 
     #[test]
@@ -245,10 +217,10 @@ mod tests {
         values.push(0, FilterValue::Text(b"abc"));
         values.push(1, FilterValue::Number(-1));
         values.push(1, FilterValue::Bytes(b"d"));
-        assert_eq!(values.values_of(0).collect::<Vec<_>>(), [FilterValue::Text(b"abc")]);
+        assert_eq!(values.values_of(0).collect::<Vec<_>>(), [FilterValue::Text(&b"abc"[..])]);
         assert_eq!(
             values.values_of(1).collect::<Vec<_>>(),
-            [FilterValue::Number(-1), FilterValue::Bytes(b"d")]
+            [FilterValue::Number(-1), FilterValue::Bytes(&b"d"[..])]
         );
         values.clear();
         assert!(!values.has(0) && values.values_of(1).next().is_none());

@@ -22,14 +22,12 @@ pub(super) struct FileNodeId {
     generation: u32,
 }
 
-/// Directory entry of a file: its directory and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FileNameInDirectory {
     parent: FileNodeId,
     name: Box<[u8]>,
 }
 
-/// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum KnownFileLocation {
     /// Unknown: only the filehandle was seen.
@@ -88,8 +86,7 @@ pub(super) enum PathComponent<'s> {
     Unknown,
 }
 
-/// The nodes with their tables.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FileNodeStore {
     nodes: Vec<FileNode>,
     free: Vec<u32>,
@@ -107,7 +104,6 @@ pub(super) struct FileNodeStore {
     pub(super) moves: u64,
     /// Buffer for table keys.
     key: Vec<u8>,
-    /// Number of evicted nodes.
     pub(super) evicted: u64,
 }
 
@@ -123,7 +119,7 @@ const ADDRESS_KEY_BYTES: usize = 17;
 /// Length of a host in a key, in bytes: the address, the network of a tunnel, and two VLAN identifiers.
 const HOST_KEY_BYTES: usize = ADDRESS_KEY_BYTES + 8;
 
-fn host_key(server: ServerAddressAndVirtualNetwork, key: &mut Vec<u8>) {
+fn handle_key(server: ServerAddressAndVirtualNetwork, handle: &[u8], key: &mut Vec<u8>) {
     key.clear();
     match server.address {
         Address::Unknown => key.push(0),
@@ -145,6 +141,7 @@ fn host_key(server: ServerAddressAndVirtualNetwork, key: &mut Vec<u8>) {
     key.extend_from_slice(&network.to_be_bytes());
     key.extend(server.tenant.vlan_ids().flat_map(u16::to_be_bytes));
     key.resize(HOST_KEY_BYTES, 0);
+    key.extend_from_slice(handle);
 }
 
 /// Writes the key of a filehandle from a layout. Only the device names the address of its data server, so that the
@@ -169,21 +166,7 @@ fn name_key(parent: FileNodeId, name: &[u8], key: &mut Vec<u8>) {
 impl FileNodeStore {
     /// Creates a store of at most `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
-        Self {
-            nodes: Vec::new(),
-            free: Vec::new(),
-            by_handle: HashMap::new(),
-            by_name: HashMap::new(),
-            bytes: 0,
-            limit,
-            newest: None,
-            oldest: None,
-            references: 0,
-            #[cfg(test)]
-            moves: 0,
-            key: Vec::new(),
-            evicted: 0,
-        }
+        Self { limit, ..Self::default() }
     }
 
     fn get(&self, id: FileNodeId) -> Option<&FileNode> {
@@ -237,7 +220,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Adds a node at the newest end of the LRU order.
     fn link_newest(&mut self, index: u32) {
         #[cfg(test)]
         {
@@ -277,7 +259,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Evicts the least recently used node.
     fn evict_oldest(&mut self) -> bool {
         let Some(index) = self.oldest else { return false };
         let Some(node) = self.nodes.get(index as usize) else { return false };
@@ -306,16 +287,25 @@ impl FileNodeStore {
         }
     }
 
-    /// Returns the file of a filehandle.
     pub(super) fn find(&self, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> Option<FileNodeId> {
-        let mut key = Vec::with_capacity(HOST_KEY_BYTES + handle.len());
-        host_key(server, &mut key);
-        key.extend_from_slice(handle);
-        let find = |key: &[u8]| self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some());
-        find(&key).or_else(|| {
-            layout_key(handle, &mut key);
-            find(&key)
+        self.find_with(&mut Vec::with_capacity(HOST_KEY_BYTES + handle.len()), server, handle)
+    }
+
+    fn find_with(
+        &self,
+        key: &mut Vec<u8>,
+        server: ServerAddressAndVirtualNetwork,
+        handle: &[u8],
+    ) -> Option<FileNodeId> {
+        handle_key(server, handle, key);
+        self.find_key(key).or_else(|| {
+            layout_key(handle, key);
+            self.find_key(key)
         })
+    }
+
+    fn find_key(&self, key: &[u8]) -> Option<FileNodeId> {
+        self.by_handle.get(key).copied().filter(|id| self.get(*id).is_some())
     }
 
     /// Adds a filehandle of the file on a data server, from a layout.
@@ -331,31 +321,20 @@ impl FileNodeStore {
         self.change(id, |node| node.layout_keys.push(key));
     }
 
-    /// Returns the file of a filehandle, or creates it.
     pub(super) fn find_or_insert(
         &mut self,
         server: ServerAddressAndVirtualNetwork,
         handle: &[u8],
     ) -> FileNodeId {
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
-        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && self.get(id).is_some()
-        {
-            self.reference(id);
-            return id;
-        }
-        layout_key(handle, &mut self.key);
-        if let Some(id) = self.by_handle.get(self.key.as_slice()).copied()
-            && self.get(id).is_some()
-        {
+        let mut key = std::mem::take(&mut self.key);
+        let known = self.find_with(&mut key, server, handle);
+        self.key = key;
+        if let Some(id) = known {
             self.reference(id);
             return id;
         }
         let id = self.insert();
-        // Eviction has changed the key.
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
+        handle_key(server, handle, &mut self.key);
         self.set_key(id);
         id
     }
@@ -390,7 +369,6 @@ impl FileNodeStore {
         self.change(id, |node| node.origin = KnownFileLocation::Root(path.into()));
     }
 
-    /// Returns the file of this name in a directory.
     pub(super) fn find_child(&mut self, parent: FileNodeId, name: &[u8]) -> Option<FileNodeId> {
         name_key(parent, name, &mut self.key);
         let id = self.by_name.get(self.key.as_slice()).copied()?;
@@ -399,7 +377,6 @@ impl FileNodeStore {
         Some(id)
     }
 
-    /// Returns the file of this name in a directory, or creates it.
     pub(super) fn find_or_insert_child(&mut self, parent: FileNodeId, name: &[u8]) -> FileNodeId {
         match name {
             b"." => return parent,
@@ -415,7 +392,6 @@ impl FileNodeStore {
         id
     }
 
-    /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
             KnownFileLocation::DirEntry(entry) => {
@@ -432,10 +408,8 @@ impl FileNodeStore {
         server: ServerAddressAndVirtualNetwork,
         handle: &[u8],
     ) -> FileNodeId {
-        host_key(server, &mut self.key);
-        self.key.extend_from_slice(handle);
-        let known =
-            self.by_handle.get(self.key.as_slice()).copied().filter(|known| self.get(*known).is_some());
+        handle_key(server, handle, &mut self.key);
+        let known = self.find_key(&self.key);
         let Some(node) = self.get(id) else {
             return known.unwrap_or_else(|| self.find_or_insert(server, handle));
         };
@@ -502,7 +476,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.find_child(from, old) {
             self.move_to(id, FileNameInDirectory { parent: to, name: new.into() });
@@ -532,7 +505,6 @@ impl FileNodeStore {
         }
     }
 
-    /// Returns the filehandle of a node.
     pub(super) fn handle_of(&self, id: FileNodeId) -> Option<&[u8]> {
         self.get(id)?.key.as_ref()?.get(HOST_KEY_BYTES..)
     }
@@ -558,7 +530,6 @@ impl FileNodeStore {
         .take(MAX_DEPTH)
     }
 
-    /// Returns the number of bytes in use.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

@@ -70,7 +70,12 @@ struct ResolvedPathTextRanges {
     start: Option<Range<usize>>,
 }
 
-/// The paths of one Transaction.
+impl ResolvedPathTextRanges {
+    fn of_path(path: Option<Range<usize>>) -> Self {
+        Self { path, ..Self::default() }
+    }
+}
+
 #[derive(Debug, Default)]
 struct ResolvedPaths {
     text: Vec<u8>,
@@ -245,27 +250,22 @@ impl FileNames {
         text: &mut Vec<u8>,
     ) -> bool {
         match self.display {
-            FilehandleDisplay::Off | FilehandleDisplay::Hex => false,
-            FilehandleDisplay::Hash => {
-                number(FilehandleDisplay::Hash, handle, text);
-                true
-            }
+            FilehandleDisplay::Off | FilehandleDisplay::Hex => return false,
+            FilehandleDisplay::Hash => {}
             FilehandleDisplay::Names => {
-                let id = self.store.find(server(transaction, facts), handle);
                 let is_named = |id: &FileNodeId| {
-                    self.store
-                        .components_up(*id)
-                        .next()
-                        .is_some_and(|(_, step)| step != PathComponent::Unknown)
+                    let mut components = self.store.components_up(*id);
+                    components.next().is_some_and(|(_, component)| component != PathComponent::Unknown)
                 };
-                let is_told = id.filter(is_named).is_some_and(|id| path(self.display, &self.store, id, text));
-                if !is_told {
-                    // The same text as in the list of Transactions.
-                    number(FilehandleDisplay::Hash, handle, text);
+                let id = self.store.find(server(transaction, facts), handle).filter(is_named);
+                if id.is_some_and(|id| path(self.display, &self.store, id, text)) {
+                    return true;
                 }
-                true
             }
         }
+        // A file without a name has the same text as in the list of Transactions.
+        number(FilehandleDisplay::Hash, handle, text);
+        true
     }
 
     /// Returns the number of evicted files and of dropped tokens.

@@ -33,6 +33,12 @@ impl InferredCurrentFile {
     }
 }
 
+impl From<Option<FileNodeId>> for InferredCurrentFile {
+    fn from(id: Option<FileNodeId>) -> Self {
+        id.map_or(Self::Unknown, Self::File)
+    }
+}
+
 /// Returns `true` if a Transaction has filehandles or their names.
 pub(super) fn has_files(facts: &RpcSummary) -> bool {
     let is_null = facts.procedure.is_none_or(|number| number == 0);
@@ -101,7 +107,6 @@ impl PathInferenceNameEffect {
     }
 }
 
-/// Inference for one Transaction.
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNodeStore,
@@ -109,7 +114,6 @@ pub(super) struct TransactionPathInference<'n> {
     pub(super) reply: &'n MessageFilenameTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: ServerAddressAndVirtualNetwork,
-    /// `true` if the Reply is used.
     pub(super) uses_reply: bool,
 }
 
@@ -157,14 +161,14 @@ impl TransactionPathInference<'_> {
                     }
                     None => {}
                 }
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(path)
             }
             (PathInferenceNameEffect::Removes, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(path)
             }
             (PathInferenceNameEffect::Renames, Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
@@ -200,9 +204,9 @@ impl TransactionPathInference<'_> {
             }
             (PathInferenceNameEffect::Lists, _) if is_done => {
                 self.entries(first, got);
-                ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges::of_path(self.write(place))
             }
-            _ => ResolvedPathTextRanges { path: self.write(place), ..ResolvedPathTextRanges::default() },
+            _ => ResolvedPathTextRanges::of_path(self.write(place)),
         };
         self.resolved.transaction = about;
     }
@@ -224,15 +228,11 @@ impl TransactionPathInference<'_> {
     fn callbacks(&mut self, facts: &RpcSummary) {
         for operation in self.call.operations() {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
-            let place = handle
-                .map(|handle| InferredCurrentFile::File(self.store.find_or_insert(self.server, handle)));
-            let path = place.and_then(|place| self.write(place));
+            let file = handle.map(|handle| self.store.find_or_insert(self.server, handle));
+            let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
             let is_meant =
                 facts.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
-            self.add_operation(
-                ResolvedPathTextRanges { path, ..ResolvedPathTextRanges::default() },
-                is_meant,
-            );
+            self.add_operation(ResolvedPathTextRanges::of_path(path), is_meant);
         }
     }
 
@@ -256,7 +256,12 @@ impl TransactionPathInference<'_> {
         // The current file remains the directory, which is not the object.
         let mut names_entry = false;
         let mut is_main_known = false;
-        for (at, operation) in (1..).zip(call.operations()) {
+        // Operations missing at the end of a truncated Call still have results.
+        let cut_operations = reply.operations().skip(call_count);
+        let cut_operations =
+            cut_operations.map(|result| (OperationPathInferenceTokens { words: &[], ..result }, true));
+        let operations = call.operations().map(|operation| (operation, false)).chain(cut_operations);
+        for (at, (operation, is_in_reply_only)) in (1..).zip(operations) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
@@ -268,29 +273,15 @@ impl TransactionPathInference<'_> {
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
             // The arguments of the last operation before a cut may be missing.
-            let about = match is_cut && at == call_count && step.operation.names().next().is_none() {
+            let may_lack_arguments = is_cut && at == call_count && step.operation.names().next().is_none();
+            let about = match is_in_reply_only || may_lack_arguments {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
                 false => self.step(&step, &mut current, &mut saved),
             };
-            if is_path && is_meant {
+            if is_path && is_meant && !is_in_reply_only {
                 // A path is several LOOKUPs, of which the last counts.
                 self.resolved.transaction = ResolvedPathTextRanges::default();
             }
-            self.add_operation(about, is_meant);
-        }
-        // Operations missing at the end of a truncated Call still have results.
-        for result in reply.operations().skip(call_count) {
-            let number = v4::Operation(result.number);
-            let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
-            let wants = is_meant || self.resolved.wants_all;
-            if is_meant {
-                start = if number == v4::Operation::RENAME { saved } else { current };
-            }
-            names_entry |= is_meant && is_directory_change(number);
-            is_main_known |= is_meant;
-            let operation = OperationPathInferenceTokens { number: result.number, words: &[] };
-            let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
-            let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
         let has_results_alone = call_count < reply.operations().count();
@@ -342,36 +333,9 @@ impl TransactionPathInference<'_> {
         let is_done = step.is_done();
         let mut new_path = None;
         let path = match (step.number, names.next()) {
-            (v4::Operation::PUTFH, _) => {
-                let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
-                *current = match handle {
-                    Some(handle) => InferredCurrentFile::File(self.store.find_or_insert(self.server, handle)),
-                    None => InferredCurrentFile::Unknown,
-                };
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::PUTROOTFH, _) => {
-                *current = InferredCurrentFile::File(self.store.root(self.server));
-                self.write_if_needed(step, *current)
-            }
             (v4::Operation::PUTPUBFH | v4::Operation::OPENATTR, _) => {
                 *current = InferredCurrentFile::Unknown;
                 None
-            }
-            (v4::Operation::SAVEFH, _) => {
-                *saved = *current;
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::RESTOREFH, _) => {
-                *current = *saved;
-                self.write_if_needed(step, *current)
-            }
-            (v4::Operation::LOOKUPP, _) => {
-                *current = match current.id().and_then(|id| self.store.parent(id)) {
-                    Some(parent) => InferredCurrentFile::File(parent),
-                    None => InferredCurrentFile::Unknown,
-                };
-                self.write_if_needed(step, *current)
             }
             (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
@@ -420,28 +384,45 @@ impl TransactionPathInference<'_> {
                 self.write_if_needed(step, *saved)
             }
             (number, _) => {
-                if let Some(result) = step.result.filter(|_| is_done) {
-                    match number {
-                        v4::Operation::GETFH | v4::Operation::GETATTR => self.handle(current, result),
-                        v4::Operation::LAYOUTGET => {
-                            if let Some(file) = current.id() {
-                                for handle in result.handles() {
-                                    self.store.add_layout_handle(file, self.reply.bytes(handle));
-                                }
-                            }
-                        }
-                        v4::Operation::READDIR => {
-                            if let Some(directory) = current.id() {
-                                self.entries(directory, result);
-                            }
-                        }
-                        _ => {}
+                match number {
+                    v4::Operation::PUTFH => {
+                        let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
+                        *current = handle.map(|handle| self.store.find_or_insert(self.server, handle)).into();
                     }
+                    v4::Operation::PUTROOTFH => {
+                        *current = InferredCurrentFile::File(self.store.root(self.server));
+                    }
+                    v4::Operation::SAVEFH => *saved = *current,
+                    v4::Operation::RESTOREFH => *current = *saved,
+                    v4::Operation::LOOKUPP => {
+                        *current = current.id().and_then(|id| self.store.parent(id)).into();
+                    }
+                    _ => self.result(number, current, step.result.filter(|_| is_done)),
                 }
                 self.write_if_needed(step, *current)
             }
         };
         ResolvedPathTextRanges { path, new_path, start: None }
+    }
+
+    /// Binds the filehandles that a successful operation returned.
+    fn result(
+        &mut self,
+        number: v4::Operation,
+        current: &mut InferredCurrentFile,
+        result: Option<OperationPathInferenceTokens<'_>>,
+    ) {
+        let Some(result) = result else { return };
+        match (number, current.id()) {
+            (v4::Operation::GETFH | v4::Operation::GETATTR, _) => self.handle(current, result),
+            (v4::Operation::LAYOUTGET, Some(file)) => {
+                for handle in result.handles() {
+                    self.store.add_layout_handle(file, self.reply.bytes(handle));
+                }
+            }
+            (v4::Operation::READDIR, Some(directory)) => self.entries(directory, result),
+            _ => {}
+        }
     }
 
     /// Binds the current filehandle that the server returned.
@@ -481,7 +462,6 @@ impl TransactionPathInference<'_> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
 
-    /// Writes the path of a file.
     fn write(&mut self, place: InferredCurrentFile) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         match place {
@@ -493,16 +473,12 @@ impl TransactionPathInference<'_> {
                 }
             }
             InferredCurrentFile::NamedIn(parent, name) => {
-                return self.write_child_path(
-                    parent.map_or(InferredCurrentFile::Unknown, InferredCurrentFile::File),
-                    name,
-                );
+                return self.write_child_path(parent.into(), name);
             }
         }
         Some(start..self.resolved.text.len())
     }
 
-    /// Writes the path of a name in a directory.
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
@@ -536,7 +512,6 @@ struct PathInferenceOperation<'h> {
     number: v4::Operation,
     operation: OperationPathInferenceTokens<'h>,
     result: Option<OperationPathInferenceTokens<'h>>,
-    /// `true` if its paths are needed.
     needs_paths: bool,
 }
 
@@ -553,5 +528,5 @@ fn is_directory_change(number: v4::Operation) -> bool {
 
 /// Returns all tokens of a message without operations.
 fn words(tokens: &MessageFilenameTokens) -> OperationPathInferenceTokens<'_> {
-    OperationPathInferenceTokens { number: 0, words: tokens.words() }
+    OperationPathInferenceTokens { number: 0, words: &tokens.words }
 }

@@ -19,7 +19,6 @@ pub(super) struct PathInferenceTokenByteRange {
     end: u32,
 }
 
-/// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathInferenceToken {
     /// Start of an operation of a COMPOUND.
@@ -32,10 +31,9 @@ pub(super) enum PathInferenceToken {
     Entry,
 }
 
-/// The filename tokens of one message.
 #[derive(Debug, Default)]
 pub(super) struct MessageFilenameTokens {
-    words: Vec<PathInferenceToken>,
+    pub(super) words: Vec<PathInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
@@ -45,10 +43,6 @@ impl MessageFilenameTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
-    }
-
-    pub(super) fn words(&self) -> &[PathInferenceToken] {
-        &self.words
     }
 
     pub(super) fn bytes(&self, span: PathInferenceTokenByteRange) -> &[u8] {
@@ -121,7 +115,6 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     }
 }
 
-/// An iterator over the operations of a COMPOUND.
 pub(super) struct OperationFilenameTokensIterator<'h> {
     words: &'h [PathInferenceToken],
 }

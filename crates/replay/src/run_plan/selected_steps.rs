@@ -83,7 +83,9 @@ impl SelectedSteps {
         steps.rewind();
         while let Some(step) = steps.next_step()? {
             let (transaction, _) = retelling.transaction(&step, contents)?;
-            if transaction.with_messages(|reading| selection.test_without_frames(&transaction, reading)) {
+            let selected =
+                transaction.with_messages(|reading| selection.transaction(None, &transaction, reading, None));
+            if selected.is_some() {
                 ids.add(step.origin.id);
                 if clients.len() < MAX_REMEMBERED {
                     clients.insert((step.caller.client, step.caller.server));

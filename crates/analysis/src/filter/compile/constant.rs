@@ -2,8 +2,7 @@
 
 use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
-use crate::filter::catalog::{FilterFieldCatalogEntry, FilterFieldSource, nearest};
-use crate::filter::derived_fields::GeneratedField;
+use crate::filter::catalog::{FilterFieldCatalogEntry, nearest};
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::syntax::FilterSpan;
 use crate::filter::value::FilterConstant;
@@ -12,7 +11,6 @@ use crate::filter::{literal, possible_generated_values};
 /// Maximum number of possible values that an error lists when none is similar.
 const MAX_LISTED_VALUES: usize = 8;
 
-/// Context of an untyped operand.
 #[derive(Clone, Copy)]
 pub(super) struct OperandContext<'e> {
     pub(super) operand_type: OperandType,
@@ -37,6 +35,8 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
+        let ipv4 = || literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits));
+        let ipv6 = || literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits));
         let constant = match beside.operand_type {
             OperandType::Number => {
                 literal::number(word).or_else(|| named_number(word, beside)).map(FilterConstant::Number)
@@ -47,15 +47,10 @@ impl FilterCompiler<'_> {
                 literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes)
             }
             OperandType::Text => return self.text(word.as_bytes(), span, beside),
-            OperandType::Ipv4 => {
-                literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits))
-            }
-            OperandType::Ipv6 => {
-                literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits))
-            }
-            OperandType::Address => literal::ipv4(word)
-                .map(|(address, bits)| FilterConstant::Ipv4(address, bits))
-                .or_else(|| literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits)))
+            OperandType::Ipv4 => ipv4(),
+            OperandType::Ipv6 => ipv6(),
+            OperandType::Address => ipv4()
+                .or_else(ipv6)
                 .or_else(|| word.starts_with("lid:").then(|| FilterConstant::Text(word.as_bytes().to_vec()))),
             OperandType::Time => literal::time(word).map(FilterConstant::Time),
             OperandType::Duration => literal::duration(word).map(FilterConstant::Duration),
@@ -88,23 +83,24 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
-        let bytes = to_field_case(bytes, beside);
-        if let Some((field, FilterFieldSource::Generated(fact))) =
-            beside.field.map(|field| (field, &field.origin))
-            && beside.is_whole
-            && let Some(words) = possible_generated_values::possible_values(*fact, self.catalog)
-        {
-            let word = String::from_utf8_lossy(&bytes);
-            if !words.iter().any(|known| *known == word) && !possible_generated_values::is_number(&word) {
-                let names = nearest(&word, words.iter().map(String::as_str));
-                let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
-                    format!("; it is {}", words.join(", "))
-                } else {
-                    proposal(&names)
-                };
-                let what = format!("no value of {} is called {word}{names}", field.name);
-                return Err(self.error(span, what));
-            }
+        let Some((field, words)) = beside.field.and_then(|field| Some((field, self.possible_words(field)?)))
+        else {
+            return Ok(FilterConstant::Text(bytes.to_vec()));
+        };
+        // All words of a field are in one case; a filter may use either.
+        let is_lower_case = words.iter().all(|word| *word == word.to_ascii_lowercase());
+        let bytes = if is_lower_case { bytes.to_ascii_lowercase() } else { bytes.to_ascii_uppercase() };
+        let word = String::from_utf8_lossy(&bytes);
+        let is_possible =
+            words.iter().any(|known| *known == word) || possible_generated_values::is_number(&word);
+        if beside.is_whole && !is_possible {
+            let names = nearest(&word, words.iter().map(String::as_str));
+            let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
+                format!("; it is {}", words.join(", "))
+            } else {
+                proposal(&names)
+            };
+            return Err(self.error(span, format!("no value of {} is called {word}{names}", field.name)));
         }
         Ok(FilterConstant::Text(bytes))
     }
@@ -144,19 +140,6 @@ impl FilterCompiler<'_> {
 
 /// Old names of values in RFC 1057 and Wireshark, with those of RFC 5531 section 8.2.
 const FORMER_NAMES: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
-
-/// Converts a text to the case of the values of a generated field, if they have one.
-fn to_field_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
-    match beside.field.map(|field| &field.origin) {
-        Some(FilterFieldSource::Generated(fact)) if GeneratedField::UPPER_CASE.contains(fact) => {
-            text.to_ascii_uppercase()
-        }
-        Some(FilterFieldSource::Generated(fact)) if GeneratedField::LOWER_CASE.contains(fact) => {
-            text.to_ascii_lowercase()
-        }
-        _ => text.to_vec(),
-    }
-}
 
 /// Returns the number with this name in the specification; an exact match is preferred over one that ignores case.
 fn named_number(word: &str, beside: OperandContext<'_>) -> Option<i128> {

@@ -6,7 +6,6 @@ use crate::filter::compiled_program::FilterFunction;
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::syntax::{ArithmeticOperator, FilterSpan, Operand, OperandForm};
 
-/// Type of an operand in comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandType {
     Number,
@@ -159,28 +158,24 @@ impl FilterCompiler<'_> {
     ) -> FilterCompileResult<OperandType> {
         let function = self.function(name, span)?;
         let many = matches!(function, FilterFunction::Max | FilterFunction::Min);
-        if arguments.is_empty() || !many && arguments.len() > 1 {
+        let Some(argument) = arguments.first().filter(|_| many || arguments.len() == 1) else {
             let wanted = if many { "one argument or more" } else { "one argument" };
             return Err(self.error(span, format!("{name} takes {wanted}")));
-        }
-        let mut sorts = Vec::new();
-        for argument in arguments {
-            sorts.push(self.type_of(argument)?);
-        }
+        };
+        let sorts: Vec<_> =
+            arguments.iter().map(|argument| self.type_of(argument)).collect::<FilterCompileResult<_>>()?;
         let Some(first) = sorts.iter().copied().flatten().next() else {
-            return Err(arguments
-                .first()
-                .map_or_else(|| self.no_field(span), |first| self.not_a_field(first)));
+            return Err(self.not_a_field(argument));
         };
         let refuse = |wanted: &str| {
-            let at = arguments.first().map_or(span, |first| first.span);
-            Err(self.error(at, format!("{name} takes {wanted}, and this is {}", first.text())))
+            let what = format!("{name} takes {wanted}, and this is {}", first.text());
+            Err(self.error(argument.span, what))
         };
         match function {
             FilterFunction::Len if first.is_bytes() => Ok(OperandType::Number),
             FilterFunction::Len => refuse("text, bytes or a protocol"),
-            FilterFunction::Count => match arguments.first().map(|argument| &argument.form) {
-                Some(OperandForm::Word(_)) => Ok(OperandType::Number),
+            FilterFunction::Count => match argument.form {
+                OperandForm::Word(_) => Ok(OperandType::Number),
                 _ => Err(self.error(span, "count takes a field")),
             },
             FilterFunction::Upper | FilterFunction::Lower if first == OperandType::Text => {

@@ -18,7 +18,6 @@ const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
 /// Ether type of ARP, and its length for IPv4 over Ethernet in bytes.
 const ARP: (u64, usize) = (0x0806, 28);
 
-/// Observer of one decoder.
 pub(in crate::filter) struct FieldExtractionObserver<'g, 'b> {
     extractor: &'g mut FieldExtractor,
     bytes: &'b [u8],
@@ -61,7 +60,6 @@ impl FieldExtractor {
 }
 
 impl FieldExtractionObserver<'_, '_> {
-    /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
     fn has_slot_for(&self, set: FilterSlotSetId) -> bool {
         set != FilterSlotSetId::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
@@ -77,7 +75,6 @@ impl FieldExtractionObserver<'_, '_> {
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
-    /// Returns the slot at an index of a set.
     fn slot(&self, set: FilterSlotSetId, at: usize) -> Option<FilterFieldSlotNumber> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
@@ -229,11 +226,7 @@ impl FieldExtractionObserver<'_, '_> {
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
-        let Some(named) =
-            self.extractor.fields.get(slot).filter(|_| self.extractor.traits(slot).reads_following_bytes)
-        else {
-            return false;
-        };
+        let Some(named) = self.extractor.fields.get(slot) else { return false };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
         if named.origin == FilterFieldSource::Generated(GeneratedField::UdpPayload) {
             let (before, behind) = AROUND_UDP_LENGTH;
@@ -257,7 +250,6 @@ impl FieldExtractionObserver<'_, '_> {
         true
     }
 
-    /// Opens a group that the filter uses.
     #[inline(never)]
     fn open(&mut self, field: &'static FieldDefinition, set: FilterSlotSetId, at: usize) {
         let own = self.begin(field, set, at);
@@ -275,7 +267,6 @@ impl FieldExtractionObserver<'_, '_> {
         self.extractor.slot_buffer = own;
     }
 
-    /// Adds a value that the filter uses.
     #[inline(never)]
     fn add_used_value(
         &mut self,
@@ -292,7 +283,6 @@ impl FieldExtractionObserver<'_, '_> {
         self.extractor.slot_buffer = own;
     }
 
-    /// Closes the innermost group.
     fn close(&mut self, end: usize) {
         let Some((_, outer, at)) = self.extractor.open.pop() else { return };
         let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
@@ -311,23 +301,7 @@ impl FieldExtractionObserver<'_, '_> {
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
-        let value = match &value {
-            field::FieldValue::Unsigned(number)
-            | field::FieldValue::Enum(number, _)
-            | field::FieldValue::Flags(number, _) => FilterValue::Number(i128::from(*number)),
-            field::FieldValue::Signed(number) => FilterValue::Number(i128::from(*number)),
-            field::FieldValue::Bool(value) => FilterValue::Bool(*value),
-            field::FieldValue::Bytes(bytes) => FilterValue::Bytes(bytes),
-            field::FieldValue::Text(bytes) => FilterValue::Text(bytes),
-            field::FieldValue::Ipv4(address) => FilterValue::Ipv4(address.to_bits(), 32),
-            field::FieldValue::Ipv6(address) => FilterValue::Ipv6(address.to_bits(), 128),
-            field::FieldValue::Ethernet(address) => FilterValue::Bytes(address),
-            field::FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
-                FilterValue::Text(bytes)
-            }
-            field::FieldValue::Chunk(_, Some(bytes)) => FilterValue::Bytes(bytes),
-            field::FieldValue::Chunk(_, None) => FilterValue::Unknown,
-        };
+        let value = FilterValue::from_field(field.kind, &value);
         for slot in slots.iter().copied() {
             let of = self.extractor.traits(slot);
             let value = match value {
@@ -361,9 +335,9 @@ impl FieldExtractionObserver<'_, '_> {
     fn part(
         &self,
         slot: FilterFieldSlotNumber,
-        value: FilterValue<'_>,
+        value: FilterValue<&[u8]>,
         bytes: &Range<usize>,
-    ) -> FilterValue<'static> {
+    ) -> FilterValue<&'static [u8]> {
         let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FilterFieldSource::Alias(alias)) => alias.part,
             Some(FilterFieldSource::Bit(bit)) => {
