@@ -7,6 +7,7 @@
 pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
+mod nfs4_session_operations;
 pub mod probe;
 pub mod reply_size;
 pub mod run;

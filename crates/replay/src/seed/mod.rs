@@ -23,8 +23,8 @@ use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjec
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use super::tree::name_hash;
 use file_server_client::{
-    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure,
+    FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
+    IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,
 };
 use owners::set_owners;
 
@@ -164,10 +164,7 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(
-        &mut self,
-        files: &mut dyn FileServerClient,
-    ) -> Result<(), FileServerClientError> {
+    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> FileServerResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -183,7 +180,7 @@ fn list_directories<'d>(
     files: &mut dyn FileServerClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
-) -> Result<NamesByDirectory, FileServerClientError> {
+) -> FileServerResult<NamesByDirectory> {
     let (mut listed, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
         if listed.contains_key(directory) {
@@ -273,7 +270,7 @@ pub fn seed_after(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     how: SeedMode,
-    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerClientError>,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileServerResult<()>,
 ) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
@@ -324,11 +321,8 @@ pub fn seed_after(
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
     maker.files.limit_io(capabilities.io);
     let (mut wanted, directories) = load_objects(trace)?;
-    let numbers: Vec<u32> = {
-        let mut numbers: Vec<u32> = wanted.keys().copied().collect();
-        numbers.sort_unstable();
-        numbers
-    };
+    let mut numbers: Vec<u32> = wanted.keys().copied().collect();
+    numbers.sort_unstable();
     for number in &numbers {
         maker.object(&mut wanted, *number, &root, &nameless, 0)?;
     }
@@ -467,8 +461,7 @@ impl TreeSeeder<'_> {
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
         if self.files.status(&found).map_err(said)?.file_type != TraceFileType::DIRECTORY {
-            let reason = NfsOperationFailure::UnusableResults("not a directory".into());
-            return Err(said(FileServerClientError::Refused("LOOKUP".to_owned(), reason)));
+            return Err(said(FileServerClientError::unusable("LOOKUP", "not a directory")));
         }
         Ok(found)
     }
@@ -562,7 +555,10 @@ impl TreeSeeder<'_> {
                 live = self.find_or_make_directory(&live, name, 0o755)?;
             }
             self.mounts.push(plain_path(&path));
-            return Ok(self.record_live_handle(wanted, number, live));
+            if let Some(object) = wanted.get_mut(&number) {
+                object.live_handle = Some(live.clone());
+            }
+            return Ok(Some(live));
         }
         let kind = match kind {
             TraceFileType::DIRECTORY => NewObjectKind::Directory,
@@ -643,21 +639,9 @@ impl TreeSeeder<'_> {
             }
         };
         if let Some(object) = wanted.get_mut(&number) {
-            object.is_below_root = is_below;
+            (object.live_handle, object.is_below_root) = (Some(live.clone()), is_below);
         }
-        Ok(self.record_live_handle(wanted, number, live))
-    }
-
-    fn record_live_handle(
-        &self,
-        wanted: &mut FxHashMap<u32, SeedObject>,
-        number: u32,
-        live: LiveFilehandle,
-    ) -> Option<LiveFilehandle> {
-        if let Some(object) = wanted.get_mut(&number) {
-            object.live_handle = Some(live.clone());
-        }
-        Some(live)
+        Ok(Some(live))
     }
 }
 
@@ -702,9 +686,8 @@ fn write_contents(
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match maker.files.set_attributes(live, None, Some(object.size)) {
                 Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
-                    let name =
-                        object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
-                    let name = shorten(&name.unwrap_or_default());
+                    let name = object.names.first().map(|(_, name)| shorten(&String::from_utf8_lossy(name)));
+                    let name = name.unwrap_or_default();
                     maker.refuse(format!("{name}, {} bytes: {what}: {reason}", object.size));
                     (object.live_handle, object.is_refused) = (None, true);
                     too_large.extend(object.names.iter().cloned());

@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{FileServerClient, FileServerClientError, FileUserAndGroup, is_root_name};
+use super::file_server_client::{
+    FileServerClient, FileServerClientError, FileServerResult, FileUserAndGroup, is_root_name,
+};
 use super::{SeedError, SeedObject, TreeSeeder, shorten};
 
 /// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
@@ -53,7 +55,7 @@ impl<'o> UnsetOwners<'o> {
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,
-    ) -> Result<bool, FileServerClientError> {
+    ) -> FileServerResult<bool> {
         let [users, groups] = &self.refused;
         let accepted_owner = owner.filter(|name| !users.contains(name));
         let accepted_group = group.filter(|name| !groups.contains(name));

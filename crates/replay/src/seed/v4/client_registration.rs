@@ -1,23 +1,34 @@
 //! Registration of a client at an NFSv4 server. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, Clientid4, CreateSession4Args,
-    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Operation, Results,
-    Setclientid4Args, SetclientidConfirm, StateProtect4A, UniversalAddress,
+    Args, CbClient4, Clientid4, ExchangeIdFlags, Netaddr4, NfsClientId4, Operation, Results,
+    Setclientid4Args, SetclientidConfirm, UniversalAddress,
 };
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{List, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Opaque, Text};
 
 use super::{Nfs4ClientState, run};
 use crate::containment::ContainmentCheckedRpcClient;
-use crate::seed::file_server_client::{FileServerClientError, SessionLimits};
+use crate::nfs4_session_operations::{channel, create_session, exchange_id};
+use crate::seed::file_server_client::{FileServerResult, SessionLimits};
 
-pub(super) fn set_clientid(
+/// The verifier of the client, which does not restart.
+const VERIFIER: [u8; 8] = [7; 8];
+
+/// Registers a client, and from NFSv4.1 on creates a session. `known` has the client ID and the next csa_sequence of a
+/// client that was registered under this name before.
+pub(super) fn register(
     line: &mut ContainmentCheckedRpcClient<'_>,
+    minor: u32,
     name: &str,
-) -> Result<Nfs4ClientState, FileServerClientError> {
+    known: Option<(Clientid4, u32)>,
+) -> FileServerResult<Nfs4ClientState> {
+    if minor == 0 { set_clientid(line, name) } else { open_session(line, minor, name, known) }
+}
+
+fn set_clientid(line: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
     let set = Args::SETCLIENTID(Setclientid4Args {
-        client: NfsClientId4 { verifier: [7; 8], id: Opaque(name.as_bytes()) },
+        client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
             cb_program: Program::NFS_CB.0,
             cb_location: Netaddr4 {
@@ -37,20 +48,13 @@ pub(super) fn set_clientid(
     Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
 }
 
-/// Registers a client and creates a session. `known` has the client ID and the next csa_sequence of a client that was
-/// registered under this name before.
-pub(super) fn create_session(
+fn open_session(
     line: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,
     name: &str,
     known: Option<(Clientid4, u32)>,
-) -> Result<Nfs4ClientState, FileServerClientError> {
-    let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
-        eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(name.as_bytes()) },
-        eia_flags: ExchangeIdFlags(0),
-        eia_state_protect: StateProtect4A::None,
-        eia_client_impl_id: List::default(),
-    }));
+) -> FileServerResult<Nfs4ClientState> {
+    let exchange = exchange_id(name, VERIFIER);
     let (clientid, sequence) =
         run(line, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
             Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
@@ -61,24 +65,8 @@ pub(super) fn create_session(
             }),
             _ => None,
         })?;
-    let attributes = |size| ChannelAttrs4 {
-        ca_headerpadsize: 0,
-        ca_maxrequestsize: size,
-        ca_maxresponsesize: size,
-        ca_maxresponsesize_cached: 4096,
-        ca_maxoperations: 64,
-        ca_maxrequests: 16,
-        ca_rdma_ird: List::default(),
-    };
-    let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
-        csa_clientid: clientid,
-        csa_sequence: sequence,
-        csa_flags: CreateSessionFlags(0),
-        csa_fore_chan_attrs: attributes(2 << 20),
-        csa_back_chan_attrs: attributes(4096),
-        csa_cb_program: Program::NFS_CB.0,
-        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    }));
+    let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
+    let create = create_session(clientid, sequence, channels);
     run(line, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
             let channel = &ok.csr_fore_chan_attrs;
