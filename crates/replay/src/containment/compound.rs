@@ -57,10 +57,6 @@ impl CompoundContainmentCheckState {
         self.check_current()?;
         Self { current: self.saved, ..*self }.check_current()
     }
-
-    fn add_reply_identifiers(&mut self, gives: ReplyIdentifierKinds) {
-        self.reply_identifiers = self.reply_identifiers.max(gives);
-    }
 }
 
 impl Containment {
@@ -85,6 +81,7 @@ impl Containment {
         walk: &mut CompoundContainmentCheckState,
         operation: &Args<'_>,
     ) -> Result<(), ContainmentViolation> {
+        walk.reply_identifiers = walk.reply_identifiers.max(reply_identifiers(operation));
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
@@ -95,7 +92,7 @@ impl Containment {
                 walk.current = Some(CompoundFilehandleContainment::ExportPath(0))
             }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
-            Args::GETFH(_) => walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles),
+            Args::GETFH(_) => {}
             Args::SAVEFH(_) => walk.saved = walk.current,
             Args::RESTOREFH(_) => walk.current = walk.saved,
             Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
@@ -169,7 +166,6 @@ impl Containment {
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
                 }
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
 
             // Operations with only the current filehandle.
@@ -179,22 +175,15 @@ impl Containment {
             | Args::GETXATTR(_)
             | Args::SETXATTR(_)
             | Args::LISTXATTRS(_)
-            | Args::REMOVEXATTR(_) => walk.check_current()?,
-            Args::GETATTR(args) => {
-                if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
-                }
-                match walk.current {
-                    Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
-                    _ => walk.check_current()?,
-                }
-            }
-            Args::READDIR(args) => {
-                walk.check_current()?;
-                if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
-                }
-            }
+            | Args::REMOVEXATTR(_)
+            | Args::READDIR(_)
+            | Args::WANT_DELEGATION(_)
+            | Args::GET_DIR_DELEGATION(_)
+            | Args::GETDEVICELIST(_) => walk.check_current()?,
+            Args::GETATTR(_) => match walk.current {
+                Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
+                _ => walk.check_current()?,
+            },
             Args::NVERIFY(args) | Args::VERIFY(args) => {
                 walk.check_current()?;
                 self.attributes(&args.obj_attributes)?;
@@ -213,26 +202,12 @@ impl Containment {
             Args::ALLOCATE(args) => self.check_stateid_use(walk, &args.aa_stateid)?,
             Args::DEALLOCATE(args) => self.check_stateid_use(walk, &args.da_stateid)?,
             Args::IO_ADVISE(args) => self.check_stateid_use(walk, &args.iaa_stateid)?,
-            Args::WRITE_SAME(args) => {
-                self.check_stateid_use(walk, &args.wsa_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::WRITE_SAME(args) => self.check_stateid_use(walk, &args.wsa_stateid)?,
             Args::CLOSE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
-            Args::OPEN_CONFIRM(args) => {
-                self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
-            Args::OPEN_DOWNGRADE(args) => {
-                self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::OPEN_CONFIRM(args) => self.check_stateid_use(walk, &args.open_stateid)?,
+            Args::OPEN_DOWNGRADE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
             Args::DELEGRETURN(args) => self.check_stateid_use(walk, &args.deleg_stateid)?,
-            // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is
-            // recorded, so that its use in the run reveals the fault.
-            Args::LOCKU(args) => {
-                self.check_stateid_use(walk, &args.lock_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::LOCKU(args) => self.check_stateid_use(walk, &args.lock_stateid)?,
             Args::LOCK(args) => {
                 walk.check_current()?;
                 match &args.locker {
@@ -242,7 +217,6 @@ impl Containment {
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::LOCKT(args) => {
                 walk.check_current()?;
@@ -254,10 +228,6 @@ impl Containment {
                 for stateid in args.ts_stateids.iter() {
                     self.stateid(&stateid)?;
                 }
-            }
-            Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
-                walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(walk, &args.oca_stateid)?,
             Args::OFFLOAD_STATUS(args) => self.check_stateid_use(walk, &args.osa_stateid)?,
@@ -273,7 +243,6 @@ impl Containment {
                 walk.check_current_and_saved()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             // It allows another server to read a file.
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
@@ -286,20 +255,13 @@ impl Containment {
             Args::DESTROY_SESSION(args) => {
                 self.check_issued(IssuedIdentifierKind::Session, &args.dsa_sessionid)?
             }
-            Args::EXCHANGE_ID(args) => {
-                self.check_client_name(args.eia_clientowner.co_ownerid.0)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::EXCHANGE_ID(args) => self.check_client_name(args.eia_clientowner.co_ownerid.0)?,
             Args::SETCLIENTID(args) => {
                 self.check_client_name(args.client.id.0)?;
                 self.callback(&args.callback.cb_location)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
-            Args::CREATE_SESSION(args) => {
-                self.clientid(args.csa_clientid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::CREATE_SESSION(args) => self.clientid(args.csa_clientid)?,
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
             Args::DELEGPURGE(args) => self.clientid_or_none(args.clientid)?,
@@ -307,14 +269,7 @@ impl Containment {
             Args::BACKCHANNEL_CTL(_) | Args::RECLAIM_COMPLETE(_) | Args::SET_SSV(_) => {}
 
             // Layouts.
-            Args::LAYOUTGET(args) => {
-                self.check_stateid_use(walk, &args.loga_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
-            Args::GETDEVICELIST(_) => {
-                walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::LAYOUTGET(args) => self.check_stateid_use(walk, &args.loga_stateid)?,
             Args::GETDEVICEINFO(args) => {
                 self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
             }
@@ -576,6 +531,32 @@ impl Containment {
                 self.issued_identifiers.add(IssuedIdentifierKind::Device, device);
             }
         }
+    }
+}
+
+/// Returns the kinds of identifiers in the results of an operation.
+fn reply_identifiers(operation: &Args<'_>) -> ReplyIdentifierKinds {
+    match operation {
+        Args::GETFH(_) => ReplyIdentifierKinds::Filehandles,
+        Args::GETATTR(args) if includes_filehandle(&args.attr_request) => ReplyIdentifierKinds::Filehandles,
+        Args::READDIR(args) if includes_filehandle(&args.attr_request) => ReplyIdentifierKinds::Filehandles,
+        Args::OPEN(_)
+        | Args::OPEN_CONFIRM(_)
+        | Args::OPEN_DOWNGRADE(_)
+        | Args::LOCK(_)
+        // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is recorded,
+        // so that its use in the run reveals the fault.
+        | Args::LOCKU(_)
+        | Args::WANT_DELEGATION(_)
+        | Args::GET_DIR_DELEGATION(_)
+        | Args::COPY(_)
+        | Args::WRITE_SAME(_)
+        | Args::EXCHANGE_ID(_)
+        | Args::SETCLIENTID(_)
+        | Args::CREATE_SESSION(_)
+        | Args::LAYOUTGET(_)
+        | Args::GETDEVICELIST(_) => ReplyIdentifierKinds::State,
+        _ => ReplyIdentifierKinds::Nothing,
     }
 }
 

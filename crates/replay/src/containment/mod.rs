@@ -46,74 +46,28 @@ use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 pub use contained_rpc_client::ContainmentCheckedRpcClient;
 pub use issued_identifiers::FilehandleContainmentZone;
 
-/// The reason that a Call is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainmentViolation {
+coded_reasons! {
+    /// The reason that a Call is not sent.
+    ContainmentViolation;
     /// The Call cannot be decoded to its end.
-    Unreadable,
+    Unreadable => "unreadable-call", "the Call cannot be decoded to its end";
     /// The program or procedure affects more than the files of a run.
-    Program,
+    Program => "other-procedure", "the procedure affects more than the files of the run";
     /// A step up from a possible root of a tree, PUTROOTFH, or a MOUNT path that was not created for the run.
-    Upward,
+    Upward => "outside-export", "it may leave the directory of the run";
     /// A filehandle that the server has not issued.
-    Filehandle,
+    Filehandle => "foreign-filehandle", "the filehandle was not returned to this run";
     /// A name that is not a plain component.
-    Name,
+    Name => "unsafe-name",
+        "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes";
     /// A stateid, clientid, session or device that the server has not issued.
-    State,
+    State => "foreign-state", "the stateid, clientid, session or device was not returned to this run";
     /// The name of a client that does not belong to the run.
-    Client,
+    Client => "foreign-client", "the client does not belong to this run";
     /// Another server, or an address at which the run does not listen.
-    Server,
+    Server => "other-server", "it names another server, or an address on which this run does not listen";
     /// Layout data, which names devices and filehandles of other servers.
-    Layout,
-}
-
-impl ContainmentViolation {
-    /// All reasons.
-    pub const ALL: &'static [Self] = &[
-        Self::Unreadable,
-        Self::Program,
-        Self::Upward,
-        Self::Filehandle,
-        Self::Name,
-        Self::State,
-        Self::Client,
-        Self::Server,
-        Self::Layout,
-    ];
-
-    /// Returns the stable name in output.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable-call",
-            Self::Program => "other-procedure",
-            Self::Upward => "outside-export",
-            Self::Filehandle => "foreign-filehandle",
-            Self::Name => "unsafe-name",
-            Self::State => "foreign-state",
-            Self::Client => "foreign-client",
-            Self::Server => "other-server",
-            Self::Layout => "layout-content",
-        }
-    }
-
-    /// Returns the description for display.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Unreadable => "the Call cannot be decoded to its end",
-            Self::Program => "the procedure affects more than the files of the run",
-            Self::Upward => "it may leave the directory of the run",
-            Self::Filehandle => "the filehandle was not returned to this run",
-            Self::Name => {
-                "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes"
-            }
-            Self::State => "the stateid, clientid, session or device was not returned to this run",
-            Self::Client => "the client does not belong to this run",
-            Self::Server => "it names another server, or an address on which this run does not listen",
-            Self::Layout => "it carries layout data, which this program does not check",
-        }
-    }
+    Layout => "layout-content", "it carries layout data, which this program does not check";
 }
 
 impl fmt::Display for ContainmentViolation {
@@ -207,14 +161,11 @@ impl Containment {
         }
         for (variable, handle) in &seeded.handles {
             let is_below = seeded.handles_below_root.contains(variable);
-            containment.issued_identifiers.handle(
-                handle,
-                if is_below {
-                    FilehandleContainmentZone::BelowTreeRoot
-                } else {
-                    FilehandleContainmentZone::InTree
-                },
-            );
+            let zone = match is_below {
+                true => FilehandleContainmentZone::BelowTreeRoot,
+                false => FilehandleContainmentZone::InTree,
+            };
+            containment.issued_identifiers.handle(handle, zone);
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
@@ -425,16 +376,15 @@ fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     // Windows servers take `\` as a separator.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
-    match name {
-        b"" => Err(ContainmentViolation::Name),
-        _ if is_dots(name) || has_dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
-            Err(ContainmentViolation::Name)
-        }
-        _ => Ok(()),
+    let has_separator = name.iter().any(|byte| matches!(byte, b'/' | 0));
+    match name.is_empty() || is_dots(name) || has_dots || has_separator {
+        true => Err(ContainmentViolation::Name),
+        false => Ok(()),
     }
 }
 
-/// A transport that sends only Calls that passed the check.
+/// A transport that sends only Calls that passed the check. Its methods are those of [`RpcTransport`], with the same
+/// errors.
 pub struct ContainmentCheckedTransport<'t> {
     transport: &'t mut dyn RpcTransport,
 }
@@ -452,9 +402,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// Sends a Call. See [`RpcTransport::submit`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::submit`].
     pub fn submit(
         &mut self,
         connection: TransportConnectionId,
@@ -464,9 +411,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcTransport::connect`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::connect`].
     pub fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         self.transport.connect(target)
     }
@@ -482,9 +426,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// Answers a Call of the server. See [`RpcTransport::answer`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::answer`].
     pub fn answer(
         &mut self,
         connection: TransportConnectionId,
@@ -500,9 +441,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcTransport::poll`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::poll`].
     pub fn poll(
         &mut self,
         deadline: Option<Instant>,
