@@ -6,7 +6,6 @@
 
 mod chunk_lengths;
 mod endpoint_numbering;
-mod memory_shares;
 mod payload_and_substitution_slot_extraction;
 mod variable_resolution;
 mod variable_table;
@@ -35,7 +34,6 @@ use super::trace::{
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
-use memory_shares::CompilerMemoryShares;
 use payload_and_substitution_slot_extraction::CompiledMessage;
 use variable_resolution::{
     IdentityVariableAssigner, MessageWithSubstitutableFieldVisitor, OperationFileAndOwnerVariables,
@@ -64,7 +62,7 @@ pub struct RecordedReplayCallContext<'a> {
     pub step: u64,
 }
 
-/// Compiles Transactions to a trace.
+/// Compiles Transactions to a trace. Its functions return an error if the trace cannot be written.
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
     writer: ReplayTraceWriter<W>,
@@ -87,23 +85,16 @@ pub struct TraceCompiler<W> {
 
 impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn new(to: W, keeping: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
-        let memory = CompilerMemoryShares::new(memory_bytes);
+        let part = memory_bytes / 16;
         Ok(Self {
-            writer: ReplayTraceWriter::new(to, memory.pending_steps, memory.contents)?,
+            writer: ReplayTraceWriter::new(to, 2 * part, part)?,
             keeping,
             key: 0,
-            variable_resolver: IdentityVariableAssigner::new(
-                memory.variables,
-                memory.undefined,
-                memory.callers / 2,
-            ),
-            endpoints: TraceEndpointNumbers::new(memory.callers / 2),
+            variable_resolver: IdentityVariableAssigner::new(5 * part, part, part / 2),
+            endpoints: TraceEndpointNumbers::new(part / 2),
             files: OperationFileAndOwnerVariables::default(),
-            tree: InferredTree::new(memory.tree),
+            tree: InferredTree::new(6 * part),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),
@@ -123,17 +114,11 @@ impl<W: Write + Seek> TraceCompiler<W> {
     }
 
     /// Adds a Transaction.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
         transaction.with_messages(|reading| self.add(transaction, reading, true))
     }
 
     /// Adds a Transaction of a run, with the information that only the run has.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
@@ -144,9 +129,6 @@ impl<W: Write + Seek> TraceCompiler<W> {
 
     /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
     /// the capture began.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn add(
         &mut self,
         transaction: &Transaction,
@@ -163,18 +145,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         is_selected: bool,
         of_run: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
-        let Self {
-            writer: to,
-            keeping,
-            variable_resolver: namer,
-            endpoints: parties,
-            files,
-            tree,
-            initial_contents: found,
-            call,
-            reply,
-            ..
-        } = self;
+        let Self { keeping, variable_resolver: namer, endpoints: parties, files, call, reply, .. } = self;
         let facts = reading.summary();
         let asked = build_procedure(&facts, reading);
         let mut caller = parties.caller(transaction, &asked, of_run.client);
@@ -213,13 +184,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
         call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
         reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
         if !is_selected {
-            self.update_tree(&asked, &caller);
-            return Ok(());
+            return self.update_tree(id, &asked, &caller);
         }
         self.dropped_fields += call_visitor.dropped_fields + reply_visitor.dropped_fields;
         let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
-            parts.store_payloads(*keeping, files, &offsets, to)?;
+            parts.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
             self.payload_bytes += parts.payload_bytes();
             self.unknown_bytes += parts.unknown_bytes();
         }
@@ -245,25 +215,22 @@ impl<W: Write + Seek> TraceCompiler<W> {
             carried: lengths.to_transfer(transaction, &facts),
             needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
         };
-        to.step(&step)?;
-        let learnt = super::tree::TreeInferenceStepInput {
-            id,
-            server: step.caller.server,
-            is_reverse: step.caller.is_reverse,
-            asked: &step.asked,
-            call: &step.call,
-            reply: &step.reply,
-            contents: [&|at| call.content(at), &|at| reply.content(at)],
-        };
-        tree.infer_from_step(&learnt, found);
-        found.iter().filter_map(|found| extent(id, found, reply)).try_for_each(|extent| to.extent(&extent))
+        self.writer.step(&step)?;
+        let TraceStep { caller, asked, .. } = step;
+        self.update_tree(id, &asked, &caller)
     }
 
-    /// Updates the tree from a Transaction that becomes no step.
-    fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCallConnectionAndSession) {
-        let Self { tree, initial_contents: found, call, reply, .. } = self;
+    /// Updates the tree from a Transaction, and stores the initial contents of files that it shows. `id` is 0 if it
+    /// becomes no step.
+    fn update_tree(
+        &mut self,
+        id: u64,
+        asked: &TraceProcedure,
+        caller: &TraceCallConnectionAndSession,
+    ) -> io::Result<()> {
+        let Self { tree, initial_contents: found, call, reply, writer, .. } = self;
         let learnt = super::tree::TreeInferenceStepInput {
-            id: 0,
+            id,
             server: caller.server,
             is_reverse: caller.is_reverse,
             asked,
@@ -272,12 +239,11 @@ impl<W: Write + Seek> TraceCompiler<W> {
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
         tree.infer_from_step(&learnt, found);
+        let found = found.iter().filter(|_| id != 0);
+        found.filter_map(|found| extent(id, found, reply)).try_for_each(|extent| writer.extent(&extent))
     }
 
     /// Finishes the trace. Returns the output and the counts.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
@@ -330,10 +296,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         end.left_out =
             self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
         let (to, end) = tables.finish()?;
-        Ok((
-            to,
-            TraceCompileCounts { without_call: self.without_call, without_reply: self.without_reply, end },
-        ))
+        let Self { without_call, without_reply, .. } = self;
+        Ok((to, TraceCompileCounts { without_call, without_reply, end }))
     }
 }
 

@@ -33,7 +33,7 @@ struct CompiledDataPayload {
 }
 
 /// A message split into its parts. It is reused for all messages to reuse its memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CompiledMessage {
     head: Vec<u8>,
     completeness: MessageCaptureCompleteness,
@@ -45,22 +45,6 @@ pub(super) struct CompiledMessage {
     data: Vec<u8>,
     /// Slots with their positions in the decoder.
     pub(super) decoder_slots: Vec<(usize, SubstitutableMessageSlot)>,
-}
-
-impl Default for CompiledMessage {
-    fn default() -> Self {
-        Self {
-            head: Vec::new(),
-            completeness: MessageCaptureCompleteness::NOTHING,
-            body_offset: 0,
-            body_end: 0,
-            slots: Vec::new(),
-            compiled_payloads: Vec::new(),
-            payloads: Vec::new(),
-            data: Vec::new(),
-            decoder_slots: Vec::new(),
-        }
-    }
 }
 
 impl CompiledMessage {

@@ -4,7 +4,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::trace::{TraceSlotValueKind, TraceVariable};
+use crate::trace::TraceSlotValueKind;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.
@@ -71,7 +71,7 @@ impl TraceVariableNumbering {
         if let Some(known) = self.cache_for(holds).get(key) {
             return (*known, true);
         }
-        let known = VariableDefinition { variable: self.new_anonymous().0, definition, is_counted: false };
+        let known = VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
         self.cache_for(holds).insert(key, known);
         (known, false)
     }
@@ -99,8 +99,8 @@ impl TraceVariableNumbering {
     }
 
     /// Creates a variable without identifier.
-    pub(super) fn new_anonymous(&mut self) -> TraceVariable {
-        let new = TraceVariable(self.count);
+    pub(super) fn new_anonymous(&mut self) -> u32 {
+        let new = self.count;
         // The last number is reserved for "none".
         self.count = self.count.saturating_add(1).min(u32::MAX - 1);
         new

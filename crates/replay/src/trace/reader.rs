@@ -50,7 +50,8 @@ pub struct TraceMetadata {
     pub end: TraceFileTotals,
 }
 
-/// A reader of trace files.
+/// A reader of trace files. Its functions return an error if the trace is truncated or damaged; steps returned before
+/// remain valid.
 #[derive(Debug)]
 pub struct ReplayTraceReader<R> {
     from: R,
@@ -100,25 +101,13 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         if tables == 0 {
             return Err(TraceError::Unfinished);
         }
-        let end = TraceFileTotals {
-            steps: 0,
-            late: 0,
-            data: 0,
-            payload: 0,
-            unknown: 0,
-            variables: 0,
-            forgotten: 0,
-            left_out: 0,
-            first: 0,
-            last: 0,
-        };
         let summary = TraceMetadata {
             captures: Vec::new(),
             keeping: TraceFileDataRetention::KEPT,
             key: 0,
             hosts: Vec::new(),
             connections: Vec::new(),
-            end,
+            end: TraceFileTotals::ZERO,
         };
         let mut trace = Self {
             from,
@@ -190,17 +179,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Returns the next step, or `None` after the last one.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged. Steps returned before remain valid.
     pub fn next_step(&mut self) -> Result<Option<TraceStep<'_>>, TraceError> {
         Ok(self.next_step_with_bytes()?.map(|(step, _)| step))
     }
 
     /// Returns the next step with its encoded bytes, which can be decoded again.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn next_step_with_bytes(&mut self) -> Result<Option<(TraceStep<'_>, &[u8])>, TraceError> {
         while self.consumed_bytes >= self.block.len() {
             if self.next_block_offset >= self.tables_offset {
@@ -219,20 +202,14 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                 _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
             }
         }
-        let rest = self.block.get(self.consumed_bytes..).unwrap_or_default();
-        let mut cursor = Cursor::new(rest);
-        let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-        let step =
-            step.map_err(|error| TraceError::invalid_entry(self.block_offset, self.consumed_bytes, error))?;
-        self.consumed_bytes += cursor.at();
+        let start = self.consumed_bytes;
+        let (step, length) = step_at(&self.block, self.block_offset, start)?;
+        self.consumed_bytes += length;
         self.steps_read += 1;
-        Ok(Some((step, rest.get(..cursor.at()).unwrap_or_default())))
+        Ok(Some((step, self.block.get(start..self.consumed_bytes).unwrap_or_default())))
     }
 
     /// Calls `take` for every step, from the first to the last.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn for_each_step(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         while let Some(step) = self.next_step()? {
@@ -242,9 +219,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every step, from the last to the first.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn for_each_step_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
@@ -263,16 +237,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             places.clear();
             let mut start = 0;
             while start < self.block.len() {
-                let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-                step.map_err(|error| TraceError::invalid_entry(self.block_offset, start, error))?;
                 places.push(start);
-                start += cursor.at();
+                start += step_at(&self.block, self.block_offset, start)?.1;
             }
             for start in places.iter().rev() {
-                let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-                take(&step.map_err(|error| TraceError::invalid_entry(self.block_offset, *start, error))?);
+                take(&step_at(&self.block, self.block_offset, *start)?.0);
             }
         }
         self.rewind();
@@ -280,9 +249,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every object.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_object(
         &mut self,
         mut take: impl FnMut(&TraceFileSystemObject<'_>),
@@ -303,9 +269,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every variable that is used but not defined.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_undefined(
         &mut self,
         mut take: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
@@ -316,9 +279,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every extent of the initial file contents. Extents of one file do not overlap.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_extent(&mut self, mut take: impl FnMut(&InitialFileExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next_block_offset < self.tables_offset {
@@ -363,17 +323,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
 
     /// Reads the content of a payload to `out`. Returns `false` if the content was not kept. The position of the next
     /// step does not change.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated, or the content does not match its hash.
     pub fn content(&mut self, payload: &TracePayload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
     }
 
     /// Reads the content of an extent to `out`. Returns `false` if the content was not kept.
-    ///
-    /// # Errors
-    /// As [`Self::content`].
     pub fn extent(&mut self, extent: &InitialFileExtent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
@@ -407,6 +361,13 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         }
         Ok(())
     }
+}
+
+/// Decodes the step `start` bytes after the beginning of a block at file offset `at`. Returns its length as well.
+fn step_at(block: &[u8], at: u64, start: usize) -> Result<(TraceStep<'_>, usize), TraceError> {
+    let mut cursor = Cursor::new(block.get(start..).unwrap_or_default());
+    let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
+    Ok((step.map_err(|error| TraceError::invalid_entry(at, start, error))?, cursor.at()))
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
 };
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::xdr::{Cursor, ResultWriteChunkAssignment, roundup};
+use nfsrdma_dissectors::xdr::{ResultWriteChunkAssignment, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
@@ -175,8 +175,7 @@ fn parse_address(text: &str) -> Address {
 /// chunks (RFC 8267 section 6.4.1). Empty for any other procedure.
 fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     let items = reply.items();
-    let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
-    let mut cursor = Cursor::new(results).with_chunks(&items);
+    let mut cursor = reply.body_cursor().with_chunks(&items);
     let Ok(compound) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
         return Vec::new();
     };
