@@ -108,6 +108,16 @@ enum InferredNameBinding {
     Unbound,
 }
 
+impl InferredNameBinding {
+    /// Returns the object of a bound name.
+    fn object(self) -> Option<InferredObjectId> {
+        match self {
+            Self::Bound(id) => Some(id),
+            Self::Unbound => None,
+        }
+    }
+}
+
 /// The tree inferred so far.
 #[derive(Debug)]
 pub struct InferredTree {
@@ -207,10 +217,9 @@ impl InferredTree {
         now: u64,
         server: u32,
     ) -> Option<InferredObjectId> {
-        let existence = if existence == TraceObjectOrigin::CREATED && now == 0 {
-            TraceObjectOrigin::BEFORE
-        } else {
-            existence
+        let existence = match existence {
+            TraceObjectOrigin::CREATED if now == 0 => TraceObjectOrigin::BEFORE,
+            existence => existence,
         };
         if !self.reserve_memory(OBJECT_BYTES) || self.nodes.len() >= NONE as usize {
             return None;
@@ -417,17 +426,15 @@ impl InferredTree {
         was_there: bool,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::Bound(_)));
+        let is_there = self.binding(parent, name).is_some_and(|binding| binding.object().is_some());
         if was_there || is_there && file_type == TraceFileType::FILE {
             let id = self.resolve_name(parent, name, handle, now)?;
             self.set_type(id, file_type);
             return Some(id);
         }
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
-        let id = match self.find_by_handle(handle) {
-            Some(known) => known,
-            None => self.add(TraceObjectOrigin::CREATED, now, now, server)?,
-        };
+        let known = self.find_by_handle(handle);
+        let id = known.or_else(|| self.add(TraceObjectOrigin::CREATED, now, now, server))?;
         self.add_name(id, parent, name, now);
         self.set_type(id, file_type);
         self.attach_handle_if_new(id, handle);
@@ -444,10 +451,8 @@ impl InferredTree {
         file_type: TraceFileType,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let id = match self.binding(parent, name) {
-            Some(InferredNameBinding::Bound(known)) => Some(known),
-            _ => self.resolve_name(parent, name, NONE, now),
-        };
+        let known = self.binding(parent, name).and_then(InferredNameBinding::object);
+        let id = known.or_else(|| self.resolve_name(parent, name, NONE, now));
         if let Some(id) = id {
             self.set_type(id, file_type);
         }
@@ -457,10 +462,8 @@ impl InferredTree {
 
     fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
         // Both names of a hard link stay: RFC 1813 section 3.3.14, RFC 8881 section 18.26.3.
-        if let (Some(InferredNameBinding::Bound(one)), Some(InferredNameBinding::Bound(other))) =
-            (self.binding(from.0, from.1), self.binding(to.0, to.1))
-            && one == other
-        {
+        let bound = [from, to].map(|(parent, name)| self.binding(parent, name)?.object());
+        if bound[0].is_some() && bound[0] == bound[1] {
             return;
         }
         if let Some(id) = self.remove_name(from.0, from.1, TraceFileType::UNKNOWN, now) {
