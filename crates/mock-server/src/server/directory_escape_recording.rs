@@ -13,6 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
 use nfsrdma_replay::trace::TraceSlotValueKind;
+use nfsrdma_replay::trace::live_reply_binding::field_value;
 use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
@@ -56,11 +57,7 @@ impl MockDirectoryEscapeRecorder {
             holds.contains(&field.holds)
         };
         for field in visitor.slot_fields.iter().filter(names) {
-            let bytes = whole.get(field.range.clone()).unwrap_or_default();
-            let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
-                rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| field.is_counted)
-            });
-            let value = counted.unwrap_or(bytes);
+            let value = field_value(whole, field).unwrap_or_default();
             if self.values.contains(value) {
                 self.record_access(format!("{:?} {value:x?}", field.holds));
             }

@@ -162,14 +162,6 @@ impl MockReply {
     }
 }
 
-/// The outcome of a Call to a known program.
-enum MockResultsOrUnknownProcedure {
-    /// The results were encoded.
-    Results,
-    /// The procedure is unknown.
-    Unknown,
-}
-
 /// The buffers into which programs encode their results.
 struct MockReplyBuffers<'a> {
     encoder: &'a mut Encoder,
@@ -195,7 +187,7 @@ impl MockServer {
 
     /// Drops the sessions of NFSv4.1, but keeps the state of their clients.
     pub fn forget_sessions(&mut self) {
-        self.state.forget_sessions();
+        self.state.sessions.clear();
     }
 
     /// Forgets which connections are bound to sessions.
@@ -205,19 +197,19 @@ impl MockServer {
 
     /// Returns the number of opens of NFSv4 clients.
     pub fn opens(&self) -> usize {
-        self.state.opens()
+        self.state.opens.len()
     }
 
     /// Returns the number of delegations that NFSv4 clients hold.
     pub fn delegation_count(&self) -> usize {
-        self.state.delegation_count()
+        self.state.delegations.len()
     }
 
     /// Returns the verifier of WRITE and COMMIT, which changes with each restart. RFC 8881 section 18.32.4.
     fn write_verifier(&self) -> [u8; 8] {
         let mut verifier = *b"loopback";
         let [.., last] = &mut verifier;
-        *last ^= self.state.boots();
+        *last ^= self.state.boots;
         verifier
     }
 
@@ -257,7 +249,7 @@ impl MockServer {
         accepted(xid, ReplyData::Success).encode(&mut encoder);
         self.caller.set_from(&call.cred);
         let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
-        let done: Result<MockResultsOrUnknownProcedure, XdrError> = match (call.prog, call.vers) {
+        let done = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
             (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
             (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, &mut room),
@@ -267,16 +259,18 @@ impl MockServer {
                 let versions = ProgMismatchInfo { low: 3, high: 4 };
                 return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);
             }
-            _ => return refused(xid, ReplyData::Failed(AcceptStat::PROG_UNAVAIL), encoder, answer),
+            _ => Err(AcceptStat::PROG_UNAVAIL),
         };
         match done {
-            Ok(MockResultsOrUnknownProcedure::Results) => encoder,
-            Ok(MockResultsOrUnknownProcedure::Unknown) => {
-                refused(xid, ReplyData::Failed(AcceptStat::PROC_UNAVAIL), encoder, answer)
-            }
-            Err(_) => refused(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS), encoder, answer),
+            Ok(()) => encoder,
+            Err(stat) => refused(xid, ReplyData::Failed(stat), encoder, answer),
         }
     }
+}
+
+/// Returns the answer to a Call whose arguments cannot be decoded.
+fn unreadable(_: XdrError) -> AcceptStat {
+    AcceptStat::GARBAGE_ARGS
 }
 
 fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {

@@ -1,5 +1,6 @@
 //! The table of all faults.
 
+use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::rpc::AcceptStat;
 
 use super::MockFieldMutation::{
@@ -139,71 +140,41 @@ const ARGUMENT_FAULTS: MockFaultTable = &[
     (4, &["SEQUENCE"], &[("sa_sequenceid", &[More]), ("sa_slotid", &[More])]),
 ];
 
-/// Operations that can fail after execution.
-const FAILING_OPERATIONS: &[(u32, &[&str])] = &[
-    (
-        3,
-        &[
-            "GETATTR",
-            "SETATTR",
-            "LOOKUP",
-            "ACCESS",
-            "READLINK",
-            "READ",
-            "WRITE",
-            "CREATE",
-            "MKDIR",
-            "SYMLINK",
-            "MKNOD",
-            "REMOVE",
-            "RMDIR",
-            "RENAME",
-            "LINK",
-            "READDIRPLUS",
-            "FSSTAT",
-            "FSINFO",
-            "PATHCONF",
-            "COMMIT",
-        ],
-    ),
-    (
-        4,
-        &[
-            "ACCESS",
-            "CLOSE",
-            "COMMIT",
-            "CREATE",
-            "GETATTR",
-            "GETFH",
-            "LINK",
-            "LOCK",
-            "LOCKU",
-            "LOOKUP",
-            "OPEN",
-            "OPEN_CONFIRM",
-            "PUTFH",
-            "READ",
-            "READDIR",
-            "READLINK",
-            "REMOVE",
-            "RENAME",
-            "SAVEFH",
-            "RESTOREFH",
-            "SECINFO_NO_NAME",
-            "SETATTR",
-            "SETCLIENTID",
-            "SETCLIENTID_CONFIRM",
-            "WRITE",
-            "RELEASE_LOCKOWNER",
-            "EXCHANGE_ID",
-            "CREATE_SESSION",
-            "DESTROY_SESSION",
-            "DESTROY_CLIENTID",
-            "SEQUENCE",
-            "RECLAIM_COMPLETE",
-            "FREE_STATEID",
-        ],
-    ),
+/// Operations of NFSv4 that can fail after execution.
+const FAILING_NFS4_OPERATIONS: &[&str] = &[
+    "ACCESS",
+    "CLOSE",
+    "COMMIT",
+    "CREATE",
+    "GETATTR",
+    "GETFH",
+    "LINK",
+    "LOCK",
+    "LOCKU",
+    "LOOKUP",
+    "OPEN",
+    "OPEN_CONFIRM",
+    "PUTFH",
+    "READ",
+    "READDIR",
+    "READLINK",
+    "REMOVE",
+    "RENAME",
+    "SAVEFH",
+    "RESTOREFH",
+    "SECINFO_NO_NAME",
+    "SETATTR",
+    "SETCLIENTID",
+    "SETCLIENTID_CONFIRM",
+    "WRITE",
+    "RELEASE_LOCKOWNER",
+    "EXCHANGE_ID",
+    "CREATE_SESSION",
+    "DESTROY_SESSION",
+    "DESTROY_CLIENTID",
+    "SEQUENCE",
+    "RECLAIM_COMPLETE",
+    "FREE_STATEID",
 ];
 
 /// The effect of an operation on files, which determines the applicable file faults.
@@ -310,7 +281,10 @@ pub fn all() -> Vec<MockServerFault> {
         rows.iter()
             .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
     };
-    for (version, operation) in each(FAILING_OPERATIONS) {
+    // All procedures except NULL, and READDIR, which the captures of the tests do not contain.
+    let nfs3_procedures = (1..).map(v3::Procedure).map_while(v3::Procedure::name);
+    let failing_nfs3 = nfs3_procedures.filter(|name| *name != "READDIR").map(|name| (3, name));
+    for (version, operation) in failing_nfs3.chain(FAILING_NFS4_OPERATIONS.iter().map(|name| (4, *name))) {
         STATUSES
             .into_iter()
             .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));

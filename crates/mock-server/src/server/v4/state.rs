@@ -20,11 +20,11 @@ const GRACE_ERRORS: u32 = 3;
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClientRecord>,
-    pub(super) sessions: HashMap<Sessionid4, MockSession>,
-    pub(super) opens: HashMap<[u8; 12], MockOpen>,
+    pub(in super::super) sessions: HashMap<Sessionid4, MockSession>,
+    pub(in super::super) opens: HashMap<[u8; 12], MockOpen>,
     pub(super) locks: HashMap<[u8; 12], MockLockStateidEntry>,
     /// The clients that hold delegations.
-    delegations: HashMap<[u8; 12], u64>,
+    pub(in super::super) delegations: HashMap<[u8; 12], u64>,
     /// Locked byte ranges by file.
     ranges: HashMap<MockFileId, Vec<MockLockRange>>,
     /// Confirmed open-owners of NFSv4.0.
@@ -33,7 +33,7 @@ pub(in super::super) struct MockNfs4State {
     seqids: HashMap<(u64, Vec<u8>), u32>,
     next: u64,
     /// Number of restarts, and the last number assigned before the last one.
-    boots: u8,
+    pub(in super::super) boots: u8,
     last_number_before_restart: u64,
     grace: Option<MockGracePeriod>,
 }
@@ -57,7 +57,7 @@ pub(super) struct MockClientRecord {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockSession {
+pub(in super::super) struct MockSession {
     pub(super) client: u64,
     pub(super) slots: Vec<MockSessionSlot>,
     pub(super) limits: SessionLimits,
@@ -80,7 +80,7 @@ pub(super) struct MockCachedReply {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockOpen {
+pub(in super::super) struct MockOpen {
     pub(super) client: u64,
     pub(super) owner: Vec<u8>,
     pub(super) file: MockFileId,
@@ -147,18 +147,6 @@ impl MockNfs4State {
         *self = Self { boots, next, last_number_before_restart: next, grace, ..Self::default() };
     }
 
-    pub(in super::super) fn forget_sessions(&mut self) {
-        self.sessions.clear();
-    }
-
-    pub(in super::super) fn opens(&self) -> usize {
-        self.opens.len()
-    }
-
-    pub(in super::super) fn boots(&self) -> u8 {
-        self.boots
-    }
-
     /// Checks that an OPEN or LOCK is allowed: in a grace period only reclaims of earlier clients, otherwise no
     /// reclaims. RFC 8881 section 8.4.2.1.
     pub(super) fn check_grace(&mut self, client: u64, is_reclaim: bool) -> Result<(), Nfsstat4> {
@@ -215,11 +203,6 @@ impl MockNfs4State {
     /// Ends a delegation. Returns `false` if the client does not hold it.
     pub(super) fn return_delegation(&mut self, client: u64, other: &[u8; 12]) -> bool {
         self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
-    }
-
-    /// Returns the number of delegations.
-    pub(in crate::server) fn delegation_count(&self) -> usize {
-        self.delegations.len()
     }
 
     /// Returns `true` if a client holds a delegation.
