@@ -11,9 +11,8 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanDuration, escape};
 use crate::escape;
-use nfsrdma_replay::probe::{
-    Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ProbedNfs3FsinfoLimits, ServerProbeReport,
-};
+use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
+use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 
 /// Report on a probe.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +142,7 @@ impl ProbeReportView<'_> {
         }
     }
 
-    fn v3(&self, to: &mut impl Write, v3: &ProbedNfs3FsinfoLimits) -> io::Result<()> {
+    fn v3(&self, to: &mut impl Write, v3: &Fsinfo3Resok) -> io::Result<()> {
         let io = |max: u32, pref: u32, mult: u32| {
             format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
         };
@@ -407,7 +406,7 @@ fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) ->
     }
 }
 
-fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> Nfs3ProbeJson {
+fn v3_object(found: &Result<Fsinfo3Resok, String>) -> Nfs3ProbeJson {
     match found {
         Ok(v3) => Nfs3ProbeJson {
             limits: Some(Nfs3ServerLimits {

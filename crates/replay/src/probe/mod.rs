@@ -9,6 +9,7 @@ mod v4;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
@@ -22,7 +23,6 @@ use nfsrdma_rpc::{
 use crate::root_credential;
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
-pub use v3::ProbedNfs3FsinfoLimits;
 pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
 
 /// Number of NULL Calls to time.
@@ -53,7 +53,7 @@ pub struct ServerProbeReport {
     /// A message if the requested version is not available: the version, and those that the server has.
     pub missing_version_message: Option<String>,
     /// The results of NFSv3, if available and requested; or the reason that there are none.
-    pub v3: Option<Result<ProbedNfs3FsinfoLimits, String>>,
+    pub v3: Option<Result<Fsinfo3Resok, String>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
     pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
     /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.
