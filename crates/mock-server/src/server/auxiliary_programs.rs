@@ -50,9 +50,6 @@ pub(super) fn port_mapper(
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    if portmap::Procedure(number).name().is_none() {
-        return Err(AcceptStat::PROC_UNAVAIL);
-    }
     match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)
         .map_err(unreadable)?
     {
@@ -67,16 +64,12 @@ pub(super) fn port_mapper(
     Ok(())
 }
 
-/// Executes a procedure of MOUNT version 3.
 pub(super) fn mount(
     server: &MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    if mount::Procedure(number).name().is_none() {
-        return Err(AcceptStat::PROC_UNAVAIL);
-    }
     match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
@@ -106,9 +99,6 @@ pub(super) fn nlm(
     room: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     use nlm::{Args, Results};
-    if nlm::Procedure(number).name().is_none() {
-        return Err(AcceptStat::PROC_UNAVAIL);
-    }
     let locks = &mut server.locks;
     match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),

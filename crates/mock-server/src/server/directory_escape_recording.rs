@@ -117,7 +117,6 @@ impl MockServer {
         self.tree.outside.as_ref().map(|outside| outside.accesses.borrow().clone()).unwrap_or_default()
     }
 
-    /// Checks a Call before it is executed.
     pub(super) fn check_outside_access(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         if let Some(outside) = &self.tree.outside {
             outside.check_call(whole, call, arguments);

@@ -11,7 +11,6 @@ use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 const LONGEST_FILE: u64 = 256 << 20;
 /// Maximum length of all files together in bytes.
 const MAX_TREE_BYTES: u64 = 1 << 30;
-/// Maximum number of objects.
 const OBJECTS: usize = 1 << 20;
 /// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
@@ -41,7 +40,6 @@ impl MockNfsError {
 /// Number of an object: its fileid.
 pub(super) type MockFileId = u64;
 
-/// The content of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MockObjectContent {
     File(Vec<u8>),
@@ -61,7 +59,6 @@ pub(super) struct MockDirectory {
     inside: u32,
 }
 
-/// An object of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct MockObject {
     pub(super) content: MockObjectContent,
@@ -75,7 +72,6 @@ pub(super) struct MockObject {
     /// Time of last modification that a client has set, in seconds and nanoseconds, until the next change.
     pub(super) set_mtime: Option<[u32; 2]>,
     pub(super) ctime: u64,
-    /// Number of reads.
     reads: u64,
     pub(super) parent: MockFileId,
 }
@@ -103,7 +99,6 @@ pub struct MockFileTree {
     pub(super) outside: Option<MockDirectoryEscapeRecorder>,
 }
 
-/// Returns an empty tree.
 impl Default for MockFileTree {
     fn default() -> Self {
         let mut tree = Self {
@@ -218,7 +213,6 @@ impl MockDirectory {
     }
 }
 
-/// Checks that a name is valid in a directory.
 fn check_name(name: &[u8]) -> Result<&[u8], MockNfsError> {
     match name {
         b"" | b"." | b".." => Err(MockNfsError::INVAL),
@@ -229,7 +223,6 @@ fn check_name(name: &[u8]) -> Result<&[u8], MockNfsError> {
 }
 
 impl MockFileTree {
-    /// The root directory.
     pub(super) const ROOT: MockFileId = 1;
 
     /// Creates or replaces a file in the root.
@@ -327,17 +320,14 @@ impl MockFileTree {
         }
     }
 
-    /// Returns the change attribute of an object.
     pub(super) fn change_of(&self, object: &MockObject) -> u64 {
         if self.counts_reads { object.ctime << 16 | object.reads & 0xffff } else { object.ctime }
     }
 
-    /// Returns the change attribute of an object.
     pub(super) fn change(&self, id: MockFileId) -> Result<u64, MockNfsError> {
         Ok(self.change_of(self.node(id)?))
     }
 
-    /// Counts a read of an object.
     pub(super) fn record_read(&mut self, id: MockFileId) {
         if let Some(object) = self.nodes.get_mut(&id) {
             object.reads += 1;
@@ -416,7 +406,6 @@ impl MockFileTree {
         self.outside.is_some()
     }
 
-    /// Records an access to an object.
     pub(super) fn record_access(&self, id: MockFileId) {
         if let Some(outside) = &self.outside {
             outside.record_object(id);

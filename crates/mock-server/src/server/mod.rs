@@ -14,6 +14,7 @@ mod v4;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
@@ -162,7 +163,6 @@ impl MockReply {
     }
 }
 
-/// The buffers into which programs encode their results.
 struct MockReplyBuffers<'a> {
     encoder: &'a mut Encoder,
     data: &'a mut Vec<Vec<u8>>,
@@ -223,7 +223,13 @@ impl MockServer {
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
                 self.check_outside_access(whole, call, cursor);
-                encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
+                accepted(xid, ReplyData::Success).encode(&mut encoder);
+                let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
+                if let Err(refusal) = self.dispatch(call, &mut cursor, &mut room) {
+                    answer.data.clear();
+                    encoder = Encoder::reusing(encoder.finish().0);
+                    accepted(xid, refusal).encode(&mut encoder);
+                }
             }
             Some((xid, _)) => {
                 let versions = MismatchInfo { low: rpc::VERSION, high: rpc::VERSION };
@@ -240,31 +246,29 @@ impl MockServer {
 
     fn dispatch(
         &mut self,
-        xid: rpc::Xid,
         call: &rpc::CallBody<'_>,
         cursor: &mut Cursor<'_>,
-        mut encoder: Encoder,
-        answer: &mut MockReply,
-    ) -> Encoder {
-        accepted(xid, ReplyData::Success).encode(&mut encoder);
+        room: &mut MockReplyBuffers<'_>,
+    ) -> Result<(), ReplyData> {
         self.caller.set_from(&call.cred);
-        let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
+        let is_known = Procedure::from_numbers(call.prog, call.vers, call.proc).is_some();
         let done = match (call.prog, call.vers) {
-            (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
-            (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
-            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, &mut room),
-            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, &mut room),
-            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, &mut room),
+            (Program::NFS, 3 | 4) | (Program::PORTMAP, 2) | (Program::MOUNT, 3) | (Program::NLM, 4)
+                if !is_known =>
+            {
+                Err(AcceptStat::PROC_UNAVAIL)
+            }
+            (Program::NFS, 3) => v3::call(self, call.proc, cursor, room),
+            (Program::NFS, 4) => v4::call(self, call.proc, cursor, room),
+            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, room),
+            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, room),
+            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, room),
             (Program::NFS, _) => {
-                let versions = ProgMismatchInfo { low: 3, high: 4 };
-                return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);
+                return Err(ReplyData::ProgMismatch(ProgMismatchInfo { low: 3, high: 4 }));
             }
             _ => Err(AcceptStat::PROG_UNAVAIL),
         };
-        match done {
-            Ok(()) => encoder,
-            Err(stat) => refused(xid, ReplyData::Failed(stat), encoder, answer),
-        }
+        done.map_err(ReplyData::Failed)
     }
 }
 
@@ -276,12 +280,4 @@ fn unreadable(_: XdrError) -> AcceptStat {
 fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
     let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
     RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
-}
-
-/// Replaces the encoded results by a refusal.
-fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut MockReply) -> Encoder {
-    answer.data.clear();
-    let mut encoder = Encoder::reusing(encoder.finish().0);
-    accepted(xid, reply_data).encode(&mut encoder);
-    encoder
 }

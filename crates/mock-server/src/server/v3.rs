@@ -91,7 +91,6 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     Ok(())
 }
 
-/// The result type of CREATE, MKDIR, SYMLINK and MKNOD.
 type MockCreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
 
 /// Creates an object, and encodes the result of CREATE, MKDIR, SYMLINK or MKNOD.
@@ -122,26 +121,9 @@ pub(super) fn call(
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    let procedure = Procedure(number);
-    if procedure.name().is_none() {
-        return Err(AcceptStat::PROC_UNAVAIL);
-    }
-    let args = Args::decode(procedure, cursor, &mut NullFieldObserver).map_err(unreadable)?;
+    let args = Args::decode(Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match &args {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
-        Args::CREATE(_) | Args::MKDIR(_) | Args::SYMLINK(_) | Args::MKNOD(_) => create(server, &args, room),
-        Args::READ(args) => read(server, args, room),
-        Args::READLINK(args) => readlink(server, args, room),
-        Args::LOOKUP(args) => lookup(server, args, room),
-        Args::READDIR(args) => readdir(server, args, room),
-        Args::READDIRPLUS(args) => readdirplus(server, args, room),
-        _ => call_without_data(server, &args).encode(room.encoder),
-    }
-    Ok(())
-}
-
-fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<'_>) {
-    match args {
         Args::CREATE(args) => make(server, &args.r#where, room, |tree, directory| {
             let name = args.r#where.name.0;
             let there = tree.lookup(directory, name);
@@ -177,8 +159,14 @@ fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<
             let content = MockObjectContent::Special(args.what.tag().0, numbers);
             tree.create(directory, args.r#where.name.0, content, 0o644)
         }),
-        _ => {}
+        Args::READ(args) => read(server, args, room),
+        Args::READLINK(args) => readlink(server, args, room),
+        Args::LOOKUP(args) => lookup(server, args, room),
+        Args::READDIR(args) => readdir(server, args, room),
+        Args::READDIRPLUS(args) => readdirplus(server, args, room),
+        _ => call_without_data(server, &args).encode(room.encoder),
     }
+    Ok(())
 }
 
 fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'_>) {

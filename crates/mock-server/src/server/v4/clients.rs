@@ -15,7 +15,6 @@ use nfsrdma_replay::seed::file_server_client::SessionLimits;
 /// First csa_sequence of a client ID.
 const FIRST_CREATE_SEQUENCE: u32 = 1;
 
-/// The session slot of a COMPOUND.
 pub(super) type MockSlotKey = (Sessionid4, u32);
 
 /// Returns the slot that caches the Reply.

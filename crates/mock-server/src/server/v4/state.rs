@@ -16,7 +16,6 @@ pub(super) const SLOTS: u32 = 64;
 /// Number of NFS4ERR_GRACE errors after which a grace period ends.
 const GRACE_ERRORS: u32 = 3;
 
-/// The complete NFSv4 state of the server.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClientRecord>,
@@ -70,7 +69,6 @@ pub(super) struct MockSessionSlot {
     pub(super) cached_reply: Option<MockCachedReply>,
 }
 
-/// A cached Reply.
 #[derive(Clone, Debug)]
 pub(super) struct MockCachedReply {
     pub(super) status: Nfsstat4,
@@ -108,7 +106,6 @@ pub(super) struct MockLockRange {
     pub(super) owner: Vec<u8>,
 }
 
-/// The state that a stateid identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MockStateidKind {
     /// A special stateid: RFC 8881 section 8.2.3.
@@ -118,7 +115,6 @@ pub(super) enum MockStateidKind {
 }
 
 impl MockNfs4State {
-    /// Returns an unused number.
     pub(super) fn new_number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -193,7 +189,6 @@ impl MockNfs4State {
         }
     }
 
-    /// Grants a delegation to a client.
     pub(super) fn delegate(&mut self, client: u64) -> Stateid4 {
         let other = self.new_stateid_other(b"dele");
         self.delegations.insert(other, client);
@@ -205,7 +200,6 @@ impl MockNfs4State {
         self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
     }
 
-    /// Returns `true` if a client holds a delegation.
     pub(super) fn has_delegation(&self, client: u64) -> bool {
         self.delegations.values().any(|holder| *holder == client)
     }
@@ -285,17 +279,14 @@ impl MockNfs4State {
         is_unconfirmed
     }
 
-    /// Records that an open-owner was confirmed.
     pub(super) fn confirm(&mut self, client: u64, owner: &[u8]) {
         self.confirmed.insert((client, owner.to_vec()));
     }
 
-    /// Returns `true` if the owner of the open was confirmed.
     pub(super) fn is_confirmed(&self, open: &MockOpen) -> bool {
         self.confirmed.contains(&(open.client, open.owner.clone()))
     }
 
-    /// Closes an open, and frees its locks.
     pub(super) fn close(&mut self, other: [u8; 12]) {
         self.opens.remove(&other);
         let gone: Vec<_> =
