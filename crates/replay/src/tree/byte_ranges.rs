@@ -36,7 +36,6 @@ impl ReplayByteRangeSet {
         is_full
     }
 
-    /// Removes a range.
     pub(crate) fn remove(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
@@ -46,12 +45,10 @@ impl ReplayByteRangeSet {
         self.ranges = ranges.flat_map(left).filter(|(start, end)| start < end).collect();
     }
 
-    /// Returns `true` if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Returns the ranges in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().copied()
     }
@@ -93,7 +90,6 @@ impl ReplayByteRangeSet {
         });
     }
 
-    /// Returns the number of bytes of heap memory.
     pub(super) fn heap_bytes(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }

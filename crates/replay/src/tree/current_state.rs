@@ -9,8 +9,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
 use super::{
-    InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT, TreeInferenceStepInput,
-    name_hash,
+    DEFAULT_MEMORY_BYTES, InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT,
+    TreeInferenceStepInput, name_hash,
 };
 use crate::trace::file_format::TraceFileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
@@ -20,7 +20,6 @@ const MAX_ZEROS_BYTES: u64 = 1 << 20;
 /// Bytes of memory of an extent with its key, in a map whose nodes are half full.
 const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRange>());
 
-/// The tracked current state.
 #[derive(Debug, Default)]
 pub(super) struct FileTreeAfterExecutedSteps {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
@@ -151,16 +150,20 @@ pub struct CurrentNameBinding<'t> {
 impl InferredTree {
     /// Creates a tree that tracks the current state.
     pub fn with_current_state() -> Self {
-        Self { current: Some(FileTreeAfterExecutedSteps::default()), ..Self::default() }
+        Self { current: Some(FileTreeAfterExecutedSteps::default()), ..Self::new(DEFAULT_MEMORY_BYTES) }
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
     pub fn update(&mut self, facts: &TreeInferenceStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (is_racing, frames);
-        }
+        self.begin_step(is_racing, frames);
         self.infer_from_step(facts, &mut Vec::new());
         self.forget_unnamed_content();
+    }
+
+    fn begin_step(&mut self, is_concurrent: bool, frames: [u64; 2]) {
+        if let Some(present) = &mut self.current {
+            (present.is_concurrent, present.frames) = (is_concurrent, frames);
+        }
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
@@ -179,13 +182,6 @@ impl InferredTree {
         match variable {
             ROOT => self.find_or_add_root(server, b"/", step),
             variable => self.find_or_add_by_handle(variable, server, step),
-        }
-    }
-
-    /// Marks the object of a filehandle as uncertain.
-    pub fn mark_handle_uncertain(&mut self, variable: u32, place: (u32, u64)) {
-        if let Some(id) = self.object_of(variable, place) {
-            self.mark_object_uncertain(id);
         }
     }
 
@@ -249,9 +245,7 @@ impl InferredTree {
     pub fn add_initial_content(&mut self, payload: &TracePayload, server: u32) {
         let Some(id) = self.find_or_add_by_handle(payload.file, server, 0) else { return };
         let to = payload.offset.saturating_add(payload.length.into());
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (false, [0; 2]);
-        }
+        self.begin_step(false, [0; 2]);
         self.remove_current_range(id, payload.offset, to);
         self.add_current_extent(id, Some(payload), payload.offset, to);
     }
@@ -261,7 +255,6 @@ impl InferredTree {
         Some(self.current.as_mut()?.files.entry(id).or_default())
     }
 
-    /// Marks an object as uncertain.
     pub(super) fn mark_object_uncertain(&mut self, id: InferredObjectId) {
         if let Some(file) = self.current_file(id) {
             file.is_uncertain = true;
@@ -287,9 +280,7 @@ impl InferredTree {
     /// makes the file size unknown.
     pub fn record_replacement(&mut self, payload: &TracePayload, server: u32, step: u64, frames: [u64; 2]) {
         let Some(id) = self.find_or_add_by_handle(payload.file, server, step) else { return };
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (false, frames);
-        }
+        self.begin_step(false, frames);
         self.remove_current_range(id, payload.offset, payload.offset.saturating_add(payload.length.into()));
         self.set_current_size(id, None);
     }

@@ -47,7 +47,6 @@ pub struct InitialFileContent {
     pub length: u32,
 }
 
-/// A user or group in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapturedUserOrGroup<'a> {
     /// A string of NFSv4. RFC 8881 section 5.9.
@@ -76,7 +75,6 @@ pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) group: Option<CapturedUserOrGroup<'a>>,
 }
 
-/// The attributes that a step changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangedAttributeFlags {
     pub(super) mode: bool,
@@ -227,7 +225,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
             .filter(|user| user[0] != 0);
     }
 
-    /// Records that an operation wrote to a file.
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.record_changer(id);
         self.tree.set_type(id, TraceFileType::FILE);
@@ -238,7 +235,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.add_current_extent(id, payload.as_ref(), offset, end);
     }
 
-    /// Records that an operation read from a file.
     pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
         self.tree.set_type(id, TraceFileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
@@ -263,7 +259,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         }
     }
 
-    /// Records the text of a symbolic link.
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
         self.tree.set_type(id, TraceFileType::LINK);
         let Some(text) = text else { return };

@@ -38,9 +38,7 @@ const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
 const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 /// Overhead of a name in bytes.
 const NAME_OVERHEAD_BYTES: usize = 96;
-/// Maximum number of names of one object.
 const MAX_NAMES_PER_OBJECT: usize = 256;
-/// Maximum number of filehandles of one object.
 const MAX_HANDLES_PER_OBJECT: usize = 64;
 
 /// An object, as its number.
@@ -59,7 +57,7 @@ pub struct InferredObjectName {
 }
 
 /// The inferred facts about an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InferredObject {
     /// The way in which the object comes into existence.
     pub existence: TraceObjectOrigin,
@@ -119,7 +117,7 @@ impl InferredNameBinding {
 }
 
 /// The tree inferred so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct InferredTree {
     nodes: Vec<InferredObject>,
     /// Objects by the variable of a filehandle.
@@ -144,26 +142,10 @@ fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     hasher.finish_128()
 }
 
-impl Default for InferredTree {
-    fn default() -> Self {
-        Self::new(DEFAULT_MEMORY_BYTES)
-    }
-}
-
 impl InferredTree {
     /// Creates a tree that uses at most about `max_memory_bytes` bytes.
     pub fn new(max_memory_bytes: usize) -> Self {
-        Self {
-            nodes: Vec::new(),
-            by_handle: FxHashMap::default(),
-            by_name: FxHashMap::default(),
-            roots: FxHashMap::default(),
-            memory_bytes: 0,
-            max_memory_bytes,
-            left_out: 0,
-            has_dropped_names: false,
-            current: None,
-        }
+        Self { max_memory_bytes, ..Self::default() }
     }
 
     /// Returns the objects, indexed by number.
@@ -225,25 +207,7 @@ impl InferredTree {
             return None;
         }
         let id = InferredObjectId(self.nodes.len() as u32);
-        self.nodes.push(InferredObject {
-            existence,
-            step,
-            file_type: TraceFileType::UNKNOWN,
-            names: Vec::new(),
-            handles: Vec::new(),
-            server,
-            size: 0,
-            is_size_known: false,
-            mode: None,
-            owners: None,
-            changer: None,
-            target: Box::default(),
-            first: now,
-            uses: 0,
-            is_resized: false,
-            changed: ChangedAttributeFlags::default(),
-            content: ReplayByteRangeSet::default(),
-        });
+        self.nodes.push(InferredObject { existence, step, server, first: now, ..InferredObject::default() });
         Some(id)
     }
 
@@ -489,7 +453,6 @@ impl InferredTree {
         self.left_out += u64::from(is_full && is_from_before);
     }
 
-    /// Records that a step writes a range.
     fn record_write(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
         // Data written before the first step is initial content.
         if now == 0 {
@@ -531,7 +494,6 @@ impl InferredTree {
     }
 }
 
-/// Returns the hash of a name.
 pub(crate) fn name_hash(name: &[u8]) -> u64 {
     XxHash3_128::oneshot(name) as u64
 }
