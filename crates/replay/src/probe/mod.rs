@@ -166,7 +166,9 @@ pub fn probe(
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
-    let terms = transport.params(connection).cloned().ok_or_else(|| connection_lost(url, address))?;
+    let terms = transport.params(connection).cloned().ok_or_else(|| {
+        ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
+    })?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
     Ok(ServerProbeReport {
@@ -257,10 +259,6 @@ fn absent(
     }
 }
 
-fn connection_lost(url: &ServerUrl, address: SocketAddr) -> ProbeError {
-    ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
-}
-
 /// Connects to the first address of the host that accepts the connection.
 ///
 /// # Errors
@@ -312,10 +310,8 @@ fn null_time(
     let mut times = Vec::with_capacity(NULL_CALLS);
     let started = Instant::now();
     while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < most) {
-        match null(line, version) {
-            Ok(()) => times.push(line.last_latency),
-            Err(error) => return Err(error),
-        }
+        null(line, version)?;
+        times.push(line.last_latency);
     }
     times.sort_unstable();
     let at = |index: usize| times.get(index).copied().unwrap_or_default();
