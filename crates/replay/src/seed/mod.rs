@@ -16,6 +16,7 @@ pub mod v4;
 use std::fmt;
 use std::io::{Read, Seek};
 
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -218,7 +219,6 @@ pub struct SeedCounts {
     pub left_out: u64,
 }
 
-/// An object of the trace.
 struct SeedObject {
     kind: TraceFileType,
     is_root: bool,
@@ -286,10 +286,9 @@ pub fn seed_after(
         (None, _) => {
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
-                Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
+                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-                    let run = found
-                        .ok_or_else(|| said(name.to_owned())(FileServerClientError::Refused(what, reason)))?;
+                    let run = found.ok_or_else(|| said(name.to_owned())(error))?;
                     if !files.is_empty(&run).map_err(said(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
@@ -341,49 +340,37 @@ pub fn seed_after(
             }
         }
     }
-    let (mut handles, mut below) = (FxHashMap::default(), FxHashSet::default());
-    let mut nameless_handles = FxHashSet::default();
-    let (mut missing, mut missing_in) = (FxHashSet::default(), FxHashSet::default());
+    let FileSystemCapabilities { supported, io } = capabilities;
+    let mut tree = SeededTree {
+        path: format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/')),
+        root,
+        refusals: maker.refusals,
+        directories,
+        // In NFSv4 a step can change the contents of the root.
+        mounts: if supported.is_none() { topmost_paths(&maker.mounts) } else { Vec::new() },
+        supported,
+        io,
+        squashed_owner: squashed,
+        nameless_fileids: maker.nameless_fileids,
+        counts: maker.counts,
+        ..SeededTree::default()
+    };
     for object in wanted.values().filter(|object| object.is_refused) {
-        missing.extend(object.handles.iter().copied());
+        tree.refused_handles.extend(object.handles.iter().copied());
         let above = object.names.iter().filter_map(|(parent, _)| wanted.get(parent));
-        missing_in.extend(above.flat_map(|above| above.handles.iter().copied()));
+        tree.parents_of_refused.extend(above.flat_map(|above| above.handles.iter().copied()));
     }
     for object in wanted.into_values() {
         let Some(live) = object.live_handle else { continue };
         if object.names.is_empty() && !object.is_root {
-            nameless_handles.extend(object.handles.iter().copied());
+            tree.nameless_handles.extend(object.handles.iter().copied());
         }
-        for variable in object.handles {
-            handles.insert(variable, live.clone());
-            if object.is_below_root {
-                below.insert(variable);
-            }
+        if object.is_below_root {
+            tree.handles_below_root.extend(object.handles.iter().copied());
         }
+        tree.handles.extend(object.handles.into_iter().map(|variable| (variable, live.clone())));
     }
-    let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
-    let FileSystemCapabilities { supported, io } = capabilities;
-    let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
-    // In NFSv4 a step can change the contents of the root.
-    let mounts = if supported.is_none() { mounts } else { Vec::new() };
-    Ok(SeededTree {
-        path,
-        root,
-        handles,
-        handles_below_root: below,
-        nameless_handles,
-        refused_handles: missing,
-        parents_of_refused: missing_in,
-        refusals: refused,
-        directories,
-        supported,
-        io,
-        mounts,
-        squashed_owner: squashed,
-        nameless_fileids: maker.nameless_fileids,
-        initial_names: NamesByDirectory::default(),
-        counts: made,
-    })
+    Ok(tree)
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
@@ -486,9 +473,8 @@ impl TreeSeeder<'_> {
         self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
-            Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
-                let found = self.files.lookup(parent, name).map_err(said)?;
-                found.ok_or_else(|| said(FileServerClientError::Refused(what, reason)))
+            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
+                self.files.lookup(parent, name).map_err(said)?.ok_or_else(|| said(error))
             }
             made => made.map_err(said),
         }
@@ -671,7 +657,6 @@ fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// Writes the initial contents of the files.
 fn write_contents(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,

@@ -35,7 +35,6 @@ pub(super) fn set_owners<'o>(
     Ok(())
 }
 
-/// Owners that the server refuses to set.
 #[derive(Default)]
 pub(super) struct UnsetOwners<'o> {
     /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
@@ -43,7 +42,6 @@ pub(super) struct UnsetOwners<'o> {
     refused: [FxHashSet<&'o [u8]>; 2],
     /// Number of objects with such an owner or group.
     objects: u64,
-    /// The first refusal.
     pub(super) reason: Option<String>,
 }
 

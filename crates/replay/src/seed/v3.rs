@@ -85,7 +85,6 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
     Sattr3 { mode, uid: None, gid: None, size, atime: SetAtime::DontChange, mtime: SetMtime::DontChange }
 }
 
-/// Returns the identity and version of an object.
 fn object_version(attributes: &Fattr3) -> ObjectVersionAttributes {
     let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
     ObjectVersionAttributes {

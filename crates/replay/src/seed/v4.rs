@@ -347,7 +347,6 @@ fn is_state_lost(status: Nfsstat4) -> bool {
         )
 }
 
-/// Returns `true` if the server asks for a delay.
 fn is_delay(status: Nfsstat4) -> bool {
     matches!(status, Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
 }
