@@ -253,8 +253,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
             keeping: self.keeping,
             key: self.key,
         })?;
-        for (is_server, hosts) in [(false, &self.endpoints.clients), (true, &self.endpoints.servers)] {
-            for (number, address) in hosts.sorted_by_number() {
+        for is_server in [false, true] {
+            for (number, address) in self.endpoints.hosts(is_server) {
                 let address = address.to_string();
                 tables.add(
                     TraceBlockKind::HOSTS,
@@ -319,7 +319,6 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
     })
 }
 
-/// Writes an object to its table.
 fn object<W: Write + Seek>(
     tables: &mut super::trace::step_writer::TraceFileTableEncoder<W>,
     number: u32,

@@ -175,12 +175,10 @@ impl CompiledMessage {
         Ok(())
     }
 
-    /// Returns the content of a payload, if it is known.
     pub(super) fn content(&self, at: usize) -> Option<&[u8]> {
         self.data.get(self.compiled_payloads.get(at)?.bytes.clone()?)
     }
 
-    /// Returns a payload in the form of the trace.
     pub(super) fn payload(&self, at: usize) -> Option<&TracePayload> {
         self.payloads.get(at)
     }
@@ -201,7 +199,6 @@ impl CompiledMessage {
         self.head.len() as u32
     }
 
-    /// Returns the message in the form of the trace.
     pub(super) fn message(&self) -> TraceMessage<'_> {
         TraceMessage {
             seen: self.completeness,
@@ -214,7 +211,6 @@ impl CompiledMessage {
     }
 }
 
-/// Returns how much of a message was captured.
 pub(super) fn capture_completeness(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,

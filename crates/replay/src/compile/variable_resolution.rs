@@ -48,7 +48,6 @@ pub(super) struct IdentityVariableAssigner {
     slots: SecondChanceMap<(u32, u32), (u32, u64)>,
 }
 
-/// A message with the visitor of its fields.
 pub(super) struct MessageWithSubstitutableFieldVisitor<'m, 'a> {
     pub(super) visitor: &'m SubstitutableFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
@@ -76,7 +75,6 @@ pub(super) struct OperationFileAndOwnerVariables {
 }
 
 impl OperationFileAndOwnerVariables {
-    /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
     }
@@ -328,7 +326,6 @@ impl IdentityVariableAssigner {
         before.map_or(0, |(_, step)| step)
     }
 
-    /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
         visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
@@ -414,7 +411,6 @@ impl IdentityVariableAssigner {
     }
 }
 
-/// Records the information of an operation about its caller.
 fn record_caller_state(
     (at, operation): (u32, VisitedNfs4Opcode),
     visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,

@@ -16,7 +16,6 @@ pub(super) struct VariableDefinition {
     is_counted: bool,
 }
 
-/// Assigns a variable number to each identifier.
 #[derive(Debug)]
 pub(super) struct TraceVariableNumbering {
     filehandles: SecondChanceMap<u128, VariableDefinition>,
@@ -76,7 +75,6 @@ impl TraceVariableNumbering {
         (known, false)
     }
 
-    /// Returns the variable of a known value.
     pub(super) fn find(
         &mut self,
         holds: TraceSlotValueKind,
@@ -106,7 +104,6 @@ impl TraceVariableNumbering {
         new
     }
 
-    /// Returns the number of variables.
     pub(super) fn len(&self) -> u64 {
         self.count.into()
     }
