@@ -25,7 +25,6 @@ enum CompoundFilehandleContainment {
     Zone(FilehandleContainmentZone),
 }
 
-/// State of the check of a COMPOUND.
 #[derive(Clone, Copy, Debug, Default)]
 struct CompoundContainmentCheckState {
     current: Option<CompoundFilehandleContainment>,
@@ -52,7 +51,6 @@ impl CompoundContainmentCheckState {
         }
     }
 
-    /// Checks both the current and the saved filehandle.
     fn check_current_and_saved(&self) -> Result<(), ContainmentViolation> {
         self.check_current()?;
         Self { current: self.saved, ..*self }.check_current()
@@ -438,7 +436,6 @@ impl Containment {
         }
     }
 
-    /// Records the identifiers in the Reply of a COMPOUND.
     pub(super) fn record_compound_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
@@ -560,7 +557,6 @@ fn reply_identifiers(operation: &Args<'_>) -> ReplyIdentifierKinds {
     }
 }
 
-/// Returns `true` if the requested attributes include the filehandle.
 fn includes_filehandle(mask: &Bitmap4<'_>) -> bool {
     mask.contains(Attributes::FILEHANDLE)
 }

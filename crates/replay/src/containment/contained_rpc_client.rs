@@ -31,10 +31,7 @@ impl<'t> ContainmentCheckedRpcClient<'t> {
         Self(client.with_filter(ReplayContainmentCallCheck(containment)))
     }
 
-    /// As [`RpcClient::call`].
-    ///
-    /// # Errors
-    /// As there, and returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    /// As [`RpcClient::call`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
     pub fn call<T>(
         &mut self,
         procedure: &SynchronousProcedureCall<'_>,
@@ -44,10 +41,7 @@ impl<'t> ContainmentCheckedRpcClient<'t> {
         self.0.call(procedure, arguments, results)
     }
 
-    /// As [`RpcClient::compound`].
-    ///
-    /// # Errors
-    /// As there, and returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    /// As [`RpcClient::compound`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
     pub fn compound<T>(
         &mut self,
         minor: u32,

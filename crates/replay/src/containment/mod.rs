@@ -224,7 +224,6 @@ impl Containment {
         Ok(ContainmentCheckedCall { call, reply_identifiers: gives })
     }
 
-    /// Checks an RPC message.
     fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         let unreadable = |_| ContainmentViolation::Unreadable;
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
@@ -304,7 +303,6 @@ impl Containment {
         }
     }
 
-    /// Returns the zone of an issued filehandle.
     fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }

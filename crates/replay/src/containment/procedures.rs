@@ -103,7 +103,6 @@ impl Containment {
         self.entry(at).map(|_| ())
     }
 
-    /// Checks the arguments of an NFSACL procedure.
     pub(super) fn nfsacl3<'a>(
         &self,
         procedure: u32,
@@ -171,7 +170,6 @@ impl Containment {
         }
     }
 
-    /// Records the filehandle in a MOUNT Reply.
     pub(super) fn record_mount_reply(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
@@ -181,7 +179,6 @@ impl Containment {
         }
     }
 
-    /// Records the filehandles in an NFSv3 Reply.
     pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
         let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };

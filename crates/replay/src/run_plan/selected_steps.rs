@@ -123,7 +123,6 @@ struct LaterStepRequirements {
     directories: FxHashSet<u32>,
 }
 
-/// Adds the steps that a selected step needs.
 fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut LaterStepRequirements) {
     let filehandles = || step.call.variables(TraceSlotValueKind::FILEHANDLE);
     let naming = StepEffectOnNames::for_step(step);
@@ -159,7 +158,6 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
     }
 }
 
-/// The effect of a step on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StepEffectOnNames {
     /// No effect.

@@ -249,7 +249,6 @@ pub(super) const PREAMBLE: usize = 28;
 pub(super) const HEADER: usize = 12;
 
 impl TraceFileTotals {
-    /// The totals of nothing.
     pub(super) const ZERO: Self = Self {
         steps: 0,
         late: 0,

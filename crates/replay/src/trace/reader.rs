@@ -69,7 +69,6 @@ pub struct ReplayTraceReader<R> {
     excluded_objects: Arc<FxHashSet<u32>>,
 }
 
-/// The header of a block, and the offset of the next block.
 struct BlockHeaderAndNextOffset {
     header: TraceBlockHeader,
     next: u64,
@@ -332,7 +331,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
 
-    /// Reads the header of the next block.
     fn read_block_header(&mut self) -> Result<BlockHeaderAndNextOffset, TraceError> {
         let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;

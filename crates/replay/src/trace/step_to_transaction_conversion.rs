@@ -34,7 +34,6 @@ pub struct StepToTransactionConverter {
     forward: FxHashSet<u64>,
 }
 
-/// Maximum number of remembered connections.
 const CONNECTIONS: usize = 1 << 16;
 
 impl StepToTransactionConverter {
@@ -184,7 +183,6 @@ fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     eligible.map(|(_, at)| at).collect()
 }
 
-/// A message with its file data loaded.
 struct LoadedTraceMessage<'m> {
     message: &'m TraceMessage<'m>,
     /// Payloads outside the head, each with its content if that was kept.
