@@ -71,9 +71,7 @@ pub(super) fn step(
             };
             let lock = state.locks.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, owner, file) = (lock.client, lock.owner.clone(), lock.file);
-            if minor == 0 {
-                state.check_seqid(client, &owner, args.seqid)?;
-            }
+            state.check_seqid(run.minor, client, &owner, args.seqid)?;
             let gone = range(args.offset, args.length, args.locktype, client, &owner)?;
             state.unlock(file, &gone);
             let lock_stateid = next_lock(state, other)?;
@@ -139,9 +137,7 @@ fn advance(
 ) -> Result<Stateid4, Nfsstat4> {
     let open = state.opens.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     let (client, owner) = (open.client, open.owner.clone());
-    if run.minor == 0 {
-        state.check_seqid(client, &owner, seqid)?;
-    }
+    state.check_seqid(run.minor, client, &owner, seqid)?;
     let open = state.opens.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     change(open)?;
     open.seqid += 1;
@@ -172,9 +168,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     if server.state.is_full() {
         return Err(Nfsstat4::NFS4ERR_DELAY);
     }
-    if run.minor == 0 {
-        server.state.check_seqid(client, args.owner.owner.0, args.seqid)?;
-    }
+    server.state.check_seqid(run.minor, client, args.owner.owner.0, args.seqid)?;
     server.state.check_grace(client, matches!(args.claim, OpenClaim4::Previous(_)))?;
     let access = args.share_access.0 & BOTH;
     if access == 0 || args.share_deny.0 > BOTH {
@@ -328,10 +322,8 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
             };
             let held = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, open_owner) = (held.client, held.owner.clone());
-            if minor == 0 {
-                state.check_seqid(client, &open_owner, new.open_seqid)?;
-                state.check_seqid(client, new.lock_owner.owner.0, new.lock_seqid)?;
-            }
+            state.check_seqid(run.minor, client, &open_owner, new.open_seqid)?;
+            state.check_seqid(run.minor, client, new.lock_owner.owner.0, new.lock_seqid)?;
             (open, client, new.lock_owner.owner.0.to_vec())
         }
         Locker4::Existing(existing) => {
@@ -341,9 +333,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
             };
             let held = state.locks.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (open, client, owner) = (held.open, held.client, held.owner.clone());
-            if minor == 0 {
-                state.check_seqid(client, &owner, existing.lock_seqid)?;
-            }
+            state.check_seqid(run.minor, client, &owner, existing.lock_seqid)?;
             (open, client, owner)
         }
     };
@@ -393,7 +383,7 @@ mod tests {
     fn rfc7530_section_16_18_4_a_wrong_seqid_confirms_nothing() {
         let mut server = MockServer::default();
         let open_stateid = opened(&mut server);
-        server.state.check_seqid(1, b"o", 5).unwrap();
+        server.state.check_seqid(0, 1, b"o", 5).unwrap();
         let is_confirmed =
             |server: &MockServer| server.state.opens.values().all(|open| server.state.is_confirmed(open));
         let confirm =

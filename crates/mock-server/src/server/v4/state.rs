@@ -204,8 +204,17 @@ impl MockNfs4State {
         self.delegations.values().any(|holder| *holder == client)
     }
 
-    /// Checks that the seqid of an NFSv4.0 owner is the next: RFC 7530 section 9.1.7.
-    pub(super) fn check_seqid(&mut self, client: u64, owner: &[u8], seqid: u32) -> Result<(), Nfsstat4> {
+    /// Checks that the seqid of an owner is the next in NFSv4.0: RFC 7530 section 9.1.7.
+    pub(super) fn check_seqid(
+        &mut self,
+        minor: u32,
+        client: u64,
+        owner: &[u8],
+        seqid: u32,
+    ) -> Result<(), Nfsstat4> {
+        if minor > 0 {
+            return Ok(());
+        }
         match self.seqids.insert((client, owner.to_vec()), seqid) {
             Some(last) if last.wrapping_add(1) != seqid => {
                 self.seqids.insert((client, owner.to_vec()), last);
@@ -416,9 +425,9 @@ mod tests {
     #[test]
     fn rfc7530_section_9_1_7_seqids_of_an_owner_go_up_by_one() {
         let mut state = MockNfs4State::default();
-        assert_eq!(state.check_seqid(1, b"o", 5), Ok(()));
-        assert_eq!(state.check_seqid(1, b"o", 7), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
-        assert_eq!(state.check_seqid(1, b"o", 6), Ok(()));
+        assert_eq!(state.check_seqid(0, 1, b"o", 5), Ok(()));
+        assert_eq!(state.check_seqid(0, 1, b"o", 7), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
+        assert_eq!(state.check_seqid(0, 1, b"o", 6), Ok(()));
     }
 
     #[test]
