@@ -248,24 +248,12 @@ pub enum SeedMode {
     Find,
 }
 
-/// Creates or finds the tree of a trace.
-///
-/// # Errors
-/// Returns an error if the directory is unusable, the server refuses, or the trace is damaged. Created objects remain.
-pub fn seed(
-    trace: &mut ReplayTraceReader<impl Read + Seek>,
-    files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
-    how: SeedMode,
-) -> Result<SeededTree, SeedError> {
-    seed_after(trace, files, place, how, |_, _| Ok(()))
-}
-
 /// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
 ///
 /// # Errors
-/// As [`seed`], and those of `begin`.
-pub fn seed_after(
+/// Returns an error if the directory is unusable, the server or `begin` refuses, or the trace is damaged. Created objects
+/// remain.
+pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
@@ -308,9 +296,12 @@ pub fn seed_after(
         counts: SeedCounts::default(),
         mounts: Vec::new(),
         nameless_fileids: FxHashSet::default(),
+        root: LiveFilehandle::new(),
+        nameless: LiveFilehandle::new(),
     };
-    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
-    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
+    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes())?;
+    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes())?;
+    (maker.root, maker.nameless) = (root.clone(), nameless.clone());
 
     // Root made this directory, which no object of the trace represents: another owner shows that the export squashes
     // root.
@@ -323,10 +314,10 @@ pub fn seed_after(
     let mut numbers: Vec<u32> = wanted.keys().copied().collect();
     numbers.sort_unstable();
     for number in &numbers {
-        maker.object(&mut wanted, *number, &root, &nameless, 0)?;
+        maker.object(&mut wanted, *number, 0)?;
     }
     if how != SeedMode::Find {
-        write_contents(trace, &mut maker, &mut wanted, &nameless)?;
+        write_contents(trace, &mut maker, &mut wanted)?;
         // A change of the owner may clear bits of the mode, so it comes before.
         set_owners(&mut maker, numbers.iter().filter_map(|number| wanted.get(number)), squashed.as_ref())?;
         // Modes come last: read-only files and directories could not be filled.
@@ -435,16 +426,14 @@ struct TreeSeeder<'f> {
     counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
     nameless_fileids: FxHashSet<u128>,
+    /// The directories that represent the root of the captured server, and that of objects without a captured name.
+    root: LiveFilehandle,
+    nameless: LiveFilehandle,
 }
 
 impl TreeSeeder<'_> {
-    fn find_or_make_directory(
-        &mut self,
-        parent: &[u8],
-        name: &[u8],
-        mode: u32,
-    ) -> Result<LiveFilehandle, SeedError> {
-        let found = self.find_or_make(parent, name, NewObjectKind::Directory, mode)?;
+    fn find_or_make_directory(&mut self, parent: &[u8], name: &[u8]) -> Result<LiveFilehandle, SeedError> {
+        let found = self.find_or_make(parent, name, NewObjectKind::Directory, 0o755)?;
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
         if self.files.status(&found).map_err(said)?.file_type != TraceFileType::DIRECTORY {
@@ -517,8 +506,6 @@ impl TreeSeeder<'_> {
         &mut self,
         wanted: &mut FxHashMap<u32, SeedObject>,
         number: u32,
-        root: &[u8],
-        nameless: &[u8],
         depth: usize,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         let Some(object) = wanted.get(&number) else { return Ok(None) };
@@ -535,10 +522,10 @@ impl TreeSeeder<'_> {
         let (names, target) = (object.names.clone(), object.target.clone());
         let (kind, is_root, is_parent) = (object.kind, object.is_root, object.is_parent);
         if is_root {
-            let mut live = root.to_vec();
+            let mut live = self.root.clone();
             let path = names.first().map(|(_, path)| path.clone()).unwrap_or_default();
             for name in path.split(|byte| *byte == b'/').filter(|name| is_plain(name)) {
-                live = self.find_or_make_directory(&live, name, 0o755)?;
+                live = self.find_or_make_directory(&live, name)?;
             }
             self.mounts.push(plain_path(&path));
             if let Some(object) = wanted.get_mut(&number) {
@@ -563,9 +550,9 @@ impl TreeSeeder<'_> {
         let mut is_refused = false;
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, above) = match *parent {
-                NONE => (Some(nameless.to_vec()), None),
+                NONE => (Some(self.nameless.clone()), None),
                 number => {
-                    let live = self.object(wanted, number, root, nameless, depth + 1)?;
+                    let live = self.object(wanted, number, depth + 1)?;
                     is_refused |= wanted.get(&number).is_some_and(|above| above.is_refused);
                     (live, wanted.get(&number))
                 }
@@ -614,7 +601,8 @@ impl TreeSeeder<'_> {
                 return Ok(None);
             }
             None => {
-                let live = self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?;
+                let nameless = self.nameless.clone();
+                let live = self.find_or_make(&nameless, number.to_string().as_bytes(), kind, mode)?;
                 if kind != NewObjectKind::Directory {
                     let status = self.files.status(&live);
                     let status =
@@ -661,7 +649,6 @@ fn write_contents(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,
     wanted: &mut FxHashMap<u32, SeedObject>,
-    nameless: &[u8],
 ) -> Result<(), SeedError> {
     let said = |problem| SeedError::Server("content".into(), problem);
     let mut too_large = Vec::new();
@@ -684,8 +671,8 @@ fn write_contents(
     // A file of another size is not the one that steps expect.
     for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
         let above = match *parent {
-            NONE => Some(nameless),
-            number => wanted.get(&number).and_then(|above| above.live_handle.as_deref()),
+            NONE => Some(&maker.nameless),
+            number => wanted.get(&number).and_then(|above| above.live_handle.as_ref()),
         };
         if let Some(above) = above {
             maker.files.remove(above, name, false).map_err(said)?;

@@ -1,16 +1,15 @@
 //! NFSv4 implementation of the file operations, for any of the minor versions to try.
 
-mod client_registration;
-
 use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Close4Args, Create4Args, Createhow4, Createtype4,
-    DestroyClientid4Args, DestroySession4Args, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
-    NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args,
-    Results, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values,
-    words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, CbClient4, Clientid4, Close4Args, Create4Args, Createhow4,
+    Createtype4, DestroyClientid4Args, DestroySession4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Link4Args,
+    Lookup4Args, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args,
+    OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args,
+    Readdir4Args, ReclaimComplete4Args, Remove4Args, Results, Setattr4Args, Setclientid4Args,
+    SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, Stateid4, UniversalAddress, Write4Args,
+    mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
@@ -23,12 +22,18 @@ use super::file_server_client::{
     ObjectVersionAttributes, ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainmentCheckedRpcClient;
-use crate::nfs4_session_operations::{read_results, sequence};
+use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
 use crate::reply_size::ReplySizeUpperBound;
-use client_registration::register;
 
 /// Maximum number of times that the client state is re-established.
 const MAX_RENEWALS: u32 = 16;
+
+/// The verifier of the client, which does not restart.
+const VERIFIER: [u8; 8] = [7; 8];
+
+/// Maximum number of retries when the server asks for a delay, and the delay.
+const MAX_DELAY_RETRIES: u32 = 120;
+const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
@@ -608,6 +613,64 @@ fn run<T>(
     }
 }
 
-/// Maximum number of retries when the server asks for a delay, and the delay.
-const MAX_DELAY_RETRIES: u32 = 120;
-const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+/// Registers a client, and from NFSv4.1 on creates a session. `known` has the client ID and the next csa_sequence of a
+/// client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
+fn register(
+    line: &mut ContainmentCheckedRpcClient<'_>,
+    minor: u32,
+    name: &str,
+    known: Option<(Clientid4, u32)>,
+) -> FileServerResult<Nfs4ClientState> {
+    if minor == 0 {
+        return set_clientid(line, name);
+    }
+    let exchange = exchange_id(name, VERIFIER);
+    let (clientid, sequence) =
+        run(line, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
+                // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+                let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+                let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+                known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+            }),
+            _ => None,
+        })?;
+    let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
+    let create = create_session(clientid, sequence, channels);
+    run(line, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
+        Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
+            let channel = &ok.csr_fore_chan_attrs;
+            let limits = SessionLimits {
+                request_bytes: channel.ca_maxrequestsize,
+                response_bytes: channel.ca_maxresponsesize,
+                operations: channel.ca_maxoperations,
+            };
+            let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
+            let create_sequence = sequence.wrapping_add(1);
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
+        }),
+        _ => None,
+    })
+}
+
+fn set_clientid(line: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
+    let set = Args::SETCLIENTID(Setclientid4Args {
+        client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
+        callback: CbClient4 {
+            cb_program: Program::NFS_CB.0,
+            cb_location: Netaddr4 {
+                na_r_netid: Text(b"tcp"),
+                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
+            },
+        },
+        callback_ident: 1,
+    });
+    let (clientid, verifier) = run(line, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
+        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
+        _ => None,
+    })?;
+    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
+    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
+    run(line, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
+    Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
+}
