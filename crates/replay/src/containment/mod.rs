@@ -14,11 +14,9 @@
 //! the trace, which may point anywhere.
 //!
 //! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
-//! - [`issued_identifiers`]: identifiers that the server has issued;
-//! - [`contained_rpc_client`]: the client that sends one Call at a time.
+//! - [`issued_identifiers`]: identifiers that the server has issued.
 
 mod compound;
-mod contained_rpc_client;
 mod issued_identifiers;
 mod procedures;
 #[cfg(test)]
@@ -29,11 +27,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
-use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
+use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor, Encoder};
 use nfsrdma_rpc::gss::GssControlCall;
-use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport, RpcTransportError,
     RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
@@ -43,7 +42,6 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 
-pub use contained_rpc_client::ContainmentCheckedRpcClient;
 pub use issued_identifiers::FilehandleContainmentZone;
 
 coded_reasons! {
@@ -387,12 +385,6 @@ pub struct ContainmentCheckedTransport<'t> {
     transport: &'t mut dyn RpcTransport,
 }
 
-impl fmt::Debug for ContainmentCheckedTransport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContainmentCheckedTransport").finish_non_exhaustive()
-    }
-}
-
 impl<'t> ContainmentCheckedTransport<'t> {
     /// Creates a contained transport on top of `transport`.
     pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
@@ -480,5 +472,62 @@ impl<'t> ContainmentCheckedTransport<'t> {
         let timeout = target.options.timeout;
         let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
         ContainmentCheckedRpcClient::new(client.with_reconnect(target).with_deadline(deadline), containment)
+    }
+}
+
+/// An RPC client whose Calls all pass the containment check of a run.
+pub struct ContainmentCheckedRpcClient<'t>(RpcClient<'t, ReplayContainmentCallCheck<'t>>);
+
+/// The containment of a run as a filter.
+struct ReplayContainmentCallCheck<'t>(&'t mut Containment);
+
+impl OutgoingCallCheck for ReplayContainmentCallCheck<'_> {
+    type Refusal = ContainmentViolation;
+
+    fn check_call(&self, call: &OutgoingRpcCall<'_>) -> Result<(), ContainmentViolation> {
+        self.0.check_call(*call).map(|_| ())
+    }
+
+    fn record_reply(&mut self, call: &OutgoingRpcCall<'_>, reply: Cursor<'_>) {
+        self.0.record_reply(call, reply);
+    }
+}
+
+impl<'t> ContainmentCheckedRpcClient<'t> {
+    /// Makes a client check each Call against a containment, and record the identifiers in each Reply.
+    pub fn new(client: RpcClient<'t>, containment: &'t mut Containment) -> Self {
+        Self(client.with_filter(ReplayContainmentCallCheck(containment)))
+    }
+
+    /// As [`RpcClient::call`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    pub fn call<T>(
+        &mut self,
+        procedure: &SynchronousProcedureCall<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        self.0.call(procedure, arguments, results)
+    }
+
+    /// As [`RpcClient::compound`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    pub fn compound<T>(
+        &mut self,
+        minor: u32,
+        operations: &[v4::Args<'_>],
+        more: &SynchronousProcedureCall<'_>,
+        results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        self.0.compound(minor, operations, more, results)
+    }
+
+    /// Closes the current connection, which may not be the initial one.
+    pub fn disconnect(&mut self) {
+        let connection = self.0.connection;
+        self.0.transport().disconnect(connection);
+    }
+
+    /// Allows this program to act as the client with this name.
+    pub fn add_client_identity(&mut self, client: &str) {
+        self.0.filter_mut().0.add_client_name(client);
     }
 }
