@@ -113,11 +113,6 @@ impl<W: Write + Seek> TraceCompiler<W> {
         self
     }
 
-    /// Adds a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        transaction.with_messages(|reading| self.add(transaction, reading, true))
-    }
-
     /// Adds a Transaction of a run, with the information that only the run has.
     pub fn add_recorded(
         &mut self,
@@ -159,9 +154,9 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
         call.clear();
         reply.clear();
-        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
+        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Call) {
             let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position: base };
+                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
             namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
@@ -170,19 +165,16 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 slot.part = VariableUseKind::FOR_ROOT;
             }
         }
-        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
+        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Reply) {
             let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position: base };
+                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
             namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
-        let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
-            payload_and_substitution_slot_extraction::capture_completeness(transaction, reading, which)
-        });
-        call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
-        reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
+        call.compile(transaction, reading, RpcMessageKind::Call, &call_visitor);
+        reply.compile(transaction, reading, RpcMessageKind::Reply, &reply_visitor);
         if !is_selected {
             return self.update_tree(id, &asked, &caller);
         }
@@ -193,12 +185,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
             self.payload_bytes += parts.payload_bytes();
             self.unknown_bytes += parts.unknown_bytes();
         }
-        self.without_call += u64::from(call_seen != MessageCaptureCompleteness::WHOLE);
-        self.without_reply += u64::from(reply_seen != MessageCaptureCompleteness::WHOLE);
+        self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
+        self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
         parties.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
-        let head = (reply_seen == MessageCaptureCompleteness::WHOLE).then(|| reply.head_length());
+        let head = (reply.completeness == MessageCaptureCompleteness::WHOLE).then(|| reply.head_length());
         let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
         let again = namer.find_repeated_step(id, &caller);
         let step = TraceStep {

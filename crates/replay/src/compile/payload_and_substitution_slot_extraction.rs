@@ -36,7 +36,7 @@ struct CompiledDataPayload {
 #[derive(Debug, Default)]
 pub(super) struct CompiledMessage {
     head: Vec<u8>,
-    completeness: MessageCaptureCompleteness,
+    pub(super) completeness: MessageCaptureCompleteness,
     body_offset: u32,
     body_end: u32,
     slots: Vec<SubstitutableMessageSlot>,
@@ -63,12 +63,12 @@ impl CompiledMessage {
     /// captured.
     pub(super) fn compile(
         &mut self,
+        transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         visitor: &SubstitutableFieldVisitor<'_>,
-        seen: MessageCaptureCompleteness,
     ) {
-        self.completeness = seen;
+        self.completeness = capture_completeness(transaction, reading, which);
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content inside the message is cut out, which shifts the positions after it.
@@ -211,7 +211,7 @@ impl CompiledMessage {
     }
 }
 
-pub(super) fn capture_completeness(
+fn capture_completeness(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,
     which: RpcMessageKind,

@@ -83,7 +83,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         from.seek(SeekFrom::Start(0)).map_err(TraceError::Io)?;
         let mut bytes = [0; PREAMBLE];
         read_exact_at(&mut from, &mut bytes, 0).map_err(|error| match error {
-            TraceError::Cut { .. } => TraceError::NoTrace,
+            TraceError::Cut(..) => TraceError::NoTrace,
             error => error,
         })?;
         let preamble = TracePreamble::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
@@ -91,11 +91,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             return Err(TraceError::NoTrace);
         };
         if version != VERSION {
-            return Err(TraceError::Version { version });
+            return Err(TraceError::Version(version));
         }
         let [head @ .., _, _, _, _] = &bytes;
         if crc32fast::hash(head) != checksum {
-            return Err(TraceError::Damaged { at: 0 });
+            return Err(TraceError::Damaged(0));
         }
         if tables == 0 {
             return Err(TraceError::Unfinished);
@@ -135,7 +135,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                 | TraceBlockKind::CONNECTIONS
                 | TraceBlockKind::END => self.load(&found)?,
                 TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
             let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
@@ -188,17 +188,13 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             if self.next_block_offset >= self.tables_offset {
                 let is_whole =
                     self.steps_read == self.summary.end.steps && self.next_block_offset == self.tables_offset;
-                return if is_whole {
-                    Ok(None)
-                } else {
-                    Err(TraceError::Damaged { at: self.next_block_offset })
-                };
+                return if is_whole { Ok(None) } else { Err(TraceError::Damaged(self.next_block_offset)) };
             }
             let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::STEPS => self.load(&found)?,
                 TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
         let start = self.consumed_bytes;
@@ -292,7 +288,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                     })?;
                 }
                 TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
         self.rewind();
@@ -338,7 +334,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         read_exact_at(&mut self.from, &mut bytes, at)?;
         let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
         let header = header.ok().filter(|header| header.length <= LONGEST);
-        let header = header.ok_or(TraceError::Damaged { at })?;
+        let header = header.ok_or(TraceError::Damaged(at))?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
         Ok(BlockHeaderAndNextOffset { header, next: at + HEADER as u64 + length })
     }
@@ -352,10 +348,10 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         // Does not allocate `length` bytes in advance, as the length may be wrong.
         let read = (&mut self.from).take(length).read_to_end(&mut self.block).map_err(TraceError::Io)?;
         if read as u64 != length {
-            return Err(TraceError::Cut { at: self.block_offset + (HEADER + read) as u64 });
+            return Err(TraceError::Cut(self.block_offset + (HEADER + read) as u64));
         }
         if crc32fast::hash(&self.block) != found.header.checksum {
-            return Err(TraceError::Damaged { at: self.block_offset });
+            return Err(TraceError::Damaged(self.block_offset));
         }
         Ok(())
     }
@@ -396,7 +392,7 @@ fn read_content(
 ) -> Result<bool, TraceError> {
     out.clear();
     if length > LONGEST {
-        return Err(TraceError::Damaged { at: data });
+        return Err(TraceError::Damaged(data));
     }
     match content {
         PayloadContentState::ZEROS => {
@@ -407,10 +403,10 @@ fn read_content(
             from.seek(SeekFrom::Start(data)).map_err(TraceError::Io)?;
             let read = from.take(length.into()).read_to_end(out).map_err(TraceError::Io)?;
             if read != length as usize {
-                return Err(TraceError::Cut { at: data + read as u64 });
+                return Err(TraceError::Cut(data + read as u64));
             }
             let is_right = XxHash3_128::oneshot(out).to_be_bytes() == *hash;
-            if is_right { Ok(true) } else { Err(TraceError::Damaged { at: data }) }
+            if is_right { Ok(true) } else { Err(TraceError::Damaged(data)) }
         }
         _ => Ok(false),
     }
@@ -419,7 +415,7 @@ fn read_content(
 /// Fills `bytes` from the input; `at` is the file offset for errors.
 fn read_exact_at(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => TraceError::Cut { at },
+        io::ErrorKind::UnexpectedEof => TraceError::Cut(at),
         _ => TraceError::Io(error),
     })
 }

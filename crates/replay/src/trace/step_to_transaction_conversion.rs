@@ -198,9 +198,7 @@ impl<'m> LoadedTraceMessage<'m> {
         let longest = u64::from(LONGEST);
         let whole: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
         if whole > longest {
-            return Err(TraceError::Damaged {
-                at: message.payloads.iter().next().map_or(0, |first| first.data),
-            });
+            return Err(TraceError::Damaged(message.payloads.iter().next().map_or(0, |first| first.data)));
         }
         for payload in message.payloads.iter().filter(|payload| !payload.is_inside) {
             let mut content = Vec::new();
