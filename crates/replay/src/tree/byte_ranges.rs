@@ -14,20 +14,12 @@ impl ReplayByteRangeSet {
         if from >= to {
             return false;
         }
+        self.gaps(from, to).into_iter().for_each(|(from, to)| new(from, to));
         let first = self.ranges.partition_point(|(_, end)| *end < from);
         let last = self.ranges.partition_point(|(start, _)| *start <= to);
-        let mut at = from;
-        let (mut start, mut end) = (from, to);
-        for (known_start, known_end) in self.ranges.get(first..last).unwrap_or_default() {
-            if at < *known_start {
-                new(at, (*known_start).min(to));
-            }
-            at = at.max(*known_end);
-            (start, end) = (start.min(*known_start), end.max(*known_end));
-        }
-        if at < to {
-            new(at, to);
-        }
+        let touched = self.ranges.get(first..last).unwrap_or_default();
+        let start = touched.first().map_or(from, |(start, _)| from.min(*start));
+        let end = touched.last().map_or(to, |(_, end)| to.max(*end));
         self.ranges.splice(first..last.max(first), [(start, end)]);
         let is_full = self.ranges.len() > most;
         if is_full {

@@ -286,17 +286,9 @@ impl From<v4::NfsFtype4> for TraceFileType {
     }
 }
 
+/// The types of NFSv3 have these numbers.
 impl From<v3::Ftype3> for TraceFileType {
     fn from(of: v3::Ftype3) -> Self {
-        match of {
-            v3::Ftype3::NF3REG => Self::FILE,
-            v3::Ftype3::NF3DIR => Self::DIRECTORY,
-            v3::Ftype3::NF3BLK => Self::BLOCK,
-            v3::Ftype3::NF3CHR => Self::CHARACTER,
-            v3::Ftype3::NF3LNK => Self::LINK,
-            v3::Ftype3::NF3SOCK => Self::SOCKET,
-            v3::Ftype3::NF3FIFO => Self::FIFO,
-            _ => Self::UNKNOWN,
-        }
+        if of.name().is_some() { Self(of.0) } else { Self::UNKNOWN }
     }
 }

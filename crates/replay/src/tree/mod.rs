@@ -305,29 +305,23 @@ impl InferredTree {
     ) -> Option<InferredObjectId> {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
         let by_handle = self.find_by_handle(handle);
+        let has_handle = |tree: &Self, id: InferredObjectId| {
+            tree.nodes.get(id.0 as usize).is_some_and(|node| !node.handles.is_empty())
+        };
         let id = match (self.binding(parent, name), by_handle) {
-            (Some(InferredNameBinding::Bound(known)), Some(other)) if known != other => {
-                // Somebody else renamed, linked or replaced the object; or only its filehandle was known before.
-                let is_nameless =
-                    self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
-                if is_nameless {
-                    self.merge(known, other)
-                }
+            // Only the filehandle of the object was known before.
+            (Some(InferredNameBinding::Bound(known)), Some(other))
+                if known != other && !has_handle(self, known) =>
+            {
+                self.merge(known, other);
                 other
             }
-            (Some(InferredNameBinding::Bound(known)), None) => {
-                let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
-                match has_other && handle != NONE {
-                    true => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
-                    false => known,
-                }
+            // If it is another object, somebody else renamed, linked, replaced or created it.
+            (Some(_), Some(other)) => other,
+            (Some(InferredNameBinding::Bound(known)), None) if handle == NONE || !has_handle(self, known) => {
+                known
             }
-            (Some(InferredNameBinding::Bound(known)), _) => known,
-            // The name was removed and exists: somebody else created it.
-            (Some(InferredNameBinding::Unbound), Some(other)) => other,
-            (Some(InferredNameBinding::Unbound), None) => {
-                self.add(TraceObjectOrigin::CREATED, 0, now, server)?
-            }
+            (Some(_), None) => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
             (None, Some(other)) => {
                 let is_from_before = self
                     .nodes
