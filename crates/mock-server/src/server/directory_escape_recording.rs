@@ -39,7 +39,7 @@ impl MockDirectoryEscapeRecorder {
 
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
-    fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+    pub(super) fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut visitor = SubstitutableFieldVisitor::new(false);
         if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
@@ -115,12 +115,6 @@ impl MockServer {
     /// Returns the recorded accesses outside the directory.
     pub fn outside_accesses(&self) -> Vec<String> {
         self.tree.outside.as_ref().map(|outside| outside.accesses.borrow().clone()).unwrap_or_default()
-    }
-
-    pub(super) fn check_outside_access(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
-        if let Some(outside) = &self.tree.outside {
-            outside.check_call(whole, call, arguments);
-        }
     }
 }
 

@@ -401,11 +401,6 @@ impl MockFileTree {
         }
     }
 
-    /// Returns `true` if names are paths.
-    pub(super) fn is_permissive(&self) -> bool {
-        self.outside.is_some()
-    }
-
     pub(super) fn record_access(&self, id: MockFileId) {
         if let Some(outside) = &self.outside {
             outside.record_object(id);

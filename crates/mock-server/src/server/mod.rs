@@ -222,7 +222,9 @@ impl MockServer {
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
-                self.check_outside_access(whole, call, cursor);
+                if let Some(outside) = &self.tree.outside {
+                    outside.check_call(whole, call, cursor);
+                }
                 accepted(xid, ReplyData::Success).encode(&mut encoder);
                 let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
                 if let Err(refusal) = self.dispatch(call, &mut cursor, &mut room) {

@@ -77,8 +77,6 @@ pub struct TraceCompiler<W> {
     reply: CompiledMessage,
     without_call: u64,
     without_reply: u64,
-    payload_bytes: u64,
-    unknown_bytes: u64,
     /// Number of identities and counts of messages that were dropped at the limit per message.
     dropped_fields: u64,
 }
@@ -100,8 +98,6 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: CompiledMessage::default(),
             without_call: 0,
             without_reply: 0,
-            payload_bytes: 0,
-            unknown_bytes: 0,
             dropped_fields: 0,
         })
     }
@@ -182,15 +178,16 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
             parts.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
-            self.payload_bytes += parts.payload_bytes();
-            self.unknown_bytes += parts.unknown_bytes();
+            self.writer.end.payload += parts.payload_bytes();
+            self.writer.end.unknown += parts.unknown_bytes();
         }
         self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
         self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
         parties.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
-        let head = (reply.completeness == MessageCaptureCompleteness::WHOLE).then(|| reply.head_length());
+        let head =
+            (reply.completeness == MessageCaptureCompleteness::WHOLE).then_some(reply.head.len() as u32);
         let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
         let again = namer.find_repeated_step(id, &caller);
         let step = TraceStep {
@@ -280,9 +277,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         for (number, node) in self.tree.nodes().iter().enumerate() {
             object(&mut tables, number as u32, node)?;
         }
-        let end = tables.totals_mut();
-        end.payload = self.payload_bytes;
-        end.unknown = self.unknown_bytes;
+        let end = &mut tables.writer.end;
         end.variables = self.variable_resolver.variables.len();
         end.forgotten = self.variable_resolver.variables.evicted();
         end.left_out =

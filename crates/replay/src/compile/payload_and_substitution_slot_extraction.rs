@@ -35,7 +35,8 @@ struct CompiledDataPayload {
 /// A message split into its parts. It is reused for all messages to reuse its memory.
 #[derive(Debug, Default)]
 pub(super) struct CompiledMessage {
-    head: Vec<u8>,
+    /// The message without file data.
+    pub(super) head: Vec<u8>,
     pub(super) completeness: MessageCaptureCompleteness,
     body_offset: u32,
     body_end: u32,
@@ -192,11 +193,6 @@ impl CompiledMessage {
     pub(super) fn unknown_bytes(&self) -> u64 {
         let unknown = self.compiled_payloads.iter().filter(|part| part.bytes.is_none());
         unknown.map(|part| u64::from(part.payload.length)).sum()
-    }
-
-    /// Returns the number of bytes of the message without file data.
-    pub(super) fn head_length(&self) -> u32 {
-        self.head.len() as u32
     }
 
     pub(super) fn message(&self) -> TraceMessage<'_> {

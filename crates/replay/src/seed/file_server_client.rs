@@ -108,11 +108,6 @@ impl NfsOperationFailure {
             )
         )
     }
-
-    /// Returns `true` if the name exists.
-    pub fn is_existing_name(&self) -> bool {
-        self.status() == Some(Nfsstat4::NFS4ERR_EXIST)
-    }
 }
 
 impl fmt::Display for NfsOperationFailure {

@@ -581,7 +581,7 @@ impl TreeSeeder<'_> {
                                 let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {what}: {reason}"));
                             }
-                            Err(FileServerClientError::Refused(_, reason)) if reason.is_existing_name() => {}
+                            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {}
                             linked => {
                                 linked.map_err(said)?;
                                 self.counts.links += 1;

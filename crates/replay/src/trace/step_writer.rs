@@ -38,7 +38,8 @@ pub struct ReplayTraceWriter<W> {
     max_pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
     last_written_time_ns: u64,
-    end: TraceFileTotals,
+    /// The totals of the last block. The compiler completes them.
+    pub(crate) end: TraceFileTotals,
     /// Offset of data by its hash, to store equal data once.
     contents: SecondChanceMap<u128, u64>,
 }
@@ -174,7 +175,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
 /// Writes the tables of a trace, one kind after the other. Its functions return an error if the output cannot be written.
 #[derive(Debug)]
 pub struct TraceFileTableEncoder<W> {
-    writer: ReplayTraceWriter<W>,
+    pub(crate) writer: ReplayTraceWriter<W>,
     tables_offset: u64,
     kind: TraceBlockKind,
     encoder: Encoder,
@@ -194,11 +195,6 @@ impl<W: Write + Seek> TraceFileTableEncoder<W> {
     fn flush(&mut self) -> io::Result<()> {
         let (bytes, _) = std::mem::take(&mut self.encoder).finish();
         if bytes.is_empty() { Ok(()) } else { self.writer.write_block(self.kind, &bytes) }
-    }
-
-    /// Returns the totals of the last block, to be completed.
-    pub fn totals_mut(&mut self) -> &mut TraceFileTotals {
-        &mut self.writer.end
     }
 
     /// Finishes the trace. Returns the output and the totals.

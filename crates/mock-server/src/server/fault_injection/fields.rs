@@ -9,13 +9,13 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, roundup};
 
 use super::super::MockReply;
-use super::{MockFieldMutation, MockServerFault};
+use super::MockFieldMutation;
 
 pub(super) struct MockCallOperations {
     procedure: Procedure,
-    version: u32,
+    pub(super) version: u32,
     /// The operations of a COMPOUND, or the one procedure.
-    operations: Vec<&'static str>,
+    pub(super) operations: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +46,6 @@ impl MockCallOperations {
             procedure => vec![procedure.name()],
         };
         Some(Self { procedure, version: call.vers, operations })
-    }
-
-    pub(super) fn matches_fault(&self, lie: &MockServerFault) -> bool {
-        self.version == lie.version && self.operations.contains(&lie.operation)
     }
 }
 

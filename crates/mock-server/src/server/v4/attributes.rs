@@ -88,11 +88,6 @@ pub(super) fn get(
     Ok(mask_and_values(&items))
 }
 
-/// Returns `true` if only the owner of an object may change the attribute.
-pub(super) fn is_owner_only(bit: u32) -> bool {
-    matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
-}
-
 /// Sets attributes of an object, and returns their mask.
 pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> Result<Vec<u32>, Nfsstat4> {
     let mut bits = Vec::new();

@@ -118,7 +118,7 @@ pub(super) fn step(
             }
             let has_more = state.sessions.values().any(|session| session.client == args.dca_clientid)
                 || state.opens.values().any(|open| open.client == args.dca_clientid)
-                || state.has_delegation(args.dca_clientid);
+                || state.delegations.values().any(|holder| *holder == args.dca_clientid);
             if has_more {
                 return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
             }

@@ -1,7 +1,7 @@
 //! Filehandles, names, attributes and contents. RFC 7530 section 16, RFC 8881 section 18.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Access4, Access4Resok, Args, Attribute, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
+    Access4, Access4Resok, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
     Create4Args, Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4,
     Nfsstat4, ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok,
     Results, Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
@@ -60,7 +60,7 @@ pub(super) fn step(
             if matches!(tree.node(current)?.content, MockObjectContent::Link(_)) {
                 return Err(Nfsstat4::NFS4ERR_SYMLINK);
             }
-            if matches!(args.objname.0, b"." | b"..") && !tree.is_permissive() {
+            if matches!(args.objname.0, b"." | b"..") && tree.outside.is_none() {
                 return Err(Nfsstat4::NFS4ERR_BADNAME);
             }
             run.current = Some(tree.lookup(current, args.objname.0)?);
@@ -97,7 +97,11 @@ pub(super) fn step(
         }
         Args::SETATTR(args) => {
             let id = run.current()?;
-            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owner_only);
+            let is_owners = args
+                .obj_attributes
+                .mask
+                .iter()
+                .any(|bit| matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP));
             if is_owners && !tree.node(id)?.is_owned_by(caller) {
                 return Err(Nfsstat4::NFS4ERR_PERM);
             }

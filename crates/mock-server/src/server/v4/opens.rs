@@ -97,9 +97,10 @@ pub(super) fn step(
         },
         Args::DELEGRETURN(args) if server.delegations != MockDelegationPolicy::Never => {
             let client = run.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
-            if !state.return_delegation(client, &args.deleg_stateid.other) {
+            if state.delegations.get(&args.deleg_stateid.other) != Some(&client) {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             }
+            state.delegations.remove(&args.deleg_stateid.other);
             run.succeed(Results::DELEGRETURN, Void)
         }
         Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegationPolicy::Never => {

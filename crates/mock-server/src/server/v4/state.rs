@@ -195,15 +195,6 @@ impl MockNfs4State {
         Stateid4 { seqid: 1, other }
     }
 
-    /// Ends a delegation. Returns `false` if the client does not hold it.
-    pub(super) fn return_delegation(&mut self, client: u64, other: &[u8; 12]) -> bool {
-        self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
-    }
-
-    pub(super) fn has_delegation(&self, client: u64) -> bool {
-        self.delegations.values().any(|holder| *holder == client)
-    }
-
     /// Checks that the seqid of an owner is the next in NFSv4.0: RFC 7530 section 9.1.7.
     pub(super) fn check_seqid(
         &mut self,
