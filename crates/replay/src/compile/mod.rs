@@ -136,10 +136,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
         is_selected: bool,
         of_run: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
-        let Self { keeping, variable_resolver: namer, endpoints: parties, files, call, reply, .. } = self;
+        let Self { keeping, variable_resolver, endpoints, files, call, reply, .. } = self;
         let facts = reading.summary();
         let asked = build_procedure(&facts, reading);
-        let mut caller = parties.caller(transaction, &asked, of_run.client);
+        let mut caller = endpoints.caller(transaction, &asked, of_run.client);
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.find_description();
 
@@ -153,7 +153,14 @@ impl<W: Write + Seek> TraceCompiler<W> {
         if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Call) {
             let visited =
                 MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
-            namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
+            variable_resolver.resolve_call(
+                &visited,
+                procedure,
+                id,
+                &mut caller,
+                files,
+                &mut call.decoder_slots,
+            );
             let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
             };
@@ -164,7 +171,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Reply) {
             let visited =
                 MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
-            namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
+            variable_resolver.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
@@ -183,13 +190,13 @@ impl<W: Write + Seek> TraceCompiler<W> {
         }
         self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
         self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
-        parties.record_step(transaction, &caller);
+        endpoints.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
         let head =
             (reply.completeness == MessageCaptureCompleteness::WHOLE).then_some(reply.head.len() as u32);
         let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
-        let again = namer.find_repeated_step(id, &caller);
+        let again = variable_resolver.find_repeated_step(id, &caller);
         let step = TraceStep {
             origin: TraceStepOrigin {
                 repeats: transaction.retry_of.unwrap_or(again),
@@ -218,7 +225,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         caller: &TraceCallConnectionAndSession,
     ) -> io::Result<()> {
         let Self { tree, initial_contents: found, call, reply, writer, .. } = self;
-        let learnt = super::tree::TreeInferenceStepInput {
+        let input = super::tree::TreeInferenceStepInput {
             id,
             server: caller.server,
             is_reverse: caller.is_reverse,
@@ -227,7 +234,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: &reply.message(),
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
-        tree.infer_from_step(&learnt, found);
+        tree.infer_from_step(&input, found);
         let found = found.iter().filter(|_| id != 0);
         found.filter_map(|found| extent(id, found, reply)).try_for_each(|extent| writer.extent(&extent))
     }

@@ -24,9 +24,9 @@ fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
 }
 
 /// Returns `true` if a CREATE did not change its directory: then the file existed before.
-fn is_directory_unchanged<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
-    let StatusUnion::Ok(got) = got else { return false };
-    let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };
+fn is_directory_unchanged<S>(result: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
+    let StatusUnion::Ok(ok) = result else { return false };
+    let (Some(before), Some(after)) = (&ok.dir_wcc.before, &ok.dir_wcc.after) else { return false };
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
@@ -50,133 +50,133 @@ impl TreeInferenceStepContext<'_, '_> {
         mut call: Cursor<'_>,
         mut reply: Cursor<'_>,
     ) {
-        let Ok(asked) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
-        let Ok(got) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
+        let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let Ok(result) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         let now = self.facts.id;
-        match (asked, got) {
-            (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
-                let id = self.object_of_handle(asked.object.0);
-                self.record_attributes(id, Some(&got.obj_attributes));
+        match (args, result) {
+            (Args::GETATTR(args), Results::GETATTR(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, Some(&ok.obj_attributes));
             }
-            (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(got))) => {
-                if let Some(id) = self.object_of_handle(asked.object.0) {
-                    let new = &asked.new_attributes;
+            (Args::SETATTR(args), Results::SETATTR(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.object.0) {
+                    let new = &args.new_attributes;
                     let changed = ChangedAttributeFlags {
                         mode: new.mode.is_some(),
                         owner: new.uid.is_some(),
                         group: new.gid.is_some(),
                     };
                     self.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), changed);
-                    self.record_attributes_after_change(id, &got.obj_wcc);
+                    self.record_attributes_after_change(id, &ok.obj_wcc);
                 }
             }
-            (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
-                let Some(parent) = self.object_of_handle(asked.what.dir.0) else { return };
-                match got {
-                    StatusUnion::Ok(got) => {
-                        self.record_attributes(Some(parent), got.dir_attributes.as_ref());
-                        let variable = self.variable(got.object.0);
-                        let id = self.child(parent, asked.what.name, variable);
-                        self.record_attributes(id, got.obj_attributes.as_ref());
+            (Args::LOOKUP(args), Results::LOOKUP(result)) => {
+                let Some(parent) = self.object_of_handle(args.what.dir.0) else { return };
+                match result {
+                    StatusUnion::Ok(ok) => {
+                        self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                        let variable = self.variable(ok.object.0);
+                        let id = self.child(parent, args.what.name, variable);
+                        self.record_attributes(id, ok.obj_attributes.as_ref());
                     }
                     StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
-                        self.tree.unbind_name(parent, asked.what.name.0)
+                        self.tree.unbind_name(parent, args.what.name.0)
                     }
                     StatusUnion::Fail(..) => {}
                 }
             }
-            (Args::ACCESS(asked), Results::ACCESS(StatusUnion::Ok(got))) => {
-                let id = self.object_of_handle(asked.object.0);
-                self.record_attributes(id, got.obj_attributes.as_ref());
+            (Args::ACCESS(args), Results::ACCESS(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
             }
-            (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
-                if let Some(id) = self.object_of_handle(asked.symlink.0) {
-                    self.record_attributes(Some(id), got.symlink_attributes.as_ref());
-                    self.link(id, got.data.bytes());
+            (Args::READLINK(args), Results::READLINK(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.symlink.0) {
+                    self.record_attributes(Some(id), ok.symlink_attributes.as_ref());
+                    self.link(id, ok.data.bytes());
                 }
             }
-            (Args::FSINFO(asked), Results::FSINFO(StatusUnion::Ok(got))) => {
-                let id = self.object_of_handle(asked.fsroot.0);
-                self.record_attributes(id, got.obj_attributes.as_ref());
+            (Args::FSINFO(args), Results::FSINFO(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.fsroot.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
             }
-            (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
-                if let Some(id) = self.object_of_handle(asked.file.0) {
-                    self.record_attributes(Some(id), got.file_attributes.as_ref());
-                    self.read(id, 0, asked.offset, got.eof && got.count > 0);
+            (Args::READ(args), Results::READ(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.file.0) {
+                    self.record_attributes(Some(id), ok.file_attributes.as_ref());
+                    self.read(id, 0, args.offset, ok.eof && ok.count > 0);
                 }
             }
-            (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
-                if let Some(id) = self.object_of_handle(asked.file.0) {
-                    if let Some(before) = &got.file_wcc.before {
+            (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.file.0) {
+                    if let Some(before) = &ok.file_wcc.before {
                         let size = Some(before.size);
                         self.attributes(id, &CapturedObjectAttributes { size, ..Default::default() });
                     }
-                    self.record_write(id, 0, asked.offset, got.count);
-                    self.record_attributes_after_change(id, &got.file_wcc);
+                    self.record_write(id, 0, args.offset, ok.count);
+                    self.record_attributes_after_change(id, &ok.file_wcc);
                 }
             }
-            (Args::CREATE(asked), Results::CREATE(got)) => {
-                let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
-                let was_there = is_unchecked && is_directory_unchanged(&got);
-                let made = self.infer_creation(&asked.r#where, &got, TraceFileType::FILE, was_there);
+            (Args::CREATE(args), Results::CREATE(result)) => {
+                let is_unchecked = matches!(args.how, Createhow3::Unchecked(_));
+                let was_there = is_unchecked && is_directory_unchanged(&result);
+                let made = self.infer_creation(&args.r#where, &result, TraceFileType::FILE, was_there);
                 // A file that was there is cut.
-                if let (Some(id), Createhow3::Unchecked(with)) = (made, &asked.how)
+                if let (Some(id), Createhow3::Unchecked(with)) = (made, &args.how)
                     && with.size == Some(0)
                 {
                     self.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
                 }
             }
-            (Args::MKDIR(asked), Results::MKDIR(got)) => {
-                let _ = self.infer_creation(&asked.r#where, &got, TraceFileType::DIRECTORY, false);
+            (Args::MKDIR(args), Results::MKDIR(result)) => {
+                let _ = self.infer_creation(&args.r#where, &result, TraceFileType::DIRECTORY, false);
             }
-            (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
-                if let Some(id) = self.infer_creation(&asked.r#where, &got, TraceFileType::LINK, false) {
-                    self.link(id, asked.symlink.symlink_data.bytes());
+            (Args::SYMLINK(args), Results::SYMLINK(result)) => {
+                if let Some(id) = self.infer_creation(&args.r#where, &result, TraceFileType::LINK, false) {
+                    self.link(id, args.symlink.symlink_data.bytes());
                 }
             }
-            (Args::MKNOD(asked), Results::MKNOD(got)) => {
-                let _ = self.infer_creation(&asked.r#where, &got, TraceFileType::UNKNOWN, false);
+            (Args::MKNOD(args), Results::MKNOD(result)) => {
+                let _ = self.infer_creation(&args.r#where, &result, TraceFileType::UNKNOWN, false);
             }
-            (Args::REMOVE(asked), Results::REMOVE(StatusUnion::Ok(got))) => {
-                self.infer_removal(&asked.object, &got.dir_wcc, TraceFileType::FILE);
+            (Args::REMOVE(args), Results::REMOVE(StatusUnion::Ok(ok))) => {
+                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::FILE);
             }
-            (Args::RMDIR(asked), Results::RMDIR(StatusUnion::Ok(got))) => {
-                self.infer_removal(&asked.object, &got.dir_wcc, TraceFileType::DIRECTORY);
+            (Args::RMDIR(args), Results::RMDIR(StatusUnion::Ok(ok))) => {
+                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::DIRECTORY);
             }
-            (Args::RENAME(asked), Results::RENAME(StatusUnion::Ok(got))) => {
+            (Args::RENAME(args), Results::RENAME(StatusUnion::Ok(ok))) => {
                 if let (Some(from), Some(to)) =
-                    (self.object_of_handle(asked.from.dir.0), self.object_of_handle(asked.to.dir.0))
+                    (self.object_of_handle(args.from.dir.0), self.object_of_handle(args.to.dir.0))
                 {
                     self.record_changer(from);
                     self.record_changer(to);
-                    self.record_attributes_after_change(from, &got.fromdir_wcc);
-                    self.record_attributes_after_change(to, &got.todir_wcc);
-                    self.tree.rename((from, asked.from.name.0), (to, asked.to.name.0), now);
+                    self.record_attributes_after_change(from, &ok.fromdir_wcc);
+                    self.record_attributes_after_change(to, &ok.todir_wcc);
+                    self.tree.rename((from, args.from.name.0), (to, args.to.name.0), now);
                 }
             }
-            (Args::LINK(asked), Results::LINK(StatusUnion::Ok(_))) => {
+            (Args::LINK(args), Results::LINK(StatusUnion::Ok(_))) => {
                 if let (Some(_), Some(parent)) =
-                    (self.object_of_handle(asked.file.0), self.object_of_handle(asked.link.dir.0))
+                    (self.object_of_handle(args.file.0), self.object_of_handle(args.link.dir.0))
                 {
-                    let variable = self.variable(asked.file.0);
+                    let variable = self.variable(args.file.0);
                     self.record_changer(parent);
-                    let name = asked.link.name.0;
+                    let name = args.link.name.0;
                     self.tree.create_name(parent, name, variable, TraceFileType::UNKNOWN, false, now);
                 }
             }
-            (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
-                let Some(parent) = self.object_of_handle(asked.dir.0) else { return };
+            (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok))) => {
+                let Some(parent) = self.object_of_handle(args.dir.0) else { return };
                 self.tree.set_type(parent, TraceFileType::DIRECTORY);
-                self.record_attributes(Some(parent), got.dir_attributes.as_ref());
-                for entry in got.reply.entries.iter() {
+                self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                for entry in ok.reply.entries.iter() {
                     self.record_entry(parent, entry.name, NONE);
                 }
             }
-            (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
-                let Some(parent) = self.object_of_handle(asked.dir.0) else { return };
+            (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
+                let Some(parent) = self.object_of_handle(args.dir.0) else { return };
                 self.tree.set_type(parent, TraceFileType::DIRECTORY);
-                self.record_attributes(Some(parent), got.dir_attributes.as_ref());
-                for entry in got.reply.entries.iter() {
+                self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                for entry in ok.reply.entries.iter() {
                     let variable = entry.name_handle.map_or(NONE, |handle| self.variable(handle.0));
                     let id = self.record_entry(parent, entry.name, variable);
                     self.record_attributes(id, entry.name_attributes.as_ref());
@@ -199,17 +199,17 @@ impl TreeInferenceStepContext<'_, '_> {
     fn infer_creation(
         &mut self,
         place: &Diropargs3<'_>,
-        got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
+        result: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
         file_type: TraceFileType,
         was_there: bool,
     ) -> Option<InferredObjectId> {
         let parent = self.object_of_handle(place.dir.0)?;
         self.tree.set_type(parent, TraceFileType::DIRECTORY);
-        match got {
-            StatusUnion::Ok(got) => {
-                let variable = got.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
+        match result {
+            StatusUnion::Ok(ok) => {
+                let variable = ok.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
                 let now = self.facts.id;
-                self.record_attributes_after_change(parent, &got.dir_wcc);
+                self.record_attributes_after_change(parent, &ok.dir_wcc);
                 if !was_there {
                     self.record_changer(parent);
                 }
@@ -239,11 +239,13 @@ impl TreeInferenceStepContext<'_, '_> {
         mut call: Cursor<'_>,
         mut reply: Cursor<'_>,
     ) {
-        let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
-        let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
-        if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
-            let variable = self.variable(got.fhandle.0);
-            let root = self.tree.find_or_add_root(self.facts.server, asked.dirpath.0, self.facts.id);
+        let Ok(args) = mount3::Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let Ok(result) = mount3::Results::decode(procedure, &mut reply, &mut NullFieldObserver) else {
+            return;
+        };
+        if let (mount3::Args::MNT(args), mount3::Results::MNT(StatusUnion::Ok(ok))) = (args, result) {
+            let variable = self.variable(ok.fhandle.0);
+            let root = self.tree.find_or_add_root(self.facts.server, args.dirpath.0, self.facts.id);
             if let Some(root) = root {
                 self.tree.attach_handle_if_new(root, variable);
             }

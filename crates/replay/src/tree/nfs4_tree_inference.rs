@@ -25,12 +25,12 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
         match item {
-            Attribute::TYPE(of) => all.file_type = Some(of.into()),
+            Attribute::TYPE(file_type) => all.file_type = Some(file_type.into()),
             Attribute::SIZE(size) => all.size = Some(size),
             Attribute::MODE(mode) => all.mode = Some(mode.0),
             Attribute::OWNER(name) => all.owner = Some(CapturedUserOrGroup::Text(name.0)),
             Attribute::OWNER_GROUP(name) => all.group = Some(CapturedUserOrGroup::Text(name.0)),
-            Attribute::FILEHANDLE(of) => handle = Some(of.0),
+            Attribute::FILEHANDLE(value) => handle = Some(value.0),
             _ => {}
         }
     }
@@ -46,11 +46,11 @@ impl TreeInferenceStepContext<'_, '_> {
         let results = reply.operations().map_while(Result::ok);
         let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
         let handles = self.following_getfh_handles(&operations);
-        for (at, ((asked, got), handle)) in operations.iter().zip(handles).enumerate() {
-            match (asked, got.status()) {
+        for (at, ((args, result), handle)) in operations.iter().zip(handles).enumerate() {
+            match (args, result.status()) {
                 (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
                 (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
-                _ => self.operation((at as u32, handle), asked, got, &mut current, saved),
+                _ => self.operation((at as u32, handle), args, result, &mut current, saved),
             }
         }
     }
@@ -62,11 +62,11 @@ impl TreeInferenceStepContext<'_, '_> {
         let mut handles: Vec<_> = operations
             .iter()
             .rev()
-            .map(|(asked, got)| {
+            .map(|(args, result)| {
                 let after = next;
-                match (asked, got) {
-                    (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
-                        next = self.variable(got.object.0);
+                match (args, result) {
+                    (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
+                        next = self.variable(ok.object.0);
                     }
                     (
                         Args::PUTFH(_)
@@ -110,65 +110,65 @@ impl TreeInferenceStepContext<'_, '_> {
     fn operation(
         &mut self,
         (at, handle): (u32, u32),
-        asked: &Args<'_>,
-        got: &Results<'_>,
+        args: &Args<'_>,
+        result: &Results<'_>,
         current: &mut Option<InferredObjectId>,
         saved: Option<InferredObjectId>,
     ) {
         let now = self.facts.id;
-        let is_done = got.status() == Nfsstat4::NFS4_OK;
-        let is_gone = got.status() == Nfsstat4::NFS4ERR_NOENT;
-        let exists = got.status() == Nfsstat4::NFS4ERR_EXIST;
-        match (asked, got, *current) {
-            (Args::PUTFH(asked), ..) => *current = self.object_of_handle(asked.object.0),
+        let is_done = result.status() == Nfsstat4::NFS4_OK;
+        let is_gone = result.status() == Nfsstat4::NFS4ERR_NOENT;
+        let exists = result.status() == Nfsstat4::NFS4ERR_EXIST;
+        match (args, result, *current) {
+            (Args::PUTFH(args), ..) => *current = self.object_of_handle(args.object.0),
             (Args::PUTROOTFH(_), ..) if is_done => {
                 *current = self.tree.find_or_add_root(self.facts.server, b"/", now);
             }
             (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), ..) => *current = None,
-            (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got)), object) => {
-                let variable = self.variable(got.object.0);
+            (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok)), object) => {
+                let variable = self.variable(ok.object.0);
                 match object {
                     Some(id) => self.tree.attach_handle_if_new(id, variable),
                     None => *current = self.tree.find_or_add_by_handle(variable, self.facts.server, now),
                 }
             }
-            (Args::LOOKUP(asked), _, directory) if is_done => {
+            (Args::LOOKUP(args), _, directory) if is_done => {
                 *current = self.object_by_name(directory, handle, |step, parent| {
-                    step.tree.resolve_name(parent, asked.objname.0, handle, now)
+                    step.tree.resolve_name(parent, args.objname.0, handle, now)
                 });
             }
-            (Args::LOOKUP(asked), _, Some(parent)) if is_gone => {
-                self.tree.unbind_name(parent, asked.objname.0);
+            (Args::LOOKUP(args), _, Some(parent)) if is_gone => {
+                self.tree.unbind_name(parent, args.objname.0);
             }
-            (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got)), _) => {
-                self.infer_from_open(current, asked, got, handle)
+            (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok)), _) => {
+                self.infer_from_open(current, args, ok, handle)
             }
-            (Args::OPEN(asked), _, Some(parent)) if is_gone || exists => match &asked.claim {
+            (Args::OPEN(args), _, Some(parent)) if is_gone || exists => match &args.claim {
                 OpenClaim4::Null(name) if is_gone => self.tree.unbind_name(parent, name.0),
                 OpenClaim4::Null(name) => drop(self.child(parent, *name, NONE)),
                 _ => {}
             },
-            (Args::CREATE(asked), _, directory) if is_done => {
-                let file_type = match &asked.objtype {
+            (Args::CREATE(args), _, directory) if is_done => {
+                let file_type = match &args.objtype {
                     Createtype4::Link(_) => TraceFileType::LINK,
                     Createtype4::Block(_) => TraceFileType::BLOCK,
                     Createtype4::Character(_) => TraceFileType::CHARACTER,
-                    Createtype4::Other(of) => (*of).into(),
+                    Createtype4::Other(file_type) => (*file_type).into(),
                 };
                 *current = self.object_by_name(directory, handle, |step, parent| {
                     step.record_changer(parent);
-                    step.tree.create_name(parent, asked.objname.0, handle, file_type, false, now)
+                    step.tree.create_name(parent, args.objname.0, handle, file_type, false, now)
                 });
-                if let (Some(id), Createtype4::Link(text)) = (*current, &asked.objtype) {
+                if let (Some(id), Createtype4::Link(text)) = (*current, &args.objtype) {
                     self.link(id, text.bytes());
                 }
             }
-            (Args::CREATE(asked), _, Some(parent)) if exists => drop(self.child(parent, asked.objname, NONE)),
-            (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(got)), Some(id)) => {
-                self.attributes(id, &decode_attributes(&got.obj_attributes).0);
+            (Args::CREATE(args), _, Some(parent)) if exists => drop(self.child(parent, args.objname, NONE)),
+            (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(ok)), Some(id)) => {
+                self.attributes(id, &decode_attributes(&ok.obj_attributes).0);
             }
-            (Args::SETATTR(asked), _, Some(id)) if is_done => {
-                let (new, _) = decode_attributes(&asked.obj_attributes);
+            (Args::SETATTR(args), _, Some(id)) if is_done => {
+                let (new, _) = decode_attributes(&args.obj_attributes);
                 let changed = ChangedAttributeFlags {
                     mode: new.mode.is_some(),
                     owner: new.owner.is_some(),
@@ -176,61 +176,61 @@ impl TreeInferenceStepContext<'_, '_> {
                 };
                 self.record_setattr(id, new.size, new.mode, changed);
             }
-            (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got)), Some(id)) => {
-                self.link(id, got.link.bytes());
+            (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(ok)), Some(id)) => {
+                self.link(id, ok.link.bytes());
             }
-            (Args::READ(asked), Results::READ(StatusUnion::Ok(got)), Some(id)) => {
-                self.read(id, at, asked.offset, got.eof && got.data.length() > 0);
+            (Args::READ(args), Results::READ(StatusUnion::Ok(ok)), Some(id)) => {
+                self.read(id, at, args.offset, ok.eof && ok.data.length() > 0);
             }
-            (Args::READ_PLUS(asked), Results::READ_PLUS(StatusUnion::Ok(got)), Some(id)) => {
+            (Args::READ_PLUS(args), Results::READ_PLUS(StatusUnion::Ok(ok)), Some(id)) => {
                 // Gaps between the parts are holes, and need no seeding.
-                let only = got.rpr_contents.iter().filter_map(|part| match part {
+                let only = ok.rpr_contents.iter().filter_map(|part| match part {
                     ReadPlusContent::Data(data) => Some(data.d_offset),
                     _ => None,
                 });
                 if let Some(offset) = only.min() {
-                    self.read(id, at, offset.max(asked.rpa_offset), false);
+                    self.read(id, at, offset.max(args.rpa_offset), false);
                 }
             }
-            (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got)), Some(id)) => {
-                self.record_write(id, at, asked.offset, got.count);
+            (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok)), Some(id)) => {
+                self.record_write(id, at, args.offset, ok.count);
             }
-            (Args::ALLOCATE(asked), _, Some(id)) if is_done && now != 0 => {
-                let end = asked.aa_offset.saturating_add(asked.aa_length);
+            (Args::ALLOCATE(args), _, Some(id)) if is_done && now != 0 => {
+                let end = args.aa_offset.saturating_add(args.aa_length);
                 // It leaves the data alone (RFC 7862 section 15.1.3): only what it adds was not there before.
-                let from = self.tree.known_initial_size(id).unwrap_or(0).max(asked.aa_offset);
+                let from = self.tree.known_initial_size(id).unwrap_or(0).max(args.aa_offset);
                 if from < end {
                     self.tree.exclude_from_initial_content(id, from, end);
                 }
                 self.tree.grow_current_file(id, end);
             }
-            (Args::DEALLOCATE(asked), _, Some(id)) if is_done && now != 0 => {
-                let end = asked.da_offset.saturating_add(asked.da_length);
-                self.tree.record_write(id, asked.da_offset, end, now);
-                self.tree.deallocate_current_range(id, asked.da_offset, end);
+            (Args::DEALLOCATE(args), _, Some(id)) if is_done && now != 0 => {
+                let end = args.da_offset.saturating_add(args.da_length);
+                self.tree.record_write(id, args.da_offset, end, now);
+                self.tree.deallocate_current_range(id, args.da_offset, end);
             }
-            (Args::COPY(asked), Results::COPY(CopyRes::Ok(got)), Some(id)) if now != 0 => {
-                let (response, requirements) = (&got.cr_response, &got.cr_requirements);
+            (Args::COPY(args), Results::COPY(CopyRes::Ok(ok)), Some(id)) if now != 0 => {
+                let (response, requirements) = (&ok.cr_response, &ok.cr_requirements);
                 let is_done = response.wr_callback_id.iter().next().is_none();
-                let is_local = asked.ca_source_server.iter().next().is_none();
+                let is_local = args.ca_source_server.iter().next().is_none();
                 // The bytes of a short copy are the first ones only if it is consecutive (RFC 7862 section 15.2.3).
-                let is_known = requirements.cr_consecutive || response.wr_count == asked.ca_count;
-                let most = if asked.ca_count == 0 { u64::MAX } else { asked.ca_count };
+                let is_known = requirements.cr_consecutive || response.wr_count == args.ca_count;
+                let most = if args.ca_count == 0 { u64::MAX } else { args.ca_count };
                 let count = response.wr_count.min(most);
                 let source = saved.filter(|_| is_done && is_local && is_known && count > 0);
-                let source = source.map(|id| (id, asked.ca_src_offset, count));
-                self.record_copy(id, asked.ca_dst_offset, asked.ca_count, source);
+                let source = source.map(|id| (id, args.ca_src_offset, count));
+                self.record_copy(id, args.ca_dst_offset, args.ca_count, source);
                 // The file changes while its size is read.
-                if !is_done && asked.ca_count == 0 {
+                if !is_done && args.ca_count == 0 {
                     self.tree.mark_object_uncertain(id);
                 }
             }
-            (Args::CLONE(asked), _, Some(id)) if is_done && now != 0 => {
-                let source = saved.map(|id| (id, asked.cl_src_offset, asked.cl_count));
-                self.record_copy(id, asked.cl_dst_offset, asked.cl_count, source);
+            (Args::CLONE(args), _, Some(id)) if is_done && now != 0 => {
+                let source = saved.map(|id| (id, args.cl_src_offset, args.cl_count));
+                self.record_copy(id, args.cl_dst_offset, args.cl_count, source);
                 // The rest of the last block may be zeros now (RFC 7862 section 15.13.3).
-                if asked.cl_count > 0 {
-                    let end = asked.cl_dst_offset.saturating_add(asked.cl_count);
+                if args.cl_count > 0 {
+                    let end = args.cl_dst_offset.saturating_add(args.cl_count);
                     let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
                     self.tree.remove_current_range(id, end, rest);
                 }
@@ -240,26 +240,26 @@ impl TreeInferenceStepContext<'_, '_> {
                 self.tree.remove_current_range(id, 0, u64::MAX);
                 self.tree.set_current_size(id, None);
             }
-            (Args::REMOVE(asked), _, Some(parent)) if is_done => {
+            (Args::REMOVE(args), _, Some(parent)) if is_done => {
                 self.record_changer(parent);
-                self.tree.remove_name(parent, asked.target.0, TraceFileType::UNKNOWN, now);
+                self.tree.remove_name(parent, args.target.0, TraceFileType::UNKNOWN, now);
             }
-            (Args::RENAME(asked), _, Some(to)) if is_done => {
+            (Args::RENAME(args), _, Some(to)) if is_done => {
                 if let Some(from) = saved {
                     self.record_changer(from);
                     self.record_changer(to);
-                    self.tree.rename((from, asked.oldname.0), (to, asked.newname.0), now);
+                    self.tree.rename((from, args.oldname.0), (to, args.newname.0), now);
                 }
             }
-            (Args::LINK(asked), _, Some(parent)) if is_done => {
+            (Args::LINK(args), _, Some(parent)) if is_done => {
                 if let Some(file) = saved {
                     self.record_changer(parent);
-                    self.tree.bind(parent, asked.newname.0, InferredNameBinding::Bound(file));
+                    self.tree.bind(parent, args.newname.0, InferredNameBinding::Bound(file));
                 }
             }
-            (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got)), Some(parent)) => {
+            (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
                 self.tree.set_type(parent, TraceFileType::DIRECTORY);
-                for entry in got.reply.entries.iter() {
+                for entry in ok.reply.entries.iter() {
                     let (attributes, handle) = decode_attributes(&entry.attrs);
                     let variable = handle.map_or(NONE, |handle| self.variable(handle));
                     if let Some(id) = self.record_entry(parent, entry.name, variable) {
@@ -295,22 +295,22 @@ impl TreeInferenceStepContext<'_, '_> {
     fn infer_from_open(
         &mut self,
         current: &mut Option<InferredObjectId>,
-        asked: &v4::Open4Args<'_>,
-        got: &v4::Open4Resok<'_>,
+        args: &v4::Open4Args<'_>,
+        ok: &v4::Open4Resok<'_>,
         handle: u32,
     ) {
         let now = self.facts.id;
-        let name = match &asked.claim {
+        let name = match &args.claim {
             OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
             OpenClaim4::DelegateCur(claim) => claim.file,
             _ => return,
         };
-        let (is_create, size) = match &asked.openhow {
+        let (is_create, size) = match &args.openhow {
             Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
             Openflag4::Create(_) => (true, None),
             Openflag4::NoCreate(..) => (false, None),
         };
-        let was_there = !is_create || got.cinfo.before == got.cinfo.after;
+        let was_there = !is_create || ok.cinfo.before == ok.cinfo.after;
         *current = self.object_by_name(*current, handle, |step, parent| {
             if !was_there {
                 step.record_changer(parent);

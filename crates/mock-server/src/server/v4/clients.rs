@@ -251,18 +251,18 @@ fn create_session(
     let (first, last) = id.split_at_mut(8);
     first.copy_from_slice(&args.csa_clientid.to_be_bytes());
     last.copy_from_slice(&state.new_number().to_be_bytes());
-    let least = |asked: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
+    let granted = |requested: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
         ca_headerpadsize: 0,
-        ca_maxrequestsize: asked.ca_maxrequestsize.min(bytes),
-        ca_maxresponsesize: asked.ca_maxresponsesize.min(bytes),
-        ca_maxresponsesize_cached: asked.ca_maxresponsesize_cached.min(bytes),
-        ca_maxoperations: asked.ca_maxoperations.min(operations),
-        ca_maxrequests: asked.ca_maxrequests.clamp(1, slots),
+        ca_maxrequestsize: requested.ca_maxrequestsize.min(bytes),
+        ca_maxresponsesize: requested.ca_maxresponsesize.min(bytes),
+        ca_maxresponsesize_cached: requested.ca_maxresponsesize_cached.min(bytes),
+        ca_maxoperations: requested.ca_maxoperations.min(operations),
+        ca_maxrequests: requested.ca_maxrequests.clamp(1, slots),
         ca_rdma_ird: List::default(),
     };
     let bytes = server.session_bytes.unwrap_or(server.tree.io_bytes.max(1 << 20) + 4096);
     let operations = server.operations.unwrap_or(OPERATIONS);
-    let fore = least(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
+    let fore = granted(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
     let limits = SessionLimits {
         request_bytes: fore.ca_maxrequestsize,
         response_bytes: fore.ca_maxresponsesize,
@@ -277,7 +277,7 @@ fn create_session(
         csr_sequence: args.csa_sequence,
         csr_flags: CreateSessionFlags(flags),
         csr_fore_chan_attrs: fore,
-        csr_back_chan_attrs: least(&args.csa_back_chan_attrs, 4096, 16, 16),
+        csr_back_chan_attrs: granted(&args.csa_back_chan_attrs, 4096, 16, 16),
     };
     run.succeed(Results::CREATE_SESSION, Box::new(ok))
 }
