@@ -13,9 +13,8 @@ use super::connections::private_data_object;
 use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, escape};
-use nfsrdma_replay::probe::{
-    Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ProbedNfs3FsinfoLimits, ServerProbeReport,
-};
+use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
+use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 
 /// Report on a probe.
 #[derive(Clone, Copy, Debug)]
@@ -166,7 +165,7 @@ impl ProbeReportView<'_> {
         }
     }
 
-    fn v3(&self, to: &mut impl Write, v3: &ProbedNfs3FsinfoLimits) -> io::Result<()> {
+    fn v3(&self, to: &mut impl Write, v3: &Fsinfo3Resok) -> io::Result<()> {
         let io = |max: u32, pref: u32, mult: u32| {
             format!("{} at most, {} preferred, multiples of {}", count(max), count(pref), count(mult))
         };
@@ -261,7 +260,7 @@ fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) ->
     }
 }
 
-fn v3_object(found: &Result<ProbedNfs3FsinfoLimits, String>) -> impl Serialize {
+fn v3_object(found: &Result<Fsinfo3Resok, String>) -> impl Serialize {
     json_object! {
         #[serde(flatten)]
         error: found.as_ref().err().map(|error| json_object! { error: error }),

@@ -103,7 +103,7 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
         }
         flow.finish();
         while let Some(transaction) = flow.next_transaction() {
-            compiler.transaction(&transaction).unwrap();
+            transaction.with_messages(|reading| compiler.add(&transaction, reading, true)).unwrap();
             transactions += 1;
         }
         let (trace, _) = compiler.finish(&[]).unwrap();

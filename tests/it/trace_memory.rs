@@ -115,7 +115,7 @@ fn compile<W: Write + Seek>(
             });
         }
         while let Some(transaction) = flow.next_transaction() {
-            compiler.transaction(&transaction).unwrap();
+            transaction.with_messages(|reading| compiler.add(&transaction, reading, true)).unwrap();
         }
     }
 }
@@ -181,7 +181,7 @@ fn a_long_trace_is_planned_in_little_memory() {
     compile(&mut flow, &mut compiler, 12_000..30_000, false, |number| 1 + number % 11_000);
     flow.finish();
     while let Some(transaction) = flow.next_transaction() {
-        compiler.transaction(&transaction).unwrap();
+        transaction.with_messages(|reading| compiler.add(&transaction, reading, true)).unwrap();
     }
     let (trace, counts) = compiler.finish(&[]).unwrap();
     assert_eq!(counts.end.steps, 29_999);

@@ -51,7 +51,7 @@ pub(crate) fn compiled(
                 .into_iter()
                 .flatten(),
         );
-        compiler.transaction(transaction).unwrap();
+        transaction.with_messages(|reading| compiler.add(transaction, reading, true)).unwrap();
     });
     let (trace, counts) = compiler.finish(&[name.to_owned()]).unwrap();
     (trace.into_inner(), counts, sent)
@@ -228,7 +228,7 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
         let error = read(&trace[..end]).unwrap_err();
         let is_right = match error {
             TraceError::NoTrace => end < 28,
-            TraceError::Cut { at } => at >= end as u64 || at <= trace.len() as u64,
+            TraceError::Cut(at) => at >= end as u64 || at <= trace.len() as u64,
             _ => false,
         };
         assert!(is_right, "cut at {end}: {error}");

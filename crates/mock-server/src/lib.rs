@@ -112,7 +112,6 @@ struct MockConnection {
     is_closed: bool,
 }
 
-/// The chunks and memory of a Call in flight.
 #[derive(Debug, Default)]
 struct MockInFlightCallChunkMemory {
     offered: OutgoingCallChunks,
@@ -181,13 +180,6 @@ impl MockTransport {
             .get_mut(connection.0 as usize)
             .map(|link| std::mem::take(&mut link.answers))
             .unwrap_or_default()
-    }
-
-    /// Breaks a connection from the server's side.
-    pub fn break_connection(&mut self, connection: TransportConnectionId, reason: DisconnectReason) {
-        if let Some(link) = self.links.get_mut(connection.0 as usize) {
-            link.disconnect_reason = Some(reason);
-        }
     }
 
     /// Releases the memory that the last event borrowed.

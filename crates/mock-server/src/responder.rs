@@ -33,7 +33,6 @@ pub(super) struct MockResponder {
     is_fault_effective: bool,
 }
 
-/// The outcome of a Call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MockCallOutcome {
     /// The Send contains the answer.

@@ -12,7 +12,6 @@ const MAX_REGISTERED_BYTES: u64 = 1 << 30;
 /// Start offset of the memory of every handle: not 0, like a real address.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// The access that a server has to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MockMemoryAccess {
     Read,
@@ -60,7 +59,6 @@ impl MockRegisteredMemoryTable {
         RegisteredPayloadMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// Returns a range of shared memory.
     pub(super) fn shared_bytes(
         &self,
         store: RegisteredPayloadMemoryId,
@@ -91,7 +89,6 @@ impl MockRegisteredMemoryTable {
         self.expose(index, length, access)
     }
 
-    /// Exposes shared memory for reading.
     pub(super) fn register_stored(
         &mut self,
         store: RegisteredPayloadMemoryId,

@@ -52,7 +52,6 @@ pub enum MockTransportFault {
 }
 
 impl MockTransportFault {
-    /// Returns `true` if the fault affects Write chunks.
     pub(super) fn affects_write_chunks(self) -> bool {
         matches!(
             self,

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProced
 use nfsrdma_dissectors::nfs::nlm::v4 as nlm;
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Xdr};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
@@ -447,23 +447,20 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
     let header = message.get(..cursor.at())?;
     let procedure = MountProcedure(call.proc);
-    let below = |path: &[u8]| {
-        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-        names.fold(root.as_bytes().to_vec(), |path, name| [&path, &b"/"[..], name].concat())
+    let arguments = Mount::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
+    let (Mount::MNT(DirpathArgs { dirpath: Text(path) }) | Mount::UMNT(DirpathArgs { dirpath: Text(path) })) =
+        arguments
+    else {
+        return None;
     };
+    if !matches!(path.first(), None | Some(b'/')) {
+        return None;
+    }
+    let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let path = names.fold(root.as_bytes().to_vec(), |path, name| [&path, &b"/"[..], name].concat());
     let mut encoder = Encoder::new();
     encoder.raw(header);
-    match Mount::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
-        Mount::MNT(args) if is_absolute(args.dirpath.0) => {
-            let path = below(args.dirpath.0);
-            Mount::MNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
-        }
-        Mount::UMNT(args) if is_absolute(args.dirpath.0) => {
-            let path = below(args.dirpath.0);
-            Mount::UMNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);
-        }
-        _ => return None,
-    }
+    DirpathArgs { dirpath: Text(&path) }.encode(&mut encoder);
     encoder.raw(cursor.rest());
     Some(encoder.finish().0)
 }
@@ -493,10 +490,6 @@ pub fn replace_nlm_caller(message: &[u8], names: &mut NlmCallerNames) -> Option<
     args.encode(&mut encoder);
     encoder.raw(cursor.rest());
     Some(encoder.finish().0)
-}
-
-fn is_absolute(path: &[u8]) -> bool {
-    matches!(path.first(), None | Some(b'/'))
 }
 
 #[cfg(test)]

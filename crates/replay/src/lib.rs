@@ -4,9 +4,13 @@
 //! a run will do. [`reply_size`] bounds the size of a Reply, [`auxiliary_programs`] calls MOUNT, NLM and the port
 //! mapper, and [`probe`] queries the capabilities of a server. The RPC client with its transports is [`nfsrdma_rpc`].
 
+#[macro_use]
+mod coded_reasons;
+
 pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
+mod nfs4_session_operations;
 pub mod probe;
 pub mod reply_size;
 pub mod run;

@@ -29,7 +29,7 @@ use nfsrdma_replay::run::removable_names::RemovableNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed_after};
+use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
 use nfsrdma_replay::trace::{NONE, TraceError};
 
 #[derive(Debug)]
@@ -374,7 +374,7 @@ impl ReplayServerArgs {
             control.has_begun.set(true);
             seeded_directory_markers::mark_seeding(files, home, &name)
         };
-        let error = match seed_after(trace, files, place, how, begin) {
+        let error = match seed(trace, files, place, how, begin) {
             Ok(seeded) => {
                 if matches!(how, SeedMode::Make | SeedMode::Complete) {
                     seeded_directory_markers::mark_seeded(files, place, &name)

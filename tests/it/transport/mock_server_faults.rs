@@ -91,7 +91,7 @@ impl Work {
         };
         let place = RunDirectory { export: "/", directory: "run" };
         let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
-        let mut seeded = seed(&mut contents, &mut *files, &place, mode).unwrap();
+        let mut seeded = seed(&mut contents, &mut *files, &place, mode, |_, _| Ok(())).unwrap();
         seeded.record_initial_names(&mut *files).unwrap();
         files.close();
         drop(files);

@@ -180,7 +180,9 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
             };
             let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
             let place = RunDirectory { export: "/", directory: "other" };
-            let error = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap_err().to_string();
+            let error = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(()))
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
             drop(files);
             if version == 4 {

@@ -149,7 +149,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "recordings", &[2])
             .unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
-    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
+    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
@@ -295,7 +295,7 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     let mut files =
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
-    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make).unwrap();
+    let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);
     transport.inject(after, MockTransportFault::NoReply);

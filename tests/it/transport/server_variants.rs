@@ -332,7 +332,7 @@ fn seeded(
     };
     let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
-    let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
+    let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);
     let server = server.lock().unwrap().clone();

@@ -7,11 +7,11 @@ use nfsrdma_dissectors::nfs::nlm::v4::{
 };
 use nfsrdma_dissectors::nfs::rpcbind::v2 as portmap;
 use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
-use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void, XdrError};
+use nfsrdma_dissectors::rpc::{AcceptStat, Program};
+use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void};
 
 use super::v3::handle;
-use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
+use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockServer, unreadable};
 
 /// Maximum number of locks.
 const LOCKS: usize = 1 << 16;
@@ -49,33 +49,28 @@ pub(super) fn port_mapper(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockResultsOrUnknownProcedure, XdrError> {
-    if portmap::Procedure(number).name().is_none() {
-        return Ok(MockResultsOrUnknownProcedure::Unknown);
-    }
-    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)? {
+) -> Result<(), AcceptStat> {
+    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)
+        .map_err(unreadable)?
+    {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
         portmap::Args::GETPORT(asked) => {
             let is_there = matches!((asked.prog, asked.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
             let port = if is_there { server.port.into() } else { 0 };
             portmap::Results::GETPORT(portmap::GetportRes { port }).encode(room.encoder);
         }
-        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
+        _ => return Err(AcceptStat::PROC_UNAVAIL),
     }
-    Ok(MockResultsOrUnknownProcedure::Results)
+    Ok(())
 }
 
-/// Executes a procedure of MOUNT version 3.
 pub(super) fn mount(
     server: &MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockResultsOrUnknownProcedure, XdrError> {
-    if mount::Procedure(number).name().is_none() {
-        return Ok(MockResultsOrUnknownProcedure::Unknown);
-    }
-    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver)? {
+) -> Result<(), AcceptStat> {
+    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
         mount::Args::MNT(asked) => {
@@ -91,9 +86,9 @@ pub(super) fn mount(
             };
             mount::Results::MNT(results).encode(room.encoder);
         }
-        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
+        _ => return Err(AcceptStat::PROC_UNAVAIL),
     }
-    Ok(MockResultsOrUnknownProcedure::Results)
+    Ok(())
 }
 
 /// Executes a procedure of NLM version 4. A client that would have to wait gets NLM4_BLOCKED, but no callback.
@@ -102,13 +97,10 @@ pub(super) fn nlm(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockResultsOrUnknownProcedure, XdrError> {
+) -> Result<(), AcceptStat> {
     use nlm::{Args, Results};
-    if nlm::Procedure(number).name().is_none() {
-        return Ok(MockResultsOrUnknownProcedure::Unknown);
-    }
     let locks = &mut server.locks;
-    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver)? {
+    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
         Args::TEST(asked) => {
             let lock = MockNlmLock::from_request(&asked.alock, asked.exclusive);
@@ -145,7 +137,7 @@ pub(super) fn nlm(
             locks.retain(|held| held.owner != lock.owner || !held.overlaps(&lock));
             Results::UNLOCK(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
         }
-        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
+        _ => return Err(AcceptStat::PROC_UNAVAIL),
     }
-    Ok(MockResultsOrUnknownProcedure::Results)
+    Ok(())
 }

@@ -13,6 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
 use nfsrdma_replay::trace::TraceSlotValueKind;
+use nfsrdma_replay::trace::live_reply_binding::field_value;
 use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
@@ -38,7 +39,7 @@ impl MockDirectoryEscapeRecorder {
 
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
-    fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+    pub(super) fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut visitor = SubstitutableFieldVisitor::new(false);
         if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
@@ -56,11 +57,7 @@ impl MockDirectoryEscapeRecorder {
             holds.contains(&field.holds)
         };
         for field in visitor.slot_fields.iter().filter(names) {
-            let bytes = whole.get(field.range.clone()).unwrap_or_default();
-            let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
-                rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| field.is_counted)
-            });
-            let value = counted.unwrap_or(bytes);
+            let value = field_value(whole, field).unwrap_or_default();
             if self.values.contains(value) {
                 self.record_access(format!("{:?} {value:x?}", field.holds));
             }
@@ -118,13 +115,6 @@ impl MockServer {
     /// Returns the recorded accesses outside the directory.
     pub fn outside_accesses(&self) -> Vec<String> {
         self.tree.outside.as_ref().map(|outside| outside.accesses.borrow().clone()).unwrap_or_default()
-    }
-
-    /// Checks a Call before it is executed.
-    pub(super) fn check_outside_access(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
-        if let Some(outside) = &self.tree.outside {
-            outside.check_call(whole, call, arguments);
-        }
     }
 }
 

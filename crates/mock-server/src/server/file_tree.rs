@@ -11,7 +11,6 @@ use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 const LONGEST_FILE: u64 = 256 << 20;
 /// Maximum length of all files together in bytes.
 const MAX_TREE_BYTES: u64 = 1 << 30;
-/// Maximum number of objects.
 const OBJECTS: usize = 1 << 20;
 /// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
@@ -41,7 +40,6 @@ impl MockNfsError {
 /// Number of an object: its fileid.
 pub(super) type MockFileId = u64;
 
-/// The content of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MockObjectContent {
     File(Vec<u8>),
@@ -61,7 +59,6 @@ pub(super) struct MockDirectory {
     inside: u32,
 }
 
-/// An object of the tree.
 #[derive(Clone, Debug)]
 pub(super) struct MockObject {
     pub(super) content: MockObjectContent,
@@ -75,7 +72,6 @@ pub(super) struct MockObject {
     /// Time of last modification that a client has set, in seconds and nanoseconds, until the next change.
     pub(super) set_mtime: Option<[u32; 2]>,
     pub(super) ctime: u64,
-    /// Number of reads.
     reads: u64,
     pub(super) parent: MockFileId,
 }
@@ -103,7 +99,6 @@ pub struct MockFileTree {
     pub(super) outside: Option<MockDirectoryEscapeRecorder>,
 }
 
-/// Returns an empty tree.
 impl Default for MockFileTree {
     fn default() -> Self {
         let mut tree = Self {
@@ -127,8 +122,7 @@ impl Default for MockFileTree {
 impl MockObject {
     /// Returns the time of last modification in seconds and nanoseconds.
     pub(super) fn modified(&self) -> [u32; 2] {
-        let (seconds, nanoseconds) = MockFileTree::time(self.mtime);
-        self.set_mtime.unwrap_or([seconds, nanoseconds])
+        self.set_mtime.unwrap_or(MockFileTree::time(self.mtime))
     }
 
     /// Returns the type, with the number of both versions: RFC 1813 section 2.6, RFC 8881 section 3.2.
@@ -139,6 +133,25 @@ impl MockObject {
             MockObjectContent::Link(_) => 5,
             MockObjectContent::Special(kind, _) => kind,
         }
+    }
+
+    /// Returns the two numbers of a device; zeros for other objects.
+    pub(super) fn device_numbers(&self) -> [u32; 2] {
+        match self.content {
+            MockObjectContent::Special(_, numbers) => numbers,
+            _ => [0; 2],
+        }
+    }
+
+    fn names(&self) -> Result<&MockDirectory, MockNfsError> {
+        match &self.content {
+            MockObjectContent::Directory(names) => Ok(names),
+            _ => Err(MockNfsError::NOTDIR),
+        }
+    }
+
+    fn is_directory(&self) -> bool {
+        matches!(self.content, MockObjectContent::Directory(_))
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -200,7 +213,6 @@ impl MockDirectory {
     }
 }
 
-/// Checks that a name is valid in a directory.
 fn check_name(name: &[u8]) -> Result<&[u8], MockNfsError> {
     match name {
         b"" | b"." | b".." => Err(MockNfsError::INVAL),
@@ -211,7 +223,6 @@ fn check_name(name: &[u8]) -> Result<&[u8], MockNfsError> {
 }
 
 impl MockFileTree {
-    /// The root directory.
     pub(super) const ROOT: MockFileId = 1;
 
     /// Creates or replaces a file in the root.
@@ -262,10 +273,10 @@ impl MockFileTree {
     }
 
     /// Returns seconds and nanoseconds of a tick: one millisecond each, from the program's first query on.
-    pub(super) fn time(tick: u64) -> (u32, u32) {
+    pub(super) fn time(tick: u64) -> [u32; 2] {
         static BEGIN: LazyLock<u64> =
             LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
-        ((*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000)
+        [(*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000]
     }
 
     pub(super) fn node(&self, id: MockFileId) -> Result<&MockObject, MockNfsError> {
@@ -277,10 +288,7 @@ impl MockFileTree {
     }
 
     pub(super) fn directory(&self, id: MockFileId) -> Result<&MockDirectory, MockNfsError> {
-        match &self.node(id)?.content {
-            MockObjectContent::Directory(directory) => Ok(directory),
-            _ => Err(MockNfsError::NOTDIR),
-        }
+        self.node(id)?.names()
     }
 
     fn directory_mut(&mut self, id: MockFileId) -> Result<&mut MockDirectory, MockNfsError> {
@@ -312,17 +320,14 @@ impl MockFileTree {
         }
     }
 
-    /// Returns the change attribute of an object.
     pub(super) fn change_of(&self, object: &MockObject) -> u64 {
         if self.counts_reads { object.ctime << 16 | object.reads & 0xffff } else { object.ctime }
     }
 
-    /// Returns the change attribute of an object.
     pub(super) fn change(&self, id: MockFileId) -> Result<u64, MockNfsError> {
         Ok(self.change_of(self.node(id)?))
     }
 
-    /// Counts a read of an object.
     pub(super) fn record_read(&mut self, id: MockFileId) {
         if let Some(object) = self.nodes.get_mut(&id) {
             object.reads += 1;
@@ -372,10 +377,7 @@ impl MockFileTree {
 
     /// Makes each further name of a hard link denote a copy of the object.
     pub fn separate_hard_links(&mut self) {
-        let names = self.nodes.iter().filter_map(|(id, object)| match &object.content {
-            MockObjectContent::Directory(directory) => Some((*id, directory)),
-            _ => None,
-        });
+        let names = self.nodes.iter().filter_map(|(id, object)| Some((*id, object.names().ok()?)));
         let mut names: Vec<_> = names
             .flat_map(|(directory, names)| {
                 names.by_cookie.iter().map(move |(cookie, (_, object))| (*object, directory, *cookie))
@@ -385,14 +387,13 @@ impl MockFileTree {
         for pair in names.windows(2) {
             let [(first, ..), (second, directory, cookie)] = pair else { continue };
             let Some(object) = self.nodes.get(second).filter(|_| first == second).cloned() else { continue };
-            if matches!(object.content, MockObjectContent::Directory(_)) {
+            if object.is_directory() {
                 continue;
             }
             let copy = self.next;
             self.next += 1;
             self.nodes.insert(copy, object);
-            if let Some(MockObject { content: MockObjectContent::Directory(names), .. }) =
-                self.nodes.get_mut(directory)
+            if let Ok(names) = self.directory_mut(*directory)
                 && let Some((_, object)) = names.by_cookie.get_mut(cookie)
             {
                 *object = copy;
@@ -400,12 +401,6 @@ impl MockFileTree {
         }
     }
 
-    /// Returns `true` if names are paths.
-    pub(super) fn is_permissive(&self) -> bool {
-        self.outside.is_some()
-    }
-
-    /// Records an access to an object.
     pub(super) fn record_access(&self, id: MockFileId) {
         if let Some(outside) = &self.outside {
             outside.record_object(id);
@@ -469,16 +464,13 @@ impl MockFileTree {
     ) -> Result<(), MockNfsError> {
         let (directory, name) = self.resolve(directory, name)?;
         let id = self.directory(directory)?.get(check_name(name)?).ok_or(MockNfsError::NOENT)?;
-        let node = self.node(id)?;
-        match (&node.content, wants_directory) {
-            (MockObjectContent::Directory(_), Some(false)) => return Err(MockNfsError::ISDIR),
-            (MockObjectContent::Directory(inside), _) if !inside.is_empty() => {
-                return Err(MockNfsError::NOTEMPTY);
-            }
-            (MockObjectContent::Directory(_), _) | (_, None | Some(false)) => {}
-            (_, Some(true)) => return Err(MockNfsError::NOTDIR),
+        let is_directory = self.node(id)?.is_directory();
+        match wants_directory {
+            Some(false) if is_directory => return Err(MockNfsError::ISDIR),
+            Some(true) if !is_directory => return Err(MockNfsError::NOTDIR),
+            _ if is_directory && !self.directory(id)?.is_empty() => return Err(MockNfsError::NOTEMPTY),
+            _ => {}
         }
-        let is_directory = matches!(node.content, MockObjectContent::Directory(_));
         let names = self.directory_mut(directory)?;
         names.take(name);
         names.inside = names.inside.saturating_sub(is_directory.into());
@@ -511,7 +503,7 @@ impl MockFileTree {
         if there == Some(id) {
             return Ok(());
         }
-        let is_directory = matches!(self.node(id)?.content, MockObjectContent::Directory(_));
+        let is_directory = self.node(id)?.is_directory();
         // A directory must not be moved below itself.
         let mut above = to.0;
         while is_directory && above != Self::ROOT {
@@ -546,7 +538,7 @@ impl MockFileTree {
         directory: MockFileId,
         name: &[u8],
     ) -> Result<(), MockNfsError> {
-        if matches!(self.node(id)?.content, MockObjectContent::Directory(_)) {
+        if self.node(id)?.is_directory() {
             return Err(MockNfsError::ISDIR);
         }
         let (directory, name) = self.resolve(directory, name)?;
@@ -637,10 +629,7 @@ impl MockFileTree {
         other: &'t Self,
     ) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
         self.nodes.iter().flat_map(move |(directory, node)| {
-            let names = match &node.content {
-                MockObjectContent::Directory(names) => Some(names),
-                _ => None,
-            };
+            let names = node.names().ok();
             let others = other.directory(*directory).ok();
             let is_missing = move |name: &[u8]| others.is_some_and(|others| others.get(name).is_none());
             let all = names.into_iter().flat_map(|names| names.after(0));

@@ -14,6 +14,7 @@ mod v4;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
@@ -162,15 +163,6 @@ impl MockReply {
     }
 }
 
-/// The outcome of a Call to a known program.
-enum MockResultsOrUnknownProcedure {
-    /// The results were encoded.
-    Results,
-    /// The procedure is unknown.
-    Unknown,
-}
-
-/// The buffers into which programs encode their results.
 struct MockReplyBuffers<'a> {
     encoder: &'a mut Encoder,
     data: &'a mut Vec<Vec<u8>>,
@@ -195,7 +187,7 @@ impl MockServer {
 
     /// Drops the sessions of NFSv4.1, but keeps the state of their clients.
     pub fn forget_sessions(&mut self) {
-        self.state.forget_sessions();
+        self.state.sessions.clear();
     }
 
     /// Forgets which connections are bound to sessions.
@@ -205,19 +197,19 @@ impl MockServer {
 
     /// Returns the number of opens of NFSv4 clients.
     pub fn opens(&self) -> usize {
-        self.state.opens()
+        self.state.opens.len()
     }
 
     /// Returns the number of delegations that NFSv4 clients hold.
     pub fn delegation_count(&self) -> usize {
-        self.state.delegation_count()
+        self.state.delegations.len()
     }
 
     /// Returns the verifier of WRITE and COMMIT, which changes with each restart. RFC 8881 section 18.32.4.
     fn write_verifier(&self) -> [u8; 8] {
         let mut verifier = *b"loopback";
         let [.., last] = &mut verifier;
-        *last ^= self.state.boots();
+        *last ^= self.state.boots;
         verifier
     }
 
@@ -230,8 +222,16 @@ impl MockServer {
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
-                self.check_outside_access(whole, call, cursor);
-                encoder = self.dispatch(xid, call, &mut cursor, encoder, answer);
+                if let Some(outside) = &self.tree.outside {
+                    outside.check_call(whole, call, cursor);
+                }
+                accepted(xid, ReplyData::Success).encode(&mut encoder);
+                let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
+                if let Err(refusal) = self.dispatch(call, &mut cursor, &mut room) {
+                    answer.data.clear();
+                    encoder = Encoder::reusing(encoder.finish().0);
+                    accepted(xid, refusal).encode(&mut encoder);
+                }
             }
             Some((xid, _)) => {
                 let versions = MismatchInfo { low: rpc::VERSION, high: rpc::VERSION };
@@ -248,46 +248,38 @@ impl MockServer {
 
     fn dispatch(
         &mut self,
-        xid: rpc::Xid,
         call: &rpc::CallBody<'_>,
         cursor: &mut Cursor<'_>,
-        mut encoder: Encoder,
-        answer: &mut MockReply,
-    ) -> Encoder {
-        accepted(xid, ReplyData::Success).encode(&mut encoder);
+        room: &mut MockReplyBuffers<'_>,
+    ) -> Result<(), ReplyData> {
         self.caller.set_from(&call.cred);
-        let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
-        let done: Result<MockResultsOrUnknownProcedure, XdrError> = match (call.prog, call.vers) {
-            (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
-            (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
-            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, &mut room),
-            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, &mut room),
-            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, &mut room),
+        let is_known = Procedure::from_numbers(call.prog, call.vers, call.proc).is_some();
+        let done = match (call.prog, call.vers) {
+            (Program::NFS, 3 | 4) | (Program::PORTMAP, 2) | (Program::MOUNT, 3) | (Program::NLM, 4)
+                if !is_known =>
+            {
+                Err(AcceptStat::PROC_UNAVAIL)
+            }
+            (Program::NFS, 3) => v3::call(self, call.proc, cursor, room),
+            (Program::NFS, 4) => v4::call(self, call.proc, cursor, room),
+            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, room),
+            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, room),
+            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, room),
             (Program::NFS, _) => {
-                let versions = ProgMismatchInfo { low: 3, high: 4 };
-                return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);
+                return Err(ReplyData::ProgMismatch(ProgMismatchInfo { low: 3, high: 4 }));
             }
-            _ => return refused(xid, ReplyData::Failed(AcceptStat::PROG_UNAVAIL), encoder, answer),
+            _ => Err(AcceptStat::PROG_UNAVAIL),
         };
-        match done {
-            Ok(MockResultsOrUnknownProcedure::Results) => encoder,
-            Ok(MockResultsOrUnknownProcedure::Unknown) => {
-                refused(xid, ReplyData::Failed(AcceptStat::PROC_UNAVAIL), encoder, answer)
-            }
-            Err(_) => refused(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS), encoder, answer),
-        }
+        done.map_err(ReplyData::Failed)
     }
+}
+
+/// Returns the answer to a Call whose arguments cannot be decoded.
+fn unreadable(_: XdrError) -> AcceptStat {
+    AcceptStat::GARBAGE_ARGS
 }
 
 fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
     let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
     RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
-}
-
-/// Replaces the encoded results by a refusal.
-fn refused(xid: rpc::Xid, reply_data: ReplyData, encoder: Encoder, answer: &mut MockReply) -> Encoder {
-    answer.data.clear();
-    let mut encoder = Encoder::reusing(encoder.finish().0);
-    accepted(xid, reply_data).encode(&mut encoder);
-    encoder
 }

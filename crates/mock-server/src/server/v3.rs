@@ -3,10 +3,11 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::*;
-use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr, XdrError};
+use nfsrdma_dissectors::rpc::AcceptStat;
+use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr};
 
-use super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
-use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
+use super::file_tree::{MockDirectory, MockFileId, MockObject, MockObjectContent};
+use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockServer, unreadable};
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: Verifier3 = *b"loopback";
@@ -24,22 +25,13 @@ fn status(fail: MockNfsError) -> Nfsstat3 {
     Nfsstat3(fail.0)
 }
 
-fn time(tick: u64) -> Nfstime3 {
-    let (seconds, nseconds) = MockFileTree::time(tick);
-    Nfstime3 { seconds, nseconds }
-}
-
-fn modified(object: &super::file_tree::MockObject) -> Nfstime3 {
-    let [seconds, nseconds] = object.modified();
+fn time([seconds, nseconds]: [u32; 2]) -> Nfstime3 {
     Nfstime3 { seconds, nseconds }
 }
 
 fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
     let node = tree.node(id).ok()?;
-    let [specdata1, specdata2] = match node.content {
-        MockObjectContent::Special(_, numbers) => numbers,
-        _ => [0; 2],
-    };
+    let [specdata1, specdata2] = node.device_numbers();
     Some(Fattr3 {
         r#type: Ftype3(node.kind()),
         mode: Mode3(node.mode),
@@ -51,9 +43,9 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
         rdev: Specdata3 { specdata1, specdata2 },
         fsid: 1,
         fileid: id,
-        atime: time(node.atime),
-        mtime: modified(node),
-        ctime: time(node.ctime),
+        atime: time(MockFileTree::time(node.atime)),
+        mtime: time(node.modified()),
+        ctime: time(MockFileTree::time(node.ctime)),
     })
 }
 
@@ -64,7 +56,11 @@ fn handle_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
 
 fn pre_op_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
     let node = tree.node(tree.object(handle.0).ok()?).ok()?;
-    Some(WccAttr { size: node.size(), mtime: modified(node), ctime: time(node.ctime) })
+    Some(WccAttr {
+        size: node.size(),
+        mtime: time(node.modified()),
+        ctime: time(MockFileTree::time(node.ctime)),
+    })
 }
 
 fn wcc(tree: &MockFileTree, handle: &NfsFh3<'_>, before: PreOpAttr) -> WccData {
@@ -95,7 +91,6 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     Ok(())
 }
 
-/// The result type of CREATE, MKDIR, SYMLINK and MKNOD.
 type MockCreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
 
 /// Creates an object, and encodes the result of CREATE, MKDIR, SYMLINK or MKNOD.
@@ -125,27 +120,10 @@ pub(super) fn call(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockResultsOrUnknownProcedure, XdrError> {
-    let procedure = Procedure(number);
-    if procedure.name().is_none() {
-        return Ok(MockResultsOrUnknownProcedure::Unknown);
-    }
-    let args = Args::decode(procedure, cursor, &mut NullFieldObserver)?;
+) -> Result<(), AcceptStat> {
+    let args = Args::decode(Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match &args {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
-        Args::CREATE(_) | Args::MKDIR(_) | Args::SYMLINK(_) | Args::MKNOD(_) => create(server, &args, room),
-        Args::READ(args) => read(server, args, room),
-        Args::READLINK(args) => readlink(server, args, room),
-        Args::LOOKUP(args) => lookup(server, args, room),
-        Args::READDIR(args) => readdir(server, args, room),
-        Args::READDIRPLUS(args) => readdirplus(server, args, room),
-        _ => call_without_data(server, &args).encode(room.encoder),
-    }
-    Ok(MockResultsOrUnknownProcedure::Results)
-}
-
-fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<'_>) {
-    match args {
         Args::CREATE(args) => make(server, &args.r#where, room, |tree, directory| {
             let name = args.r#where.name.0;
             let there = tree.lookup(directory, name);
@@ -181,8 +159,14 @@ fn create(server: &mut MockServer, args: &Args<'_>, room: &mut MockReplyBuffers<
             let content = MockObjectContent::Special(args.what.tag().0, numbers);
             tree.create(directory, args.r#where.name.0, content, 0o644)
         }),
-        _ => {}
+        Args::READ(args) => read(server, args, room),
+        Args::READLINK(args) => readlink(server, args, room),
+        Args::LOOKUP(args) => lookup(server, args, room),
+        Args::READDIR(args) => readdir(server, args, room),
+        Args::READDIRPLUS(args) => readdirplus(server, args, room),
+        _ => call_without_data(server, &args).encode(room.encoder),
     }
+    Ok(())
 }
 
 fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'_>) {
@@ -249,93 +233,93 @@ const LISTING_OVERHEAD_BYTES: usize = 4 + 88 + 8 + 8;
 /// A directory entry: cookie, name and object.
 type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 
-/// Returns the number of entries that fit in `room` bytes.
-fn fitting(names: &[MockDirectoryEntry<'_>], each: usize, room: u32) -> usize {
+/// Maximum number of entries per Reply.
+const ENTRIES: usize = 4096;
+
+/// Returns the entries after a cookie that fit in `room` bytes, each of `each` bytes without its name, and `true` if no
+/// more follow. "." and ".." are the first two.
+fn entries<'t>(
+    tree: &'t MockFileTree,
+    directory: &NfsFh3<'_>,
+    cookie: u64,
+    each: usize,
+    room: u32,
+) -> Result<(Vec<MockDirectoryEntry<'t>>, bool), Nfsstat3> {
+    let directory = tree.object(directory.0).map_err(status)?;
+    let names = tree.directory(directory).map_err(status)?;
+    let parent = tree.node(directory).map_err(status)?.parent;
+    let dots = [(1, &b"."[..], directory), (2, b"..", parent)];
+    let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
+    let mut found: Vec<_> = dots.chain(names.after(cookie)).take(ENTRIES).collect();
     let mut left = (room as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
-    let fits = |entry: &&MockDirectoryEntry<'_>| {
-        let length = each + entry.1.len().next_multiple_of(4);
+    let fits = |(_, name, _): &&MockDirectoryEntry<'_>| {
+        let length = each + name.len().next_multiple_of(4);
         let fits = length <= left;
         left = left.saturating_sub(length);
         fits
     };
-    names.iter().take_while(fits).count()
-}
-
-/// Maximum number of entries per Reply.
-const ENTRIES: usize = 4096;
-
-/// Returns the entries after a cookie; "." and ".." are the first two.
-fn entries(
-    tree: &MockFileTree,
-    directory: MockFileId,
-    cookie: u64,
-) -> Result<Vec<MockDirectoryEntry<'_>>, MockNfsError> {
-    let names = tree.directory(directory)?;
-    let parent = tree.node(directory)?.parent;
-    let dots = [(1, &b"."[..], directory), (2, b"..", parent)];
-    let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
-    Ok(dots.chain(names.after(cookie)).take(ENTRIES).collect())
+    let count = found.iter().take_while(fits).count();
+    let eof = count == found.len() && count < ENTRIES;
+    found.truncate(count);
+    if found.is_empty() && !eof { Err(Nfsstat3::NFS3ERR_TOOSMALL) } else { Ok((found, eof)) }
 }
 
 fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuffers<'_>) {
-    let tree = &server.tree;
-    let dir_attributes = handle_attributes(tree, &args.dir);
-    let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
-    let found = match found {
-        Ok(found) => found,
-        Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
-            return Results::READDIR(failed).encode(room.encoder);
+    let dir_attributes = handle_attributes(&server.tree, &args.dir);
+    match entries(&server.tree, &args.dir, args.cookie, ENTRY, args.count) {
+        Ok((found, eof)) => {
+            let entry = |(cookie, name, fileid)| Entry3 { fileid, name: Text(name), cookie };
+            let list: Vec<_> = found.into_iter().map(entry).collect();
+            let reply = Dirlist3 { entries: Chain::from(&list[..]), eof };
+            let ok = Readdir3Resok { dir_attributes, cookieverf: VERIFIER, reply };
+            Results::READDIR(StatusUnion::Ok(ok)).encode(room.encoder);
         }
-    };
-    let count = fitting(&found, ENTRY, args.count);
-    let list: Vec<_> = found
-        .iter()
-        .take(count)
-        .map(|(cookie, name, id)| Entry3 { fileid: *id, name: Text(name), cookie: *cookie })
-        .collect();
-    let eof = count == found.len() && count < ENTRIES;
-    let results = if list.is_empty() && !eof {
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes3Resfail { dir_attributes })
-    } else {
-        let reply = Dirlist3 { entries: Chain::from(&list[..]), eof };
-        StatusUnion::Ok(Readdir3Resok { dir_attributes, cookieverf: VERIFIER, reply })
-    };
-    Results::READDIR(results).encode(room.encoder);
+        Err(fail) => {
+            let failed = StatusUnion::Fail(fail, DirAttributes3Resfail { dir_attributes });
+            Results::READDIR(failed).encode(room.encoder);
+        }
+    }
 }
 
 fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
     let dir_attributes = handle_attributes(tree, &args.dir);
-    let found = tree.object(args.dir.0).and_then(|directory| entries(tree, directory, args.cookie));
-    let found = match found {
-        Ok(found) => found,
-        Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
-            return Results::READDIRPLUS(failed).encode(room.encoder);
+    match entries(tree, &args.dir, args.cookie, ENTRY_PLUS, args.maxcount) {
+        Ok((found, eof)) => {
+            let handles: Vec<_> = found.iter().map(|(_, _, id)| handle(*id)).collect();
+            let list: Vec<_> = found
+                .iter()
+                .zip(&handles)
+                .map(|((cookie, name, id), handle)| Entryplus3 {
+                    fileid: *id,
+                    name: Text(name),
+                    cookie: *cookie,
+                    name_attributes: attributes(tree, *id),
+                    name_handle: Some(Opaque(&handle[..])),
+                })
+                .collect();
+            let reply = Dirlistplus3 { entries: Chain::from(&list[..]), eof };
+            let ok = Readdirplus3Resok { dir_attributes, cookieverf: VERIFIER, reply };
+            Results::READDIRPLUS(StatusUnion::Ok(ok)).encode(room.encoder);
         }
-    };
-    let count = fitting(&found, ENTRY_PLUS, args.maxcount);
-    let handles: Vec<_> = found.iter().take(count).map(|entry| handle(entry.2)).collect();
-    let list: Vec<_> = found
-        .iter()
-        .zip(&handles)
-        .map(|((cookie, name, id), handle)| Entryplus3 {
-            fileid: *id,
-            name: Text(name),
-            cookie: *cookie,
-            name_attributes: attributes(tree, *id),
-            name_handle: Some(Opaque(&handle[..])),
-        })
-        .collect();
-    let eof = count == found.len() && count < ENTRIES;
-    let results = if list.is_empty() && !eof {
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes3Resfail { dir_attributes })
-    } else {
-        let reply = Dirlistplus3 { entries: Chain::from(&list[..]), eof };
-        StatusUnion::Ok(Readdirplus3Resok { dir_attributes, cookieverf: VERIFIER, reply })
-    };
-    Results::READDIRPLUS(results).encode(room.encoder);
+        Err(fail) => {
+            let failed = StatusUnion::Fail(fail, DirAttributes3Resfail { dir_attributes });
+            Results::READDIRPLUS(failed).encode(room.encoder);
+        }
+    }
+}
+
+/// Returns results about an object that begin with its attributes.
+fn about_object<T>(
+    tree: &MockFileTree,
+    handle: &NfsFh3<'_>,
+    result: impl FnOnce(&MockObject, PostOpAttr) -> T,
+) -> StatusUnion<Nfsstat3, T, ObjAttributes3Resfail> {
+    let obj_attributes = handle_attributes(tree, handle);
+    match tree.object(handle.0).and_then(|id| tree.node(id)) {
+        Ok(node) => StatusUnion::Ok(result(node, obj_attributes)),
+        Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
+    }
 }
 
 /// Executes the procedures whose results borrow nothing from the tree.
@@ -353,7 +337,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
         Args::SETATTR(args) => {
             let before = pre_op_attributes(tree, &args.object);
             let guard = |id| match (&args.guard, tree.node(id)) {
-                (Some(guard), Ok(node)) if *guard != time(node.ctime) => {
+                (Some(guard), Ok(node)) if *guard != time(MockFileTree::time(node.ctime)) => {
                     Err(MockNfsError(Nfsstat3::NFS3ERR_NOT_SYNC.0))
                 }
                 _ => Ok(id),
@@ -369,16 +353,9 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             let obj_wcc = ObjWcc { obj_wcc: wcc(tree, &args.object, before) };
             Results::SETATTR(outcome(done, obj_wcc))
         }
-        Args::ACCESS(args) => {
-            let obj_attributes = handle_attributes(tree, &args.object);
-            Results::ACCESS(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
-                Ok(node) => {
-                    let access = Access3(args.access.0 & node.rights(caller));
-                    StatusUnion::Ok(Access3Resok { obj_attributes, access })
-                }
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
-            })
-        }
+        Args::ACCESS(args) => Results::ACCESS(about_object(tree, &args.object, |node, obj_attributes| {
+            Access3Resok { obj_attributes, access: Access3(args.access.0 & node.rights(caller)) }
+        })),
         Args::WRITE(args) => {
             let before = pre_op_attributes(tree, &args.file);
             let data = args.data.bytes().unwrap_or_default();
@@ -412,54 +389,42 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             ))
         }
         Args::FSSTAT(args) => {
-            let obj_attributes = handle_attributes(tree, &args.fsroot);
-            Results::FSSTAT(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
-                Ok(_) => StatusUnion::Ok(Fsstat3Resok {
-                    obj_attributes,
-                    tbytes: 1 << 30,
-                    fbytes: 1 << 29,
-                    abytes: 1 << 29,
-                    tfiles: 1 << 20,
-                    ffiles: 1 << 19,
-                    afiles: 1 << 19,
-                    invarsec: 0,
-                }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
-            })
+            Results::FSSTAT(about_object(tree, &args.fsroot, |_, obj_attributes| Fsstat3Resok {
+                obj_attributes,
+                tbytes: 1 << 30,
+                fbytes: 1 << 29,
+                abytes: 1 << 29,
+                tfiles: 1 << 20,
+                ffiles: 1 << 19,
+                afiles: 1 << 19,
+                invarsec: 0,
+            }))
         }
         Args::FSINFO(args) => {
-            let obj_attributes = handle_attributes(tree, &args.fsroot);
-            Results::FSINFO(match tree.object(args.fsroot.0).and_then(|id| tree.node(id)) {
-                Ok(_) => StatusUnion::Ok(Fsinfo3Resok {
-                    obj_attributes,
-                    rtmax: tree.io_bytes,
-                    rtpref: tree.io_bytes,
-                    rtmult: 4096,
-                    wtmax: tree.io_bytes,
-                    wtpref: tree.io_bytes,
-                    wtmult: 4096,
-                    dtpref: 4096,
-                    maxfilesize: 256 << 20,
-                    time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
-                    properties: Fsf3(0x0b),
-                }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
-            })
+            Results::FSINFO(about_object(tree, &args.fsroot, |_, obj_attributes| Fsinfo3Resok {
+                obj_attributes,
+                rtmax: tree.io_bytes,
+                rtpref: tree.io_bytes,
+                rtmult: 4096,
+                wtmax: tree.io_bytes,
+                wtpref: tree.io_bytes,
+                wtmult: 4096,
+                dtpref: 4096,
+                maxfilesize: 256 << 20,
+                time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
+                properties: Fsf3(0x0b),
+            }))
         }
         Args::PATHCONF(args) => {
-            let obj_attributes = handle_attributes(tree, &args.object);
-            Results::PATHCONF(match tree.object(args.object.0).and_then(|id| tree.node(id)) {
-                Ok(_) => StatusUnion::Ok(Pathconf3Resok {
-                    obj_attributes,
-                    linkmax: 32000,
-                    name_max: 255,
-                    no_trunc: true,
-                    chown_restricted: true,
-                    case_insensitive: false,
-                    case_preserving: true,
-                }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
-            })
+            Results::PATHCONF(about_object(tree, &args.object, |_, obj_attributes| Pathconf3Resok {
+                obj_attributes,
+                linkmax: 32000,
+                name_max: 255,
+                no_trunc: true,
+                chown_restricted: true,
+                case_insensitive: false,
+                case_preserving: true,
+            }))
         }
         Args::COMMIT(args) => {
             let file_wcc = WccData {

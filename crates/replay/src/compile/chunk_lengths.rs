@@ -105,63 +105,46 @@ impl CompiledChunkLengths {
         let mut payloads = Vec::new();
         for operation in operations {
             let count = operation.count.unwrap_or(0);
-            match VariableLengthResultKind::of(procedure, operation.number) {
-                VariableLengthResultKind::Data => payloads.push(count),
-                VariableLengthResultKind::LinkText => match self.writes.get(payloads.len()) {
-                    Some(chunk) => payloads.push(
-                        chunk
-                            .iter()
-                            .fold(0_u32, |sum, length| sum.saturating_add(*length))
-                            .max(MAX_LINK_TEXT_BYTES),
-                    ),
+            match (procedure, operation.number) {
+                // A DDP-eligible result of the requested length.
+                (_, VisitedNfs4Opcode::Fore(Operation::READ))
+                | (Some(Procedure::V3(v3::Procedure::READ) | Procedure::V2(v2::Procedure::READ)), _) => {
+                    payloads.push(count)
+                }
+                // The text of a symbolic link, which is DDP-eligible.
+                (_, VisitedNfs4Opcode::Fore(Operation::READLINK))
+                | (
+                    Some(Procedure::V3(v3::Procedure::READLINK) | Procedure::V2(v2::Procedure::READLINK)),
+                    _,
+                ) => match self.writes.get(payloads.len()) {
+                    Some(chunk) => {
+                        let length = chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length));
+                        payloads.push(length.max(MAX_LINK_TEXT_BYTES));
+                    }
                     None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
                 },
-                VariableLengthResultKind::Message => message = message.saturating_add(count),
-                VariableLengthResultKind::Nothing => {}
+                // The requested length in the message itself.
+                (
+                    _,
+                    VisitedNfs4Opcode::Fore(
+                        Operation::READDIR
+                        | Operation::READ_PLUS
+                        | Operation::LISTXATTRS
+                        | Operation::GETDEVICEINFO
+                        | Operation::LAYOUTGET,
+                    ),
+                )
+                | (
+                    Some(
+                        Procedure::V3(v3::Procedure::READDIR | v3::Procedure::READDIRPLUS)
+                        | Procedure::V2(v2::Procedure::READDIR),
+                    ),
+                    _,
+                ) => message = message.saturating_add(count),
+                _ => {}
             }
         }
         (message, payloads)
-    }
-}
-
-/// Room in a Reply for a result whose length depends on the Call.
-enum VariableLengthResultKind {
-    /// A DDP-eligible result of the requested length.
-    Data,
-    /// The text of a symbolic link, which is DDP-eligible.
-    LinkText,
-    /// The requested length in the message itself.
-    Message,
-    Nothing,
-}
-
-impl VariableLengthResultKind {
-    fn of(procedure: Option<Procedure>, operation: VisitedNfs4Opcode) -> Self {
-        match (procedure, operation) {
-            (_, VisitedNfs4Opcode::Fore(operation)) => match operation {
-                Operation::READ => Self::Data,
-                Operation::READLINK => Self::LinkText,
-                Operation::READDIR
-                | Operation::READ_PLUS
-                | Operation::LISTXATTRS
-                | Operation::GETDEVICEINFO
-                | Operation::LAYOUTGET => Self::Message,
-                _ => Self::Nothing,
-            },
-            (Some(Procedure::V3(procedure)), _) => match procedure {
-                v3::Procedure::READ => Self::Data,
-                v3::Procedure::READLINK => Self::LinkText,
-                v3::Procedure::READDIR | v3::Procedure::READDIRPLUS => Self::Message,
-                _ => Self::Nothing,
-            },
-            (Some(Procedure::V2(procedure)), _) => match procedure {
-                v2::Procedure::READ => Self::Data,
-                v2::Procedure::READLINK => Self::LinkText,
-                v2::Procedure::READDIR => Self::Message,
-                _ => Self::Nothing,
-            },
-            _ => Self::Nothing,
-        }
     }
 }
 

@@ -14,50 +14,27 @@ use crate::trace::{NONE, TraceCallConnectionAndSession, TraceProcedure};
 const ENDPOINT_BYTES: usize =
     4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(TraceHostIdentity, u32)>());
 
-/// Numbers of the hosts, and the connections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TraceEndpointNumbers {
-    pub(super) clients: TraceHostNumbers,
-    pub(super) servers: TraceHostNumbers,
+    clients: TraceHostNumbers,
+    servers: TraceHostNumbers,
     connections: FxHashMap<u64, TraceConnection>,
-    max_connections: usize,
+    /// Maximum number of clients, of servers and of connections. Further hosts get number [`NONE`].
+    capacity: usize,
 }
 
 /// An address, and the client that the host represents in a recording.
 type TraceHostIdentity = (Address, (u32, u32));
 
 /// Numbers of the hosts of one side, by address; in a recording also by the client that the host represents.
-#[derive(Debug)]
-pub(super) struct TraceHostNumbers {
-    numbers: FxHashMap<TraceHostIdentity, u32>,
-    /// Maximum number of hosts. Further ones get number [`NONE`].
-    capacity: usize,
-}
+type TraceHostNumbers = FxHashMap<TraceHostIdentity, u32>;
 
-impl TraceHostNumbers {
-    fn new(capacity: usize) -> Self {
-        Self { numbers: FxHashMap::default(), capacity }
+fn number_of(numbers: &mut TraceHostNumbers, capacity: usize, host: TraceHostIdentity) -> u32 {
+    let next = numbers.len();
+    if next >= capacity {
+        return numbers.get(&host).copied().unwrap_or(NONE);
     }
-
-    fn number_of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
-        let next = self.numbers.len();
-        match self.numbers.get(&(address, stands_for)) {
-            Some(number) => *number,
-            None if next >= self.capacity => NONE,
-            None => {
-                self.numbers.insert((address, stands_for), next as u32);
-                next as u32
-            }
-        }
-    }
-
-    /// Returns the addresses sorted by number.
-    pub(super) fn sorted_by_number(&self) -> Vec<(u32, Address)> {
-        let mut hosts: Vec<_> =
-            self.numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
-        hosts.sort_unstable_by_key(|(number, _)| *number);
-        hosts
-    }
+    *numbers.entry(host).or_insert(next as u32)
 }
 
 /// Returns `true` for Calls that the server sends: NFSv4 callbacks and NLM_GRANTED.
@@ -73,17 +50,17 @@ fn is_server_call(asked: &TraceProcedure) -> bool {
 impl TraceEndpointNumbers {
     /// Creates numbers that use at most `memory_bytes` bytes.
     pub(super) fn new(memory_bytes: usize) -> Self {
-        let capacity = (memory_bytes / ENDPOINT_BYTES).max(1);
-        let hosts = || TraceHostNumbers::new(capacity);
-        Self {
-            clients: hosts(),
-            servers: hosts(),
-            connections: FxHashMap::default(),
-            max_connections: capacity,
-        }
+        Self { capacity: (memory_bytes / ENDPOINT_BYTES).max(1), ..Self::default() }
     }
 
-    /// Returns the caller of a Call.
+    /// Returns the addresses of the clients or the servers, sorted by number.
+    pub(super) fn hosts(&self, is_server: bool) -> Vec<(u32, Address)> {
+        let numbers = if is_server { &self.servers } else { &self.clients };
+        let mut hosts: Vec<_> = numbers.iter().map(|((address, _), number)| (*number, *address)).collect();
+        hosts.sort_unstable_by_key(|(number, _)| *number);
+        hosts
+    }
+
     pub(super) fn caller(
         &mut self,
         transaction: &Transaction,
@@ -100,8 +77,8 @@ impl TraceEndpointNumbers {
             false => (name.client.address, name.server.address),
         };
         TraceCallConnectionAndSession {
-            client: self.clients.number_of(client, stands_for),
-            server: self.servers.number_of(server, (0, 0)),
+            client: number_of(&mut self.clients, self.capacity, (client, stands_for)),
+            server: number_of(&mut self.servers, self.capacity, (server, (0, 0))),
             connection: name.number,
             is_reverse,
             clientid: NONE,
@@ -112,10 +89,9 @@ impl TraceEndpointNumbers {
         }
     }
 
-    /// Counts a step on its connection.
     pub(super) fn record_step(&mut self, transaction: &Transaction, caller: &TraceCallConnectionAndSession) {
         let name = &transaction.connection;
-        if self.connections.len() >= self.max_connections && !self.connections.contains_key(&name.number) {
+        if self.connections.len() >= self.capacity && !self.connections.contains_key(&name.number) {
             return;
         }
         let connection = self.connections.entry(name.number).or_insert_with(|| TraceConnection {

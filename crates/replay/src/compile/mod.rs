@@ -6,7 +6,6 @@
 
 mod chunk_lengths;
 mod endpoint_numbering;
-mod memory_shares;
 mod payload_and_substitution_slot_extraction;
 mod variable_resolution;
 mod variable_table;
@@ -35,7 +34,6 @@ use super::trace::{
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
-use memory_shares::CompilerMemoryShares;
 use payload_and_substitution_slot_extraction::CompiledMessage;
 use variable_resolution::{
     IdentityVariableAssigner, MessageWithSubstitutableFieldVisitor, OperationFileAndOwnerVariables,
@@ -64,7 +62,7 @@ pub struct RecordedReplayCallContext<'a> {
     pub step: u64,
 }
 
-/// Compiles Transactions to a trace.
+/// Compiles Transactions to a trace. Its functions return an error if the trace cannot be written.
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
     writer: ReplayTraceWriter<W>,
@@ -79,38 +77,27 @@ pub struct TraceCompiler<W> {
     reply: CompiledMessage,
     without_call: u64,
     without_reply: u64,
-    payload_bytes: u64,
-    unknown_bytes: u64,
     /// Number of identities and counts of messages that were dropped at the limit per message.
     dropped_fields: u64,
 }
 
 impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn new(to: W, keeping: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
-        let memory = CompilerMemoryShares::new(memory_bytes);
+        let part = memory_bytes / 16;
         Ok(Self {
-            writer: ReplayTraceWriter::new(to, memory.pending_steps, memory.contents)?,
+            writer: ReplayTraceWriter::new(to, 2 * part, part)?,
             keeping,
             key: 0,
-            variable_resolver: IdentityVariableAssigner::new(
-                memory.variables,
-                memory.undefined,
-                memory.callers / 2,
-            ),
-            endpoints: TraceEndpointNumbers::new(memory.callers / 2),
+            variable_resolver: IdentityVariableAssigner::new(5 * part, part, part / 2),
+            endpoints: TraceEndpointNumbers::new(part / 2),
             files: OperationFileAndOwnerVariables::default(),
-            tree: InferredTree::new(memory.tree),
+            tree: InferredTree::new(6 * part),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),
             without_call: 0,
             without_reply: 0,
-            payload_bytes: 0,
-            unknown_bytes: 0,
             dropped_fields: 0,
         })
     }
@@ -122,18 +109,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         self
     }
 
-    /// Adds a Transaction.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
-    pub fn transaction(&mut self, transaction: &Transaction) -> io::Result<()> {
-        transaction.with_messages(|reading| self.add(transaction, reading, true))
-    }
-
     /// Adds a Transaction of a run, with the information that only the run has.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
@@ -144,9 +120,6 @@ impl<W: Write + Seek> TraceCompiler<W> {
 
     /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
     /// the capture began.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn add(
         &mut self,
         transaction: &Transaction,
@@ -163,21 +136,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
         is_selected: bool,
         of_run: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
-        let Self {
-            writer: to,
-            keeping,
-            variable_resolver: namer,
-            endpoints: parties,
-            files,
-            tree,
-            initial_contents: found,
-            call,
-            reply,
-            ..
-        } = self;
+        let Self { keeping, variable_resolver, endpoints, files, call, reply, .. } = self;
         let facts = reading.summary();
         let asked = build_procedure(&facts, reading);
-        let mut caller = parties.caller(transaction, &asked, of_run.client);
+        let mut caller = endpoints.caller(transaction, &asked, of_run.client);
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.find_description();
 
@@ -188,10 +150,17 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
         call.clear();
         reply.clear();
-        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
+        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Call) {
             let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position: base };
-            namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
+                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
+            variable_resolver.resolve_call(
+                &visited,
+                procedure,
+                id,
+                &mut caller,
+                files,
+                &mut call.decoder_slots,
+            );
             let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
             };
@@ -199,38 +168,35 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 slot.part = VariableUseKind::FOR_ROOT;
             }
         }
-        if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
+        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Reply) {
             let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position: base };
-            namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
+                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
+            variable_resolver.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
-        let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| {
-            payload_and_substitution_slot_extraction::capture_completeness(transaction, reading, which)
-        });
-        call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
-        reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
+        call.compile(transaction, reading, RpcMessageKind::Call, &call_visitor);
+        reply.compile(transaction, reading, RpcMessageKind::Reply, &reply_visitor);
         if !is_selected {
-            self.update_tree(&asked, &caller);
-            return Ok(());
+            return self.update_tree(id, &asked, &caller);
         }
         self.dropped_fields += call_visitor.dropped_fields + reply_visitor.dropped_fields;
         let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
-            parts.store_payloads(*keeping, files, &offsets, to)?;
-            self.payload_bytes += parts.payload_bytes();
-            self.unknown_bytes += parts.unknown_bytes();
+            parts.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
+            self.writer.end.payload += parts.payload_bytes();
+            self.writer.end.unknown += parts.unknown_bytes();
         }
-        self.without_call += u64::from(call_seen != MessageCaptureCompleteness::WHOLE);
-        self.without_reply += u64::from(reply_seen != MessageCaptureCompleteness::WHOLE);
-        parties.record_step(transaction, &caller);
+        self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
+        self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
+        endpoints.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
-        let head = (reply_seen == MessageCaptureCompleteness::WHOLE).then(|| reply.head_length());
+        let head =
+            (reply.completeness == MessageCaptureCompleteness::WHOLE).then_some(reply.head.len() as u32);
         let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
-        let again = namer.find_repeated_step(id, &caller);
+        let again = variable_resolver.find_repeated_step(id, &caller);
         let step = TraceStep {
             origin: TraceStepOrigin {
                 repeats: transaction.retry_of.unwrap_or(again),
@@ -245,25 +211,22 @@ impl<W: Write + Seek> TraceCompiler<W> {
             carried: lengths.to_transfer(transaction, &facts),
             needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
         };
-        to.step(&step)?;
-        let learnt = super::tree::TreeInferenceStepInput {
-            id,
-            server: step.caller.server,
-            is_reverse: step.caller.is_reverse,
-            asked: &step.asked,
-            call: &step.call,
-            reply: &step.reply,
-            contents: [&|at| call.content(at), &|at| reply.content(at)],
-        };
-        tree.infer_from_step(&learnt, found);
-        found.iter().filter_map(|found| extent(id, found, reply)).try_for_each(|extent| to.extent(&extent))
+        self.writer.step(&step)?;
+        let TraceStep { caller, asked, .. } = step;
+        self.update_tree(id, &asked, &caller)
     }
 
-    /// Updates the tree from a Transaction that becomes no step.
-    fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCallConnectionAndSession) {
-        let Self { tree, initial_contents: found, call, reply, .. } = self;
-        let learnt = super::tree::TreeInferenceStepInput {
-            id: 0,
+    /// Updates the tree from a Transaction, and stores the initial contents of files that it shows. `id` is 0 if it
+    /// becomes no step.
+    fn update_tree(
+        &mut self,
+        id: u64,
+        asked: &TraceProcedure,
+        caller: &TraceCallConnectionAndSession,
+    ) -> io::Result<()> {
+        let Self { tree, initial_contents: found, call, reply, writer, .. } = self;
+        let input = super::tree::TreeInferenceStepInput {
+            id,
             server: caller.server,
             is_reverse: caller.is_reverse,
             asked,
@@ -271,13 +234,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: &reply.message(),
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
-        tree.infer_from_step(&learnt, found);
+        tree.infer_from_step(&input, found);
+        let found = found.iter().filter(|_| id != 0);
+        found.filter_map(|found| extent(id, found, reply)).try_for_each(|extent| writer.extent(&extent))
     }
 
     /// Finishes the trace. Returns the output and the counts.
-    ///
-    /// # Errors
-    /// Returns an error if the trace cannot be written.
     pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
@@ -287,8 +249,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
             keeping: self.keeping,
             key: self.key,
         })?;
-        for (is_server, hosts) in [(false, &self.endpoints.clients), (true, &self.endpoints.servers)] {
-            for (number, address) in hosts.sorted_by_number() {
+        for is_server in [false, true] {
+            for (number, address) in self.endpoints.hosts(is_server) {
                 let address = address.to_string();
                 tables.add(
                     TraceBlockKind::HOSTS,
@@ -322,18 +284,14 @@ impl<W: Write + Seek> TraceCompiler<W> {
         for (number, node) in self.tree.nodes().iter().enumerate() {
             object(&mut tables, number as u32, node)?;
         }
-        let end = tables.totals_mut();
-        end.payload = self.payload_bytes;
-        end.unknown = self.unknown_bytes;
+        let end = &mut tables.writer.end;
         end.variables = self.variable_resolver.variables.len();
         end.forgotten = self.variable_resolver.variables.evicted();
         end.left_out =
             self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
         let (to, end) = tables.finish()?;
-        Ok((
-            to,
-            TraceCompileCounts { without_call: self.without_call, without_reply: self.without_reply, end },
-        ))
+        let Self { without_call, without_reply, .. } = self;
+        Ok((to, TraceCompileCounts { without_call, without_reply, end }))
     }
 }
 
@@ -355,7 +313,6 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
     })
 }
 
-/// Writes an object to its table.
 fn object<W: Write + Seek>(
     tables: &mut super::trace::step_writer::TraceFileTableEncoder<W>,
     number: u32,

@@ -33,10 +33,11 @@ struct CompiledDataPayload {
 }
 
 /// A message split into its parts. It is reused for all messages to reuse its memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CompiledMessage {
-    head: Vec<u8>,
-    completeness: MessageCaptureCompleteness,
+    /// The message without file data.
+    pub(super) head: Vec<u8>,
+    pub(super) completeness: MessageCaptureCompleteness,
     body_offset: u32,
     body_end: u32,
     slots: Vec<SubstitutableMessageSlot>,
@@ -45,22 +46,6 @@ pub(super) struct CompiledMessage {
     data: Vec<u8>,
     /// Slots with their positions in the decoder.
     pub(super) decoder_slots: Vec<(usize, SubstitutableMessageSlot)>,
-}
-
-impl Default for CompiledMessage {
-    fn default() -> Self {
-        Self {
-            head: Vec::new(),
-            completeness: MessageCaptureCompleteness::NOTHING,
-            body_offset: 0,
-            body_end: 0,
-            slots: Vec::new(),
-            compiled_payloads: Vec::new(),
-            payloads: Vec::new(),
-            data: Vec::new(),
-            decoder_slots: Vec::new(),
-        }
-    }
 }
 
 impl CompiledMessage {
@@ -79,12 +64,12 @@ impl CompiledMessage {
     /// captured.
     pub(super) fn compile(
         &mut self,
+        transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         visitor: &SubstitutableFieldVisitor<'_>,
-        seen: MessageCaptureCompleteness,
     ) {
-        self.completeness = seen;
+        self.completeness = capture_completeness(transaction, reading, which);
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content inside the message is cut out, which shifts the positions after it.
@@ -191,12 +176,10 @@ impl CompiledMessage {
         Ok(())
     }
 
-    /// Returns the content of a payload, if it is known.
     pub(super) fn content(&self, at: usize) -> Option<&[u8]> {
         self.data.get(self.compiled_payloads.get(at)?.bytes.clone()?)
     }
 
-    /// Returns a payload in the form of the trace.
     pub(super) fn payload(&self, at: usize) -> Option<&TracePayload> {
         self.payloads.get(at)
     }
@@ -212,12 +195,6 @@ impl CompiledMessage {
         unknown.map(|part| u64::from(part.payload.length)).sum()
     }
 
-    /// Returns the number of bytes of the message without file data.
-    pub(super) fn head_length(&self) -> u32 {
-        self.head.len() as u32
-    }
-
-    /// Returns the message in the form of the trace.
     pub(super) fn message(&self) -> TraceMessage<'_> {
         TraceMessage {
             seen: self.completeness,
@@ -230,8 +207,7 @@ impl CompiledMessage {
     }
 }
 
-/// Returns how much of a message was captured.
-pub(super) fn capture_completeness(
+fn capture_completeness(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,
     which: RpcMessageKind,

@@ -5,11 +5,11 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{TraceVariableNumbering, VariableDefinition, VariableScope};
-use crate::trace::live_reply_binding::field_value;
 use crate::trace::run_dependent_field_visitor::{
     SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
 use crate::trace::step::stateid_use;
+use crate::trace::value_substitution::value_in_field;
 use crate::trace::{
     NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind,
 };
@@ -48,7 +48,6 @@ pub(super) struct IdentityVariableAssigner {
     slots: SecondChanceMap<(u32, u32), (u32, u64)>,
 }
 
-/// A message with the visitor of its fields.
 pub(super) struct MessageWithSubstitutableFieldVisitor<'m, 'a> {
     pub(super) visitor: &'m SubstitutableFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
@@ -58,11 +57,9 @@ pub(super) struct MessageWithSubstitutableFieldVisitor<'m, 'a> {
 
 impl MessageWithSubstitutableFieldVisitor<'_, '_> {
     fn value(&self, field: &SubstitutableField) -> Option<&[u8]> {
-        let (start, end) = (
-            field.range.start.checked_sub(self.base_position)?,
-            field.range.end.checked_sub(self.base_position)?,
-        );
-        field_value(self.bytes, &SubstitutableField { range: start..end, ..field.clone() })
+        let position = |at: usize| at.checked_sub(self.base_position);
+        let bytes = self.bytes.get(position(field.range.start)?..position(field.range.end)?)?;
+        value_in_field(bytes, field.is_counted)
     }
 }
 
@@ -78,7 +75,6 @@ pub(super) struct OperationFileAndOwnerVariables {
 }
 
 impl OperationFileAndOwnerVariables {
-    /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
     }
@@ -162,16 +158,9 @@ impl IdentityVariableAssigner {
                 }
             }
             self.assign_count_owners(operation, first, slots, caller.clientid);
-            self.record_undefined_use(operation, file, slots.get(first..).unwrap_or_default());
-            self.record_caller_state(
-                number,
-                at as u32,
-                visited,
-                slots.get(first..).unwrap_or_default(),
-                own,
-                caller,
-                files,
-            );
+            let own_slots = slots.get(first..).unwrap_or_default();
+            self.record_undefined_use(operation, file, own_slots);
+            record_caller_state((at as u32, number), visited, own_slots, own, caller, files);
             current = if changes_file(operation) { NONE } else { file };
             files.files_by_operation.push(file);
             let puts_file = matches!(operation, Some(Operation::PUTFH | Operation::RESTOREFH));
@@ -289,11 +278,7 @@ impl IdentityVariableAssigner {
         let session = find(TraceSlotValueKind::SESSION).unwrap_or(NONE);
         let clientid = find(TraceSlotValueKind::CLIENTID).unwrap_or(clientid);
         let owner = find(TraceSlotValueKind::OWNER);
-        let stateid = find(TraceSlotValueKind::STATEID);
-        let behind = match stateid {
-            Some(stateid) => self.owner_of(stateid),
-            None => NONE,
-        };
+        let behind = find(TraceSlotValueKind::STATEID).map_or(NONE, |stateid| self.owner_of(stateid));
         let mut next = NONE;
         for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
             match slot.holds {
@@ -321,57 +306,12 @@ impl IdentityVariableAssigner {
 
     /// Returns the owner that serializes the Calls with a stateid; a new one if its OPEN was not captured.
     fn owner_of(&mut self, stateid: u32) -> u32 {
-        match self.owners.get(stateid) {
-            Some(owner) => *owner,
-            None => {
-                let owner = self.variables.new_anonymous().0;
-                self.owners.insert(stateid, owner);
-                owner
-            }
+        if let Some(owner) = self.owners.get(stateid) {
+            return *owner;
         }
-    }
-
-    /// Records the information of an operation about its caller.
-    #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
-    fn record_caller_state(
-        &mut self,
-        operation: VisitedNfs4Opcode,
-        at: u32,
-        visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
-        own: &[(usize, SubstitutableMessageSlot)],
-        slot_fields: &[SubstitutableField],
-        caller: &mut TraceCallConnectionAndSession,
-        files: &mut OperationFileAndOwnerVariables,
-    ) {
-        let number = |holds| {
-            let field = slot_fields.iter().find(|field| field.holds == holds)?;
-            visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
-        };
-        for (_, slot) in own {
-            match slot.holds {
-                TraceSlotValueKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
-                TraceSlotValueKind::SESSION
-                    if matches!(
-                        operation,
-                        VisitedNfs4Opcode::Fore(Operation::SEQUENCE)
-                            | VisitedNfs4Opcode::Callback(CbOperation::CB_SEQUENCE)
-                    ) =>
-                {
-                    caller.session = slot.variable;
-                    caller.slot = number(TraceSlotValueKind::SLOT_ID).unwrap_or(NONE);
-                    caller.sequence = number(TraceSlotValueKind::SEQUENCE_ID).unwrap_or(NONE);
-                }
-                TraceSlotValueKind::OWNER
-                    if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) =>
-                {
-                    files.owners.push((at, slot.variable))
-                }
-                TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID if caller.owner == NONE => {
-                    caller.owner = slot.variable
-                }
-                _ => {}
-            }
-        }
+        let owner = self.variables.new_anonymous();
+        self.owners.insert(stateid, owner);
+        owner
     }
 
     /// Returns the step whose Call this one repeats: same slot and same sequence ID (RFC 8881 section 2.10.6.2). 0 if
@@ -386,7 +326,6 @@ impl IdentityVariableAssigner {
         before.map_or(0, |(_, step)| step)
     }
 
-    /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
         visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
@@ -466,6 +405,45 @@ impl IdentityVariableAssigner {
                 {
                     self.clientids.insert(session, caller.clientid);
                 }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn record_caller_state(
+    (at, operation): (u32, VisitedNfs4Opcode),
+    visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
+    own: &[(usize, SubstitutableMessageSlot)],
+    slot_fields: &[SubstitutableField],
+    caller: &mut TraceCallConnectionAndSession,
+    files: &mut OperationFileAndOwnerVariables,
+) {
+    let number = |holds| {
+        let field = slot_fields.iter().find(|field| field.holds == holds)?;
+        visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
+    };
+    for (_, slot) in own {
+        match slot.holds {
+            TraceSlotValueKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
+            TraceSlotValueKind::SESSION
+                if matches!(
+                    operation,
+                    VisitedNfs4Opcode::Fore(Operation::SEQUENCE)
+                        | VisitedNfs4Opcode::Callback(CbOperation::CB_SEQUENCE)
+                ) =>
+            {
+                caller.session = slot.variable;
+                caller.slot = number(TraceSlotValueKind::SLOT_ID).unwrap_or(NONE);
+                caller.sequence = number(TraceSlotValueKind::SEQUENCE_ID).unwrap_or(NONE);
+            }
+            TraceSlotValueKind::OWNER
+                if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) =>
+            {
+                files.owners.push((at, slot.variable))
+            }
+            TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID if caller.owner == NONE => {
+                caller.owner = slot.variable
             }
             _ => {}
         }

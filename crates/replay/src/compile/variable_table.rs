@@ -4,7 +4,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::trace::{TraceSlotValueKind, TraceVariable};
+use crate::trace::TraceSlotValueKind;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.
@@ -16,7 +16,6 @@ pub(super) struct VariableDefinition {
     is_counted: bool,
 }
 
-/// Assigns a variable number to each identifier.
 #[derive(Debug)]
 pub(super) struct TraceVariableNumbering {
     filehandles: SecondChanceMap<u128, VariableDefinition>,
@@ -71,12 +70,11 @@ impl TraceVariableNumbering {
         if let Some(known) = self.cache_for(holds).get(key) {
             return (*known, true);
         }
-        let known = VariableDefinition { variable: self.new_anonymous().0, definition, is_counted: false };
+        let known = VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
         self.cache_for(holds).insert(key, known);
         (known, false)
     }
 
-    /// Returns the variable of a known value.
     pub(super) fn find(
         &mut self,
         holds: TraceSlotValueKind,
@@ -99,14 +97,13 @@ impl TraceVariableNumbering {
     }
 
     /// Creates a variable without identifier.
-    pub(super) fn new_anonymous(&mut self) -> TraceVariable {
-        let new = TraceVariable(self.count);
+    pub(super) fn new_anonymous(&mut self) -> u32 {
+        let new = self.count;
         // The last number is reserved for "none".
         self.count = self.count.saturating_add(1).min(u32::MAX - 1);
         new
     }
 
-    /// Returns the number of variables.
     pub(super) fn len(&self) -> u64 {
         self.count.into()
     }

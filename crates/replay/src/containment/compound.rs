@@ -25,7 +25,6 @@ enum CompoundFilehandleContainment {
     Zone(FilehandleContainmentZone),
 }
 
-/// State of the check of a COMPOUND.
 #[derive(Clone, Copy, Debug, Default)]
 struct CompoundContainmentCheckState {
     current: Option<CompoundFilehandleContainment>,
@@ -52,14 +51,9 @@ impl CompoundContainmentCheckState {
         }
     }
 
-    /// Checks both the current and the saved filehandle.
     fn check_current_and_saved(&self) -> Result<(), ContainmentViolation> {
         self.check_current()?;
         Self { current: self.saved, ..*self }.check_current()
-    }
-
-    fn add_reply_identifiers(&mut self, gives: ReplyIdentifierKinds) {
-        self.reply_identifiers = self.reply_identifiers.max(gives);
     }
 }
 
@@ -85,6 +79,7 @@ impl Containment {
         walk: &mut CompoundContainmentCheckState,
         operation: &Args<'_>,
     ) -> Result<(), ContainmentViolation> {
+        walk.reply_identifiers = walk.reply_identifiers.max(reply_identifiers(operation));
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
@@ -95,7 +90,7 @@ impl Containment {
                 walk.current = Some(CompoundFilehandleContainment::ExportPath(0))
             }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
-            Args::GETFH(_) => walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles),
+            Args::GETFH(_) => {}
             Args::SAVEFH(_) => walk.saved = walk.current,
             Args::RESTOREFH(_) => walk.current = walk.saved,
             Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
@@ -169,7 +164,6 @@ impl Containment {
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
                 }
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
 
             // Operations with only the current filehandle.
@@ -179,22 +173,15 @@ impl Containment {
             | Args::GETXATTR(_)
             | Args::SETXATTR(_)
             | Args::LISTXATTRS(_)
-            | Args::REMOVEXATTR(_) => walk.check_current()?,
-            Args::GETATTR(args) => {
-                if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
-                }
-                match walk.current {
-                    Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
-                    _ => walk.check_current()?,
-                }
-            }
-            Args::READDIR(args) => {
-                walk.check_current()?;
-                if includes_filehandle(&args.attr_request) {
-                    walk.add_reply_identifiers(ReplyIdentifierKinds::Filehandles);
-                }
-            }
+            | Args::REMOVEXATTR(_)
+            | Args::READDIR(_)
+            | Args::WANT_DELEGATION(_)
+            | Args::GET_DIR_DELEGATION(_)
+            | Args::GETDEVICELIST(_) => walk.check_current()?,
+            Args::GETATTR(_) => match walk.current {
+                Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
+                _ => walk.check_current()?,
+            },
             Args::NVERIFY(args) | Args::VERIFY(args) => {
                 walk.check_current()?;
                 self.attributes(&args.obj_attributes)?;
@@ -213,26 +200,12 @@ impl Containment {
             Args::ALLOCATE(args) => self.check_stateid_use(walk, &args.aa_stateid)?,
             Args::DEALLOCATE(args) => self.check_stateid_use(walk, &args.da_stateid)?,
             Args::IO_ADVISE(args) => self.check_stateid_use(walk, &args.iaa_stateid)?,
-            Args::WRITE_SAME(args) => {
-                self.check_stateid_use(walk, &args.wsa_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::WRITE_SAME(args) => self.check_stateid_use(walk, &args.wsa_stateid)?,
             Args::CLOSE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
-            Args::OPEN_CONFIRM(args) => {
-                self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
-            Args::OPEN_DOWNGRADE(args) => {
-                self.check_stateid_use(walk, &args.open_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::OPEN_CONFIRM(args) => self.check_stateid_use(walk, &args.open_stateid)?,
+            Args::OPEN_DOWNGRADE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
             Args::DELEGRETURN(args) => self.check_stateid_use(walk, &args.deleg_stateid)?,
-            // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is
-            // recorded, so that its use in the run reveals the fault.
-            Args::LOCKU(args) => {
-                self.check_stateid_use(walk, &args.lock_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::LOCKU(args) => self.check_stateid_use(walk, &args.lock_stateid)?,
             Args::LOCK(args) => {
                 walk.check_current()?;
                 match &args.locker {
@@ -242,7 +215,6 @@ impl Containment {
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::LOCKT(args) => {
                 walk.check_current()?;
@@ -254,10 +226,6 @@ impl Containment {
                 for stateid in args.ts_stateids.iter() {
                     self.stateid(&stateid)?;
                 }
-            }
-            Args::WANT_DELEGATION(_) | Args::GET_DIR_DELEGATION(_) => {
-                walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(walk, &args.oca_stateid)?,
             Args::OFFLOAD_STATUS(args) => self.check_stateid_use(walk, &args.osa_stateid)?,
@@ -273,7 +241,6 @@ impl Containment {
                 walk.check_current_and_saved()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             // It allows another server to read a file.
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
@@ -286,20 +253,13 @@ impl Containment {
             Args::DESTROY_SESSION(args) => {
                 self.check_issued(IssuedIdentifierKind::Session, &args.dsa_sessionid)?
             }
-            Args::EXCHANGE_ID(args) => {
-                self.check_client_name(args.eia_clientowner.co_ownerid.0)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::EXCHANGE_ID(args) => self.check_client_name(args.eia_clientowner.co_ownerid.0)?,
             Args::SETCLIENTID(args) => {
                 self.check_client_name(args.client.id.0)?;
                 self.callback(&args.callback.cb_location)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
             }
             Args::SETCLIENTID_CONFIRM(args) => self.clientid(args.clientid)?,
-            Args::CREATE_SESSION(args) => {
-                self.clientid(args.csa_clientid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::CREATE_SESSION(args) => self.clientid(args.csa_clientid)?,
             Args::DESTROY_CLIENTID(args) => self.clientid(args.dca_clientid)?,
             Args::RENEW(args) => self.clientid(args.clientid)?,
             Args::DELEGPURGE(args) => self.clientid_or_none(args.clientid)?,
@@ -307,14 +267,7 @@ impl Containment {
             Args::BACKCHANNEL_CTL(_) | Args::RECLAIM_COMPLETE(_) | Args::SET_SSV(_) => {}
 
             // Layouts.
-            Args::LAYOUTGET(args) => {
-                self.check_stateid_use(walk, &args.loga_stateid)?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
-            Args::GETDEVICELIST(_) => {
-                walk.check_current()?;
-                walk.add_reply_identifiers(ReplyIdentifierKinds::State);
-            }
+            Args::LAYOUTGET(args) => self.check_stateid_use(walk, &args.loga_stateid)?,
             Args::GETDEVICEINFO(args) => {
                 self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
             }
@@ -483,7 +436,6 @@ impl Containment {
         }
     }
 
-    /// Records the identifiers in the Reply of a COMPOUND.
     pub(super) fn record_compound_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
@@ -579,7 +531,32 @@ impl Containment {
     }
 }
 
-/// Returns `true` if the requested attributes include the filehandle.
+/// Returns the kinds of identifiers in the results of an operation.
+fn reply_identifiers(operation: &Args<'_>) -> ReplyIdentifierKinds {
+    match operation {
+        Args::GETFH(_) => ReplyIdentifierKinds::Filehandles,
+        Args::GETATTR(args) if includes_filehandle(&args.attr_request) => ReplyIdentifierKinds::Filehandles,
+        Args::READDIR(args) if includes_filehandle(&args.attr_request) => ReplyIdentifierKinds::Filehandles,
+        Args::OPEN(_)
+        | Args::OPEN_CONFIRM(_)
+        | Args::OPEN_DOWNGRADE(_)
+        | Args::LOCK(_)
+        // A server that returns another stateid than the one sent violates RFC 8881 section 18.12.3. It is recorded,
+        // so that its use in the run reveals the fault.
+        | Args::LOCKU(_)
+        | Args::WANT_DELEGATION(_)
+        | Args::GET_DIR_DELEGATION(_)
+        | Args::COPY(_)
+        | Args::WRITE_SAME(_)
+        | Args::EXCHANGE_ID(_)
+        | Args::SETCLIENTID(_)
+        | Args::CREATE_SESSION(_)
+        | Args::LAYOUTGET(_)
+        | Args::GETDEVICELIST(_) => ReplyIdentifierKinds::State,
+        _ => ReplyIdentifierKinds::Nothing,
+    }
+}
+
 fn includes_filehandle(mask: &Bitmap4<'_>) -> bool {
     mask.contains(Attributes::FILEHANDLE)
 }

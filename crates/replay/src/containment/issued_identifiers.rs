@@ -41,7 +41,6 @@ pub(super) enum IssuedIdentifierKind {
     Device,
 }
 
-/// The identifiers that a server has issued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerIssuedIdentifiers {
     key: RandomState,

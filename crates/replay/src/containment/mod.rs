@@ -14,11 +14,9 @@
 //! the trace, which may point anywhere.
 //!
 //! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
-//! - [`issued_identifiers`]: identifiers that the server has issued;
-//! - [`contained_rpc_client`]: the client that sends one Call at a time.
+//! - [`issued_identifiers`]: identifiers that the server has issued.
 
 mod compound;
-mod contained_rpc_client;
 mod issued_identifiers;
 mod procedures;
 #[cfg(test)]
@@ -29,11 +27,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
-use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
+use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor, Encoder};
 use nfsrdma_rpc::gss::GssControlCall;
-use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport, RpcTransportError,
     RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
@@ -43,77 +42,30 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 
-pub use contained_rpc_client::ContainmentCheckedRpcClient;
 pub use issued_identifiers::FilehandleContainmentZone;
 
-/// The reason that a Call is not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainmentViolation {
+coded_reasons! {
+    /// The reason that a Call is not sent.
+    ContainmentViolation;
     /// The Call cannot be decoded to its end.
-    Unreadable,
+    Unreadable => "unreadable-call", "the Call cannot be decoded to its end";
     /// The program or procedure affects more than the files of a run.
-    Program,
+    Program => "other-procedure", "the procedure affects more than the files of the run";
     /// A step up from a possible root of a tree, PUTROOTFH, or a MOUNT path that was not created for the run.
-    Upward,
+    Upward => "outside-export", "it may leave the directory of the run";
     /// A filehandle that the server has not issued.
-    Filehandle,
+    Filehandle => "foreign-filehandle", "the filehandle was not returned to this run";
     /// A name that is not a plain component.
-    Name,
+    Name => "unsafe-name",
+        "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes";
     /// A stateid, clientid, session or device that the server has not issued.
-    State,
+    State => "foreign-state", "the stateid, clientid, session or device was not returned to this run";
     /// The name of a client that does not belong to the run.
-    Client,
+    Client => "foreign-client", "the client does not belong to this run";
     /// Another server, or an address at which the run does not listen.
-    Server,
+    Server => "other-server", "it names another server, or an address on which this run does not listen";
     /// Layout data, which names devices and filehandles of other servers.
-    Layout,
-}
-
-impl ContainmentViolation {
-    /// All reasons.
-    pub const ALL: &'static [Self] = &[
-        Self::Unreadable,
-        Self::Program,
-        Self::Upward,
-        Self::Filehandle,
-        Self::Name,
-        Self::State,
-        Self::Client,
-        Self::Server,
-        Self::Layout,
-    ];
-
-    /// Returns the stable name in output.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Unreadable => "unreadable-call",
-            Self::Program => "other-procedure",
-            Self::Upward => "outside-export",
-            Self::Filehandle => "foreign-filehandle",
-            Self::Name => "unsafe-name",
-            Self::State => "foreign-state",
-            Self::Client => "foreign-client",
-            Self::Server => "other-server",
-            Self::Layout => "layout-content",
-        }
-    }
-
-    /// Returns the description for display.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Unreadable => "the Call cannot be decoded to its end",
-            Self::Program => "the procedure affects more than the files of the run",
-            Self::Upward => "it may leave the directory of the run",
-            Self::Filehandle => "the filehandle was not returned to this run",
-            Self::Name => {
-                "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes"
-            }
-            Self::State => "the stateid, clientid, session or device was not returned to this run",
-            Self::Client => "the client does not belong to this run",
-            Self::Server => "it names another server, or an address on which this run does not listen",
-            Self::Layout => "it carries layout data, which this program does not check",
-        }
-    }
+    Layout => "layout-content", "it carries layout data, which this program does not check";
 }
 
 impl fmt::Display for ContainmentViolation {
@@ -207,14 +159,11 @@ impl Containment {
         }
         for (variable, handle) in &seeded.handles {
             let is_below = seeded.handles_below_root.contains(variable);
-            containment.issued_identifiers.handle(
-                handle,
-                if is_below {
-                    FilehandleContainmentZone::BelowTreeRoot
-                } else {
-                    FilehandleContainmentZone::InTree
-                },
-            );
+            let zone = match is_below {
+                true => FilehandleContainmentZone::BelowTreeRoot,
+                false => FilehandleContainmentZone::InTree,
+            };
+            containment.issued_identifiers.handle(handle, zone);
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
@@ -273,7 +222,6 @@ impl Containment {
         Ok(ContainmentCheckedCall { call, reply_identifiers: gives })
     }
 
-    /// Checks an RPC message.
     fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         let unreadable = |_| ContainmentViolation::Unreadable;
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
@@ -353,7 +301,6 @@ impl Containment {
         }
     }
 
-    /// Returns the zone of an issued filehandle.
     fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
@@ -425,24 +372,17 @@ fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     // Windows servers take `\` as a separator.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
-    match name {
-        b"" => Err(ContainmentViolation::Name),
-        _ if is_dots(name) || has_dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
-            Err(ContainmentViolation::Name)
-        }
-        _ => Ok(()),
+    let has_separator = name.iter().any(|byte| matches!(byte, b'/' | 0));
+    match name.is_empty() || is_dots(name) || has_dots || has_separator {
+        true => Err(ContainmentViolation::Name),
+        false => Ok(()),
     }
 }
 
-/// A transport that sends only Calls that passed the check.
+/// A transport that sends only Calls that passed the check. Its methods are those of [`RpcTransport`], with the same
+/// errors.
 pub struct ContainmentCheckedTransport<'t> {
     transport: &'t mut dyn RpcTransport,
-}
-
-impl fmt::Debug for ContainmentCheckedTransport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContainmentCheckedTransport").finish_non_exhaustive()
-    }
 }
 
 impl<'t> ContainmentCheckedTransport<'t> {
@@ -452,9 +392,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// Sends a Call. See [`RpcTransport::submit`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::submit`].
     pub fn submit(
         &mut self,
         connection: TransportConnectionId,
@@ -464,9 +401,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcTransport::connect`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::connect`].
     pub fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         self.transport.connect(target)
     }
@@ -482,9 +416,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// Answers a Call of the server. See [`RpcTransport::answer`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::answer`].
     pub fn answer(
         &mut self,
         connection: TransportConnectionId,
@@ -500,9 +431,6 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcTransport::poll`].
-    ///
-    /// # Errors
-    /// As [`RpcTransport::poll`].
     pub fn poll(
         &mut self,
         deadline: Option<Instant>,
@@ -544,5 +472,62 @@ impl<'t> ContainmentCheckedTransport<'t> {
         let timeout = target.options.timeout;
         let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
         ContainmentCheckedRpcClient::new(client.with_reconnect(target).with_deadline(deadline), containment)
+    }
+}
+
+/// An RPC client whose Calls all pass the containment check of a run.
+pub struct ContainmentCheckedRpcClient<'t>(RpcClient<'t, ReplayContainmentCallCheck<'t>>);
+
+/// The containment of a run as a filter.
+struct ReplayContainmentCallCheck<'t>(&'t mut Containment);
+
+impl OutgoingCallCheck for ReplayContainmentCallCheck<'_> {
+    type Refusal = ContainmentViolation;
+
+    fn check_call(&self, call: &OutgoingRpcCall<'_>) -> Result<(), ContainmentViolation> {
+        self.0.check_call(*call).map(|_| ())
+    }
+
+    fn record_reply(&mut self, call: &OutgoingRpcCall<'_>, reply: Cursor<'_>) {
+        self.0.record_reply(call, reply);
+    }
+}
+
+impl<'t> ContainmentCheckedRpcClient<'t> {
+    /// Makes a client check each Call against a containment, and record the identifiers in each Reply.
+    pub fn new(client: RpcClient<'t>, containment: &'t mut Containment) -> Self {
+        Self(client.with_filter(ReplayContainmentCallCheck(containment)))
+    }
+
+    /// As [`RpcClient::call`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    pub fn call<T>(
+        &mut self,
+        procedure: &SynchronousProcedureCall<'_>,
+        arguments: impl FnOnce(&mut Encoder),
+        results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        self.0.call(procedure, arguments, results)
+    }
+
+    /// As [`RpcClient::compound`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
+    pub fn compound<T>(
+        &mut self,
+        minor: u32,
+        operations: &[v4::Args<'_>],
+        more: &SynchronousProcedureCall<'_>,
+        results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        self.0.compound(minor, operations, more, results)
+    }
+
+    /// Closes the current connection, which may not be the initial one.
+    pub fn disconnect(&mut self) {
+        let connection = self.0.connection;
+        self.0.transport().disconnect(connection);
+    }
+
+    /// Allows this program to act as the client with this name.
+    pub fn add_client_identity(&mut self, client: &str) {
+        self.0.filter_mut().0.add_client_name(client);
     }
 }

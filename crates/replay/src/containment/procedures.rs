@@ -1,7 +1,9 @@
 //! Checks of NFSv3 and of the auxiliary programs. RFC 1813.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v3::{self, Args, Create3Resok, Diropargs3, Nfsstat3, Results};
+use nfsrdma_dissectors::nfs::v3::{
+    self, Args, Create3Args, Diropargs3, Mkdir3Args, Mknod3Args, Remove3Args, Results, Symlink3Args,
+};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, mount, nfsacl, nlm};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -31,21 +33,6 @@ impl Containment {
         self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
     }
 
-    /// Checks the name of a new object that is no directory; it must not be in the export.
-    fn check_non_directory(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
-        self.check_object(at.dir.0)?;
-        self.check_creation(at, ReplyIdentifierKinds::Filehandles)
-    }
-
-    /// Checks a name that is created or changed; in the export it must be that of the run's directory.
-    fn check_creation(
-        &self,
-        at: &Diropargs3<'_>,
-        gives: ReplyIdentifierKinds,
-    ) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
-        self.entry(at).map(|_| gives)
-    }
-
     /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
     pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         let procedure = v3::Procedure(procedure);
@@ -53,65 +40,69 @@ impl Containment {
             return Err(ContainmentViolation::Program);
         }
         let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
-        let gives = match &arguments.map_err(|_| ContainmentViolation::Unreadable)? {
-            Args::NULL(_) => ReplyIdentifierKinds::Nothing,
+        let arguments = arguments.map_err(|_| ContainmentViolation::Unreadable)?;
+        match &arguments {
+            Args::NULL(_) => {}
             Args::GETATTR(args) => self.check_handle(args.object.0)?,
             Args::SETATTR(args) => self.check_handle(args.object.0)?,
             Args::LOOKUP(args) => {
                 self.zone_of_lookup(self.zone_of_handle(args.what.dir.0)?, args.what.name.0)?;
-                ReplyIdentifierKinds::Filehandles
             }
             Args::ACCESS(args) => self.check_handle(args.object.0)?,
             Args::READLINK(args) => self.check_handle(args.symlink.0)?,
             Args::READ(args) => self.check_handle(args.file.0)?,
             Args::WRITE(args) => self.check_handle(args.file.0)?,
-            Args::CREATE(args) => self.check_non_directory(&args.r#where)?,
-            Args::MKDIR(args) => self.check_creation(&args.r#where, ReplyIdentifierKinds::Filehandles)?,
+            Args::CREATE(args) => self.check_entry(&args.r#where)?,
+            // The run's directory is created in the export.
+            Args::MKDIR(args) => drop(self.entry(&args.r#where)?),
             // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
-            Args::SYMLINK(args) => self.check_non_directory(&args.r#where)?,
-            Args::MKNOD(args) => self.check_non_directory(&args.r#where)?,
-            Args::REMOVE(args) => self.check_name_change(&args.object)?,
-            Args::RMDIR(args)
-                if self.is_removable_run_directory(
-                    self.zone_of_handle(args.object.dir.0)?,
-                    args.object.name.0,
-                ) =>
-            {
-                self.check_creation(&args.object, ReplyIdentifierKinds::Nothing)?
+            Args::SYMLINK(args) => self.check_entry(&args.r#where)?,
+            Args::MKNOD(args) => self.check_entry(&args.r#where)?,
+            Args::REMOVE(args) => self.check_entry(&args.object)?,
+            Args::RMDIR(Remove3Args { object }) => {
+                let zone = self.zone_of_handle(object.dir.0)?;
+                match self.is_removable_run_directory(zone, object.name.0) {
+                    true => drop(self.entry(object)?),
+                    false => self.check_entry(object)?,
+                }
             }
-            Args::RMDIR(args) => self.check_name_change(&args.object)?,
             Args::RENAME(args) => {
-                self.check_name_change(&args.from)?;
-                self.check_name_change(&args.to)?
+                self.check_entry(&args.from)?;
+                self.check_entry(&args.to)?;
             }
             Args::LINK(args) => {
-                self.check_object(args.file.0)?;
-                self.check_name_change(&args.link)?
+                self.check_handle(args.file.0)?;
+                self.check_entry(&args.link)?;
             }
             Args::READDIR(args) => self.check_handle(args.dir.0)?,
-            Args::READDIRPLUS(args) => {
-                self.check_handle(args.dir.0)?;
-                ReplyIdentifierKinds::Filehandles
-            }
+            Args::READDIRPLUS(args) => self.check_handle(args.dir.0)?,
             Args::FSSTAT(args) => self.check_handle(args.fsroot.0)?,
             Args::FSINFO(args) => self.check_handle(args.fsroot.0)?,
             Args::PATHCONF(args) => self.check_handle(args.object.0)?,
             Args::COMMIT(args) => self.check_handle(args.file.0)?,
+        }
+        let gives = match arguments {
+            Args::LOOKUP(_)
+            | Args::CREATE(_)
+            | Args::MKDIR(_)
+            | Args::SYMLINK(_)
+            | Args::MKNOD(_)
+            | Args::READDIRPLUS(_) => ReplyIdentifierKinds::Filehandles,
+            _ => ReplyIdentifierKinds::Nothing,
         };
         Ok((gives, cursor))
     }
 
-    fn check_handle(&self, handle: &[u8]) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
-        self.check_object(handle).map(|_| ReplyIdentifierKinds::Nothing)
+    fn check_handle(&self, handle: &[u8]) -> Result<(), ContainmentViolation> {
+        self.check_object(handle).map(|_| ())
     }
 
-    /// Checks a name that is removed, or added to an existing object; neither is allowed in the export.
-    fn check_name_change(&self, at: &Diropargs3<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
+    /// Checks a name that is created, changed or removed; it must not be in the export.
+    fn check_entry(&self, at: &Diropargs3<'_>) -> Result<(), ContainmentViolation> {
         self.check_object(at.dir.0)?;
-        self.check_creation(at, ReplyIdentifierKinds::Nothing)
+        self.entry(at).map(|_| ())
     }
 
-    /// Checks the arguments of an NFSACL procedure.
     pub(super) fn nfsacl3<'a>(
         &self,
         procedure: u32,
@@ -125,7 +116,8 @@ impl Containment {
             Args::SETACL(args) => args.fh,
             Args::GETXATTRDIR(args) => args.fh,
         };
-        Ok((self.check_handle(handle.0)?, cursor))
+        self.check_handle(handle.0)?;
+        Ok((ReplyIdentifierKinds::Nothing, cursor))
     }
 
     /// Checks the arguments of an NLM procedure. RFC 1813 section 6.
@@ -145,7 +137,8 @@ impl Containment {
             // Callbacks, answers, one-way messages, and the procedure that frees all locks of a host.
             _ => return Err(ContainmentViolation::Program),
         };
-        Ok((self.check_handle(handle.0)?, cursor))
+        self.check_handle(handle.0)?;
+        Ok((ReplyIdentifierKinds::Nothing, cursor))
     }
 
     /// Checks the arguments of a MOUNT procedure. RFC 1813 section 5.
@@ -177,7 +170,6 @@ impl Containment {
         }
     }
 
-    /// Records the filehandle in a MOUNT Reply.
     pub(super) fn record_mount_reply(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
@@ -187,7 +179,6 @@ impl Containment {
         }
     }
 
-    /// Records the filehandles in an NFSv3 Reply.
     pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
         let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };
@@ -199,17 +190,13 @@ impl Containment {
                     self.issued_identifiers.handle(ok.object.0, standing);
                 }
             }
-            (Args::CREATE(args), Results::CREATE(outcome)) => {
-                self.record_created_handle(&args.r#where, outcome)
-            }
-            (Args::MKDIR(args), Results::MKDIR(outcome)) => {
-                self.record_created_handle(&args.r#where, outcome)
-            }
-            (Args::SYMLINK(args), Results::SYMLINK(outcome)) => {
-                self.record_created_handle(&args.r#where, outcome)
-            }
-            (Args::MKNOD(args), Results::MKNOD(outcome)) => {
-                self.record_created_handle(&args.r#where, outcome)
+            (Args::CREATE(Create3Args { r#where, .. }), Results::CREATE(StatusUnion::Ok(ok)))
+            | (Args::MKDIR(Mkdir3Args { r#where, .. }), Results::MKDIR(StatusUnion::Ok(ok)))
+            | (Args::SYMLINK(Symlink3Args { r#where, .. }), Results::SYMLINK(StatusUnion::Ok(ok)))
+            | (Args::MKNOD(Mknod3Args { r#where, .. }), Results::MKNOD(StatusUnion::Ok(ok))) => {
+                if let (Some(handle), Ok(standing)) = (&ok.obj, self.entry(r#where)) {
+                    self.issued_identifiers.handle(handle.0, standing);
+                }
             }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
                 let Ok(directory) = self.zone_of_handle(args.dir.0) else { return };
@@ -221,20 +208,6 @@ impl Containment {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn record_created_handle<F>(
-        &mut self,
-        at: &Diropargs3<'_>,
-        outcome: &StatusUnion<Nfsstat3, Create3Resok<'_>, F>,
-    ) {
-        let handle = match outcome {
-            StatusUnion::Ok(Create3Resok { obj: Some(handle), .. }) => handle.0,
-            _ => return,
-        };
-        if let Ok(standing) = self.entry(at) {
-            self.issued_identifiers.handle(handle, standing);
         }
     }
 }

@@ -3,15 +3,17 @@
 //! The probe changes nothing on the server. Client IDs and sessions that it needs are destroyed afterwards.
 
 mod mount;
-mod v3;
 mod v4;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v3::{self, Fsinfo3Resok};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
-use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_dissectors::xdr::{Encoder, Opaque};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
@@ -22,7 +24,6 @@ use nfsrdma_rpc::{
 use crate::root_credential;
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
-pub use v3::ProbedNfs3FsinfoLimits;
 pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
 
 /// Number of NULL Calls to time.
@@ -30,6 +31,9 @@ const NULL_CALLS: usize = 32;
 /// Maximum number of iWARP connections to abandon because the first Call on them gets no Reply. Linux's siw has a race
 /// in which the server misses data that directly follows connection setup.
 const MAX_ABANDONED_CONNECTIONS: u32 = 1;
+
+/// Maximum length of FSINFO results in bytes: status, attributes, limits.
+const FSINFO: u32 = 4 + 4 + 84 + 48;
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ pub struct ServerProbeReport {
     /// A message if the requested version is not available: the version, and those that the server has.
     pub missing_version_message: Option<String>,
     /// The results of NFSv3, if available and requested; or the reason that there are none.
-    pub v3: Option<Result<ProbedNfs3FsinfoLimits, String>>,
+    pub v3: Option<Result<Fsinfo3Resok, String>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
     pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
     /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.
@@ -152,7 +156,7 @@ pub fn probe(
         let (found, mounted) = mount::probe_mount(url, address, wish);
         exports = Some(found);
         let mounted = mounted.map_err(|error| error.to_string());
-        v3 = Some(mounted.and_then(|mounted| v3::probe_v3(&mut line, &mounted.root)));
+        v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
     if versions.contains(&4) {
@@ -166,7 +170,9 @@ pub fn probe(
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
-    let terms = transport.params(connection).cloned().ok_or_else(|| connection_lost(url, address))?;
+    let terms = transport.params(connection).cloned().ok_or_else(|| {
+        ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
+    })?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
     Ok(ServerProbeReport {
@@ -257,10 +263,6 @@ fn absent(
     }
 }
 
-fn connection_lost(url: &ServerUrl, address: SocketAddr) -> ProbeError {
-    ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
-}
-
 /// Connects to the first address of the host that accepts the connection.
 ///
 /// # Errors
@@ -312,12 +314,27 @@ fn null_time(
     let mut times = Vec::with_capacity(NULL_CALLS);
     let started = Instant::now();
     while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < most) {
-        match null(line, version) {
-            Ok(()) => times.push(line.last_latency),
-            Err(error) => return Err(error),
-        }
+        null(line, version)?;
+        times.push(line.last_latency);
     }
     times.sort_unstable();
     let at = |index: usize| times.get(index).copied().unwrap_or_default();
     Ok(NullCallLatency { calls: times.len(), fastest: at(0), median: at(times.len() / 2) })
+}
+
+/// Queries the limits of a file system in NFSv3 with FSINFO. RFC 1813 section 3.3.19.
+fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, String> {
+    let arguments = v3::Args::FSINFO(v3::Fsroot3Args { fsroot: Opaque(root) });
+    let found = line.call(
+        &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.0, FSINFO),
+        |encoder| arguments.encode(encoder),
+        |cursor| {
+            Ok(match v3::Results::decode(v3::Procedure::FSINFO, cursor, &mut NullFieldObserver)? {
+                v3::Results::FSINFO(StatusUnion::Ok(limits)) => Ok(limits),
+                v3::Results::FSINFO(failed) => Err(format!("FSINFO: {}", failed.status())),
+                _ => Err("FSINFO: another result".into()),
+            })
+        },
+    );
+    found.unwrap_or_else(|error| Err(format!("FSINFO: {error}")))
 }

@@ -74,37 +74,22 @@ impl fmt::Display for MountError {
 /// # Errors
 /// Both results have their own error: no export list, and no mounted export.
 pub fn probe_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
-    let port = match url.mount_port {
-        Some(port) => Ok(port),
-        None => port_of_mount(url, server, wish),
-    };
-    let port = match port {
-        Ok(port) => port,
-        Err(error) => return (Err(error.clone()), Err(MountError::Unreachable(error))),
-    };
-    match with_tcp_client(url, SocketAddr::new(server.ip(), port), wish, |line| {
-        exports_and_root(line, url, port)
-    }) {
-        Ok(both) => both,
-        Err(error) => (Err(error.clone()), Err(MountError::Unreachable(error))),
-    }
-}
-
-/// Opens a TCP connection, and makes calls over it.
-fn with_tcp_client<T>(
-    url: &ServerUrl,
-    address: SocketAddr,
-    wish: &ConnectOptions,
-    calls: impl FnOnce(&mut RpcClient<'_>) -> Result<T, String>,
-) -> Result<T, String> {
-    let mut tcp = TcpTransport::new();
-    let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
-    let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
-    let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
-    calls(&mut RpcClient::new(&mut tcp, connection, root_credential(), xid, wish.timeout))
+    let outcome = port_of_mount(url, server, wish).and_then(|port| {
+        let mut tcp = TcpTransport::new();
+        let address = SocketAddr::new(server.ip(), port);
+        let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
+        let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
+        let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(port));
+        let mut line = RpcClient::new(&mut tcp, connection, root_credential(), xid, wish.timeout);
+        exports_and_root(&mut line, url, port)
+    });
+    outcome.unwrap_or_else(|error| (Err(error.clone()), Err(MountError::Unreachable(error))))
 }
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
+    if let Some(port) = url.mount_port {
+        return Ok(port);
+    }
     let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
     let ports = ConfiguredAuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
     query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
@@ -117,7 +102,6 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> 
     })
 }
 
-/// The exports, and the mounted export.
 pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
 fn exports_and_root(
@@ -148,20 +132,14 @@ fn exports_and_root(
         path => path.to_owned(),
     };
     let arguments = DirpathArgs { dirpath: Text(path.as_bytes()) };
-    let root =
-        call(
-            line,
-            Mount::MNT,
-            MAX_MNT_RESULT_BYTES,
-            &Args::MNT(arguments.clone()),
-            |results| match results {
-                Results::MNT(outcome) => match outcome.ok() {
-                    Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
-                    None => Err(MountError::Refused(path.clone(), outcome.status())),
-                },
-                _ => Err(MountError::Unreachable("MNT: another result".into())),
-            },
-        );
+    let mount = Args::MNT(arguments.clone());
+    let root = call(line, Mount::MNT, MAX_MNT_RESULT_BYTES, &mount, |results| match results {
+        Results::MNT(outcome) => match outcome.ok() {
+            Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
+            None => Err(MountError::Refused(path.clone(), outcome.status())),
+        },
+        _ => Err(MountError::Unreachable("MNT: another result".into())),
+    });
     // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
     let root = root.unwrap_or_else(|error| {

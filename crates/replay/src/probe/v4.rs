@@ -1,15 +1,15 @@
 //! Probe of a minor version of NFSv4: limits of the file system, root entries, and from 4.1 on session limits.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CallbackSecParms4, ChannelAttrs4, ClientOwner4, CompoundReply,
-    CreateSession4Args, CreateSessionFlags, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
-    ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Readdir4Args, Results,
-    Sequence4Args, Sessionid4, StateProtect4A, words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, DestroyClientid4Args,
+    DestroySession4Args, ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4,
+    Readdir4Args, Results, Sessionid4, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Text, Void};
 use nfsrdma_rpc::synchronous_client::{RpcClient, SynchronousProcedureCall};
 
+use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
 use crate::reply_size::ReplySizeUpperBound;
 
 /// Maximum length in bytes of each part of a directory listing.
@@ -91,10 +91,16 @@ impl From<&ChannelAttrs4<'_>> for ProbedChannelLimits {
     }
 }
 
-/// An open session.
+/// The client of a probe, with its session from NFSv4.1 on.
+struct Nfs4Probe<'l, 't> {
+    line: &'l mut RpcClient<'t>,
+    minor: u32,
+    session: Option<ProbeSession>,
+}
+
 struct ProbeSession {
-    clientid: u64,
     id: Sessionid4,
+    /// sa_sequenceid of the last Call.
     sequence: u32,
 }
 
@@ -104,102 +110,155 @@ pub(super) fn probe_v4(
     export: &str,
 ) -> Result<Nfs4ProbeReport, String> {
     let mut found = Nfs4ProbeReport::default();
-    let mut held = None;
-    if minor > 0 {
-        let (clientid, sequence, server) = exchange_id(line, minor)?;
-        found.server = Some(server);
-        match create_session(line, minor, clientid, sequence) {
-            Ok((id, session)) => {
-                found.session = Some(session);
-                held = Some(ProbeSession { clientid, id, sequence: 0 });
-            }
-            Err(error) => {
-                let _ = destroy_client(line, minor, clientid);
-                return Err(error);
-            }
-        }
+    let mut probe = Nfs4Probe { line, minor, session: None };
+    if minor == 0 {
+        return probe.read_file_system(export, &mut found).map(|()| found);
     }
-    let asked = limits(line, minor, &mut held, export, &mut found)
-        .and_then(|()| read_root(line, minor, &mut held, &mut found));
-    if let Some(held) = held {
-        // A failure is harmless: the state expires with its lease.
-        let destroy = [Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: held.id })];
-        let _ = run(line, minor, &destroy, |_| Some(()));
-        let _ = destroy_client(line, minor, held.clientid);
+    let (clientid, sequence, server) = probe.exchange_id()?;
+    found.server = Some(server);
+    let outcome = probe.create_session(clientid, sequence).and_then(|limits| {
+        found.session = Some(limits);
+        probe.read_file_system(export, &mut found)
+    });
+    // A failure is harmless: the state expires with its lease.
+    if let Some(session) = probe.session.take() {
+        let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: session.id });
+        let _ = probe.run(&[destroy], |_| Some(()));
     }
-    asked.map(|()| found)
+    let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
+    let _ = probe.run(&[destroy], |_| Some(()));
+    outcome.map(|()| found)
 }
 
-/// Executes operations; the first failed one is the error.
-fn run<T>(
-    line: &mut RpcClient<'_>,
-    minor: u32,
-    operations: &[Args<'_>],
-    mut read: impl FnMut(Results<'_>) -> Option<T>,
-) -> Result<T, String> {
-    let size = ReplySizeUpperBound::for_compound(operations);
-    let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
-    let outcome =
-        line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
-            let mut found = None;
-            for results in reply.operations() {
-                let results = results.map_err(|stop| stop.error)?;
-                if results.status() != Nfsstat4::NFS4_OK {
-                    return Ok(Err(format!("{}: {}", results.number(), results.status())));
-                }
-                found = read(results).or(found);
+impl Nfs4Probe<'_, '_> {
+    /// Executes operations, in the session if there is one; the first failed one is the error.
+    fn run<T>(
+        &mut self,
+        operations: &[Args<'_>],
+        mut read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<T, String> {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Some(session) = &mut self.session {
+            session.sequence += 1;
+            all.push(sequence(session.id, session.sequence, false));
+        }
+        all.extend_from_slice(operations);
+        let size = ReplySizeUpperBound::for_compound(&all);
+        let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
+        let procedure = size.apply_to(&procedure);
+        let outcome =
+            self.line.compound(self.minor, &all, &procedure, |reply| read_results(reply, &mut read));
+        match outcome.map_err(|error| error.to_string())? {
+            Ok(found) => found.ok_or_else(|| "the results end before the one that was asked for".to_owned()),
+            Err((Some(operation), status)) => Err(format!("{operation}: {status}")),
+            Err((None, status)) => Err(status.to_string()),
+        }
+    }
+
+    fn exchange_id(&mut self) -> Result<(u64, u32, Nfs4ServerIdentity), String> {
+        let owner = format!("{} probe {} 4.{}", crate::PROGRAM, std::process::id(), self.minor);
+        let verifier = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |time| time.as_nanos() as u64);
+        self.run(&[exchange_id(&owner, verifier.to_be_bytes())], |results| match results {
+            Results::EXCHANGE_ID(outcome) => {
+                outcome.ok().map(|given| (given.eir_clientid, given.eir_sequenceid, server(given)))
             }
-            if reply.head.status != Nfsstat4::NFS4_OK {
-                return Ok(Err(reply.head.status.to_string()));
-            }
-            Ok(found.ok_or_else(|| "the results end before the one that was asked for".to_owned()))
+            _ => None,
+        })
+    }
+
+    fn create_session(&mut self, clientid: u64, sequence: u32) -> Result<ProbedSessionLimits, String> {
+        let channels = [(1024, 1024), (16, 16)].map(|(operations, slots)| {
+            channel(REQUESTED_SESSION_BYTES, REQUESTED_SESSION_BYTES, operations, slots)
         });
-    outcome.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-/// Executes operations in the session, if there is one.
-fn run_in_session<T>(
-    line: &mut RpcClient<'_>,
-    minor: u32,
-    held: &mut Option<ProbeSession>,
-    operations: &[Args<'_>],
-    read: impl FnMut(Results<'_>) -> Option<T>,
-) -> Result<T, String> {
-    let mut all = Vec::with_capacity(operations.len() + 1);
-    if let Some(held) = held {
-        held.sequence += 1;
-        all.push(Args::SEQUENCE(Sequence4Args {
-            sa_sessionid: held.id,
-            sa_sequenceid: held.sequence,
-            sa_slotid: 0,
-            sa_highest_slotid: 0,
-            sa_cachethis: false,
-        }));
+        let create = create_session(clientid, sequence, channels);
+        let (id, limits) = self.run(&[create], |results| match results {
+            Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
+                let limits = ProbedSessionLimits {
+                    fore: (&given.csr_fore_chan_attrs).into(),
+                    back: (&given.csr_back_chan_attrs).into(),
+                    is_persistent: given.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
+                };
+                (given.csr_sessionid, limits)
+            }),
+            _ => None,
+        })?;
+        self.session = Some(ProbeSession { id, sequence: 0 });
+        Ok(limits)
     }
-    all.extend_from_slice(operations);
-    run(line, minor, &all, read)
-}
 
-fn exchange_id(line: &mut RpcClient<'_>, minor: u32) -> Result<(u64, u32, Nfs4ServerIdentity), String> {
-    let owner = format!("{} probe {} 4.{minor}", crate::PROGRAM, std::process::id());
-    let verifier = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |time| time.as_nanos() as u64);
-    let operation = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
-        eia_clientowner: ClientOwner4 {
-            co_verifier: verifier.to_be_bytes(),
-            co_ownerid: Opaque(owner.as_bytes()),
-        },
-        eia_flags: ExchangeIdFlags(0),
-        eia_state_protect: StateProtect4A::None,
-        eia_client_impl_id: List::default(),
-    }));
-    run(line, minor, &[operation], |results| match results {
-        Results::EXCHANGE_ID(outcome) => {
-            outcome.ok().map(|given| (given.eir_clientid, given.eir_sequenceid, server(given)))
+    fn read_file_system(&mut self, export: &str, found: &mut Nfs4ProbeReport) -> Result<(), String> {
+        self.read_limits(export, found)?;
+        self.read_root(found)
+    }
+
+    fn read_limits(&mut self, export: &str, found: &mut Nfs4ProbeReport) -> Result<(), String> {
+        let words = words_for_bits([
+            Attributes::LEASE_TIME,
+            Attributes::MAXFILESIZE,
+            Attributes::MAXREAD,
+            Attributes::MAXWRITE,
+        ]);
+        let mut operations = walk(export);
+        operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }));
+        let mut names_found = 0;
+        let outcome = self.run(&operations, |results| {
+            names_found += usize::from(matches!(results, Results::LOOKUP(_)));
+            let Results::GETATTR(outcome) = results else { return None };
+            for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::LEASE_TIME(seconds) => found.lease_time = Some(seconds),
+                    Attribute::MAXFILESIZE(bytes) => found.maxfilesize = Some(bytes),
+                    Attribute::MAXREAD(bytes) => found.maxread = Some(bytes),
+                    Attribute::MAXWRITE(bytes) => found.maxwrite = Some(bytes),
+                    _ => {}
+                }
+            }
+            Some(())
+        });
+        match outcome {
+            Err(error) if error.starts_with("LOOKUP: ") => Err(walk_error(export, names_found, &error)),
+            outcome => outcome,
         }
-        _ => None,
-    })
+    }
+
+    /// Reads the root's entries, up to the maximum number.
+    fn read_root(&mut self, found: &mut Nfs4ProbeReport) -> Result<(), String> {
+        let words = words_for_bits([Attributes::TYPE]);
+        let (mut cookie, mut cookieverf) = (0, [0; 8]);
+        loop {
+            let readdir = Args::READDIR(Readdir4Args {
+                cookie,
+                cookieverf,
+                dircount: LISTING,
+                maxcount: LISTING,
+                attr_request: Bitmap4::from(&words[..]),
+            });
+            let root = &mut found.root;
+            let (last, verifier, eof) = self.run(&[Args::PUTROOTFH(Void), readdir], |results| {
+                let Results::READDIR(outcome) = results else { return None };
+                let given = outcome.ok()?;
+                let mut last = None;
+                for entry in given.reply.entries.iter().take(ENTRIES + 1 - root.len().min(ENTRIES)) {
+                    let mut items = entry.attrs.items().map_while(Result::ok);
+                    let is_directory = items.any(|item| item == Attribute::TYPE(NfsFtype4::NF4DIR));
+                    root.push((String::from_utf8_lossy(entry.name.0).into_owned(), is_directory));
+                    last = Some(entry.cookie);
+                }
+                Some((last, given.cookieverf, given.reply.eof))
+            })?;
+            if found.root.len() > ENTRIES {
+                found.root.truncate(ENTRIES);
+                found.has_more = true;
+                return Ok(());
+            }
+            match last {
+                Some(last) if !eof => (cookie, cookieverf) = (last, verifier),
+                _ => return Ok(()),
+            }
+        }
+    }
 }
 
 fn server(given: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
@@ -223,48 +282,6 @@ fn server(given: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
     }
 }
 
-fn create_session(
-    line: &mut RpcClient<'_>,
-    minor: u32,
-    clientid: u64,
-    sequence: u32,
-) -> Result<(Sessionid4, ProbedSessionLimits), String> {
-    let attributes = |operations, requests| ChannelAttrs4 {
-        ca_headerpadsize: 0,
-        ca_maxrequestsize: REQUESTED_SESSION_BYTES,
-        ca_maxresponsesize: REQUESTED_SESSION_BYTES,
-        ca_maxresponsesize_cached: REQUESTED_SESSION_BYTES,
-        ca_maxoperations: operations,
-        ca_maxrequests: requests,
-        ca_rdma_ird: List::default(),
-    };
-    let operation = Args::CREATE_SESSION(Box::new(CreateSession4Args {
-        csa_clientid: clientid,
-        csa_sequence: sequence,
-        csa_flags: CreateSessionFlags(0),
-        csa_fore_chan_attrs: attributes(1024, 1024),
-        csa_back_chan_attrs: attributes(16, 16),
-        csa_cb_program: Program::NFS_CB.0,
-        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
-    }));
-    run(line, minor, &[operation], |results| match results {
-        Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
-            let session = ProbedSessionLimits {
-                fore: (&given.csr_fore_chan_attrs).into(),
-                back: (&given.csr_back_chan_attrs).into(),
-                is_persistent: given.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
-            };
-            (given.csr_sessionid, session)
-        }),
-        _ => None,
-    })
-}
-
-fn destroy_client(line: &mut RpcClient<'_>, minor: u32, clientid: u64) -> Result<(), String> {
-    let operation = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-    run(line, minor, &[operation], |_| Some(()))
-}
-
 /// Returns the names on the path from the root to the export.
 fn names(export: &str) -> impl Iterator<Item = &str> {
     export.split('/').filter(|name| !name.is_empty())
@@ -282,83 +299,4 @@ fn walk_error(export: &str, found: usize, error: &str) -> String {
     let path: String = names(export).take(found + 1).flat_map(|name| ["/", name]).collect();
     let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
     format!("{no}{path}: {error}")
-}
-
-fn limits(
-    line: &mut RpcClient<'_>,
-    minor: u32,
-    held: &mut Option<ProbeSession>,
-    export: &str,
-    found: &mut Nfs4ProbeReport,
-) -> Result<(), String> {
-    let words = words_for_bits([
-        Attributes::LEASE_TIME,
-        Attributes::MAXFILESIZE,
-        Attributes::MAXREAD,
-        Attributes::MAXWRITE,
-    ]);
-    let mut operations = walk(export);
-    operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }));
-    let mut names_found = 0;
-    let outcome = run_in_session(line, minor, held, &operations, |results| {
-        names_found += usize::from(matches!(results, Results::LOOKUP(_)));
-        let Results::GETATTR(outcome) = results else { return None };
-        for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
-            match attribute {
-                Attribute::LEASE_TIME(seconds) => found.lease_time = Some(seconds),
-                Attribute::MAXFILESIZE(bytes) => found.maxfilesize = Some(bytes),
-                Attribute::MAXREAD(bytes) => found.maxread = Some(bytes),
-                Attribute::MAXWRITE(bytes) => found.maxwrite = Some(bytes),
-                _ => {}
-            }
-        }
-        Some(())
-    });
-    match outcome {
-        Err(error) if error.starts_with("LOOKUP: ") => Err(walk_error(export, names_found, &error)),
-        outcome => outcome,
-    }
-}
-
-/// Reads the root's entries, up to the maximum number.
-fn read_root(
-    line: &mut RpcClient<'_>,
-    minor: u32,
-    held: &mut Option<ProbeSession>,
-    found: &mut Nfs4ProbeReport,
-) -> Result<(), String> {
-    let words = words_for_bits([Attributes::TYPE]);
-    let (mut cookie, mut cookieverf) = (0, [0; 8]);
-    loop {
-        let readdir = Args::READDIR(Readdir4Args {
-            cookie,
-            cookieverf,
-            dircount: LISTING,
-            maxcount: LISTING,
-            attr_request: Bitmap4::from(&words[..]),
-        });
-        let root = &mut found.root;
-        let (last, verifier, eof) =
-            run_in_session(line, minor, held, &[Args::PUTROOTFH(Void), readdir], |results| {
-                let Results::READDIR(outcome) = results else { return None };
-                let given = outcome.ok()?;
-                let mut last = None;
-                for entry in given.reply.entries.iter().take(ENTRIES + 1 - root.len().min(ENTRIES)) {
-                    let mut items = entry.attrs.items().map_while(Result::ok);
-                    let is_directory = items.any(|item| item == Attribute::TYPE(NfsFtype4::NF4DIR));
-                    root.push((String::from_utf8_lossy(entry.name.0).into_owned(), is_directory));
-                    last = Some(entry.cookie);
-                }
-                Some((last, given.cookieverf, given.reply.eof))
-            })?;
-        if found.root.len() > ENTRIES {
-            found.root.truncate(ENTRIES);
-            found.has_more = true;
-            return Ok(());
-        }
-        match last {
-            Some(last) if !eof => (cookie, cookieverf) = (last, verifier),
-            _ => return Ok(()),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use super::report::SynthesizedStateCounts;
 use crate::containment::{Containment, ContainmentCheckedRpcClient};
 use crate::root_credential;
 use crate::seed::file_server_client::FileServerClientError;
-use crate::seed::v4::{HandedOverNfs4ClientState, Nfs4Client};
+use crate::seed::v4::{Nfs4Client, Nfs4ClientState};
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::stateid_use;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
@@ -140,7 +140,7 @@ pub(super) fn create_missing_state(
             files.destroy_session();
         }
         match files.hand_over() {
-            HandedOverNfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
                     let session =
@@ -152,7 +152,7 @@ pub(super) fn create_missing_state(
                     values.set_create_sequence(*variable, create_sequence);
                 }
             }
-            HandedOverNfs4ClientState::Client { clientid } => missing.clientids.iter().for_each(|variable| {
+            Nfs4ClientState::Client { clientid, .. } => missing.clientids.iter().for_each(|variable| {
                 values.set_value(*variable, &clientid.to_be_bytes());
             }),
         }

@@ -232,7 +232,6 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     format!("{name}{version}{what}")
 }
 
-/// A name of an object and its parent directory.
 #[derive(Clone, Debug)]
 struct PlanPathComponent {
     parent: u32,
@@ -264,7 +263,11 @@ impl FileTreePlan {
                     self.roots.extend(component.map(|component| component.name.into_vec()))
                 }
                 _ => {
-                    self.count(object);
+                    *self.objects.entry(object.file_type).or_default() += 1;
+                    self.nameless += u64::from(object.names.is_empty());
+                    if object.file_type == TraceFileType::FILE {
+                        self.bytes = self.bytes.saturating_add(object.size);
+                    }
                     if shown.len() < MAX_LISTED_OBJECTS {
                         shown.push((component, item(object)));
                     }
@@ -280,14 +283,6 @@ impl FileTreePlan {
             .collect();
         self.items.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(())
-    }
-
-    fn count(&mut self, object: &TraceFileSystemObject<'_>) {
-        *self.objects.entry(object.file_type).or_default() += 1;
-        self.nameless += u64::from(object.names.is_empty());
-        if object.file_type == TraceFileType::FILE {
-            self.bytes = self.bytes.saturating_add(object.size);
-        }
     }
 }
 

@@ -35,29 +35,15 @@ impl PlannedStepDisposition {
 
 macro_rules! reasons {
     ($name:ident; $($(#[doc = $doc:literal])+ $reason:ident => $code:literal, $state:ident, $text:literal;)*) => {
-        /// The reason that a step does not run as it was captured.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[doc = $doc])+ $reason,)*
+        coded_reasons! {
+            /// The reason that a step does not run as it was captured.
+            $name; $($(#[doc = $doc])+ $reason => $code, $text;)*
         }
 
         impl $name {
-            /// All reasons.
-            pub const ALL: &'static [Self] = &[$(Self::$reason),*];
-
-            /// Returns the stable name in output.
-            pub const fn code(self) -> &'static str {
-                match self { $(Self::$reason => $code,)* }
-            }
-
             /// Returns the state of the step.
             pub const fn state(self) -> PlannedStepDisposition {
                 match self { $(Self::$reason => PlannedStepDisposition::$state,)* }
-            }
-
-            /// Returns the description for display.
-            pub const fn text(self) -> &'static str {
-                match self { $(Self::$reason => $text,)* }
             }
         }
     };

@@ -6,7 +6,6 @@ use std::io::{Read, Seek};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
-use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
@@ -126,12 +125,8 @@ struct LaterStepRequirements {
     directories: FxHashSet<u32>,
 }
 
-/// Adds the steps that a selected step needs.
 fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut LaterStepRequirements) {
-    let filehandles = || {
-        let slots = step.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
-        slots.map(|slot| slot.variable)
-    };
+    let filehandles = || step.call.variables(TraceSlotValueKind::FILEHANDLE);
     let naming = StepEffectOnNames::for_step(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
     if naming != StepEffectOnNames::None
@@ -159,14 +154,13 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
         && behind.confirming_steps.len() < MAX_REMEMBERED
-        && let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == TraceSlotValueKind::STATEID)
+        && let Some(stateid) = step.call.variable(TraceSlotValueKind::STATEID)
     {
-        behind.confirming_steps.insert(slot.variable, step.origin.id);
+        behind.confirming_steps.insert(stateid, step.origin.id);
     }
 }
 
-/// The effect of a step on names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum StepEffectOnNames {
     /// No effect.
     None,
@@ -180,13 +174,7 @@ impl StepEffectOnNames {
     fn for_step(step: &TraceStep<'_>) -> Self {
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
-                operations(step).into_iter().map(Self::of_operation).fold(Self::None, |one, other| {
-                    match (one, other) {
-                        (Self::Replaces, _) | (_, Self::Replaces) => Self::Replaces,
-                        (Self::Creates, _) | (_, Self::Creates) => Self::Creates,
-                        _ => Self::None,
-                    }
-                })
+                operations(step).into_iter().map(Self::of_operation).max().unwrap_or(Self::None)
             }
             Some(Procedure::V2(procedure)) if !step.caller.is_reverse => Self::of_v2(procedure),
             Some(Procedure::V3(procedure)) if !step.caller.is_reverse => Self::of_v3(procedure),
@@ -241,9 +229,7 @@ fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
     if !matches!(step.asked.find_description(), Some(Procedure::Compound)) || step.caller.is_reverse {
         return Vec::new();
     }
-    let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
-    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
-    let call = call.ok();
+    let call = v4::CompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver).ok();
     let operations = call.iter().flat_map(|call| call.operations().map_while(Result::ok));
     operations.map(|operation| operation.number()).take(8).collect()
 }

@@ -130,6 +130,7 @@ impl StepPlanner {
     }
 
     fn decide(&self, step: &TraceStep<'_>) -> PlanDecision {
+        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
         let early = match (step.call.seen, step.asked.protection) {
             _ if step.caller.is_reverse => Some(PlanReason::Callback),
             _ if self.selected_steps.as_ref().is_some_and(|chosen| !chosen.contains(step.origin.id)) => {
@@ -147,16 +148,15 @@ impl StepPlanner {
                 match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
                     None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
                     Some(Err(_)) => Some(PlanReason::Unreadable),
+                    Some(Ok(())) if is_signed && self.gss == GssCallReplayPolicy::Skip => {
+                        Some(PlanReason::SecuredSkipped)
+                    }
                     Some(Ok(())) => None,
                 }
             }
         };
         if early.is_some() {
             return early.into();
-        }
-        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
-        if is_signed && self.gss == GssCallReplayPolicy::Skip {
-            return Some(PlanReason::SecuredSkipped).into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
         let mut worst = (is_signed && self.gss == GssCallReplayPolicy::Sys).then_some(PlanReason::Secured);
@@ -190,7 +190,6 @@ impl StepPlanner {
     }
 }
 
-/// Returns `true` if Calls of the procedure are replayed.
 fn is_replayed(asked: &TraceProcedure) -> bool {
     match (Program(asked.program), asked.version) {
         (Program::NFS, version) => matches!(version, 3 | 4),

@@ -3,13 +3,16 @@
 use std::fmt;
 
 use nfsrdma_dissectors::nfs::v3::Nfsstat3;
-use nfsrdma_dissectors::nfs::v4::Nfsstat4;
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
 pub type LiveFilehandle = Vec<u8>;
+
+/// The result of a file operation.
+pub type FileServerResult<T> = Result<T, FileServerClientError>;
 
 /// The reason that a file operation failed.
 #[derive(Debug)]
@@ -41,6 +44,25 @@ impl fmt::Display for FileServerClientError {
 }
 
 impl std::error::Error for FileServerClientError {}
+
+impl FileServerClientError {
+    /// Creates the error for results that are of no use.
+    pub(super) fn unusable(operation: impl fmt::Display, words: &str) -> Self {
+        Self::Refused(operation.to_string(), NfsOperationFailure::UnusableResults(words.into()))
+    }
+
+    pub(super) fn without_requested_item(operation: impl fmt::Display) -> Self {
+        Self::unusable(operation, "results without the requested item")
+    }
+
+    /// Returns the status with which the server refused the operation.
+    pub(super) fn status(&self) -> Option<Nfsstat4> {
+        match self {
+            Self::Refused(_, reason) => reason.status(),
+            Self::Busy(..) | Self::Call(_) => None,
+        }
+    }
+}
 
 impl From<RpcCallError> for FileServerClientError {
     fn from(error: RpcCallError) -> Self {
@@ -85,11 +107,6 @@ impl NfsOperationFailure {
                     | Nfsstat4::NFS4ERR_MLINK
             )
         )
-    }
-
-    /// Returns `true` if the name exists.
-    pub fn is_existing_name(&self) -> bool {
-        self.status() == Some(Nfsstat4::NFS4ERR_EXIST)
     }
 }
 
@@ -264,7 +281,7 @@ pub const MAX_LISTED_NAMES: usize = 1 << 20;
 /// Position in a directory whose names are listed in several Replies. Its cookie and verifier continue the listing: RFC
 /// 1813 section 3.3.16, RFC 8881 section 18.23.
 #[derive(Debug, Default)]
-pub(super) struct ReaddirPosition {
+pub struct ReaddirPosition {
     pub(super) cookie: u64,
     pub(super) cookie_verifier: [u8; 8],
     /// Number of entries so far, `.` and `..` included.
@@ -292,123 +309,106 @@ impl ReaddirPosition {
     }
 }
 
-/// A client of a file server.
+/// A client of a file server. Its operations fail if the server refuses them or does not answer.
 pub trait FileServerClient {
     /// Returns the filehandle of the directory that the URL names.
-    ///
-    /// # Errors
-    /// Returns an error if the directory does not exist, or the server does not answer.
-    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerClientError>;
+    fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle>;
+
+    /// Returns the object with a name, which must exist.
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<LiveFilehandle>;
 
     /// Returns the object with a name, or `None` if there is none.
-    ///
-    /// # Errors
-    /// Returns an error if the server refuses or does not answer.
-    fn lookup(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-    ) -> Result<Option<LiveFilehandle>, FileServerClientError>;
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<Option<LiveFilehandle>> {
+        match self.find(directory, name) {
+            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_NOENT) => Ok(None),
+            found => found.map(Some),
+        }
+    }
 
     /// Creates an object, which must not exist.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
     fn make(
         &mut self,
         directory: &[u8],
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerClientError>;
+    ) -> FileServerResult<LiveFilehandle>;
 
     /// Adds a hard link to an object.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerClientError>;
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerResult<()>;
 
     /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn remove(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        is_directory: bool,
-    ) -> Result<(), FileServerClientError>;
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerResult<()>;
 
     /// Sets mode and size, if given.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn set_attributes(
-        &mut self,
-        object: &[u8],
-        mode: Option<u32>,
-        size: Option<u64>,
-    ) -> Result<(), FileServerClientError>;
+    fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>)
+    -> FileServerResult<()>;
 
     /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
     fn set_owners(
         &mut self,
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerClientError>;
+    ) -> FileServerResult<()>;
+
+    /// Writes to stable storage of a file with one WRITE. Returns the number of bytes that the server wrote.
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<usize>;
 
     /// Writes to stable storage of a file.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerClientError>;
-
-    /// Returns `true` if a directory has no entries.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerClientError>;
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<()> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let rest = rest.get(..self.io_limits().write_bytes as usize).unwrap_or(rest);
+            let count = self.write_once(file, offset + done as u64, rest)?;
+            if count == 0 || count > rest.len() {
+                let words = format!("{count} bytes of {}", rest.len());
+                return Err(FileServerClientError::unusable(Operation::WRITE, &words));
+            }
+            done += count;
+        }
+        Ok(())
+    }
 
     /// Returns the capabilities of the file system of an object.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError>;
+    fn capabilities(&mut self, object: &[u8]) -> FileServerResult<FileSystemCapabilities>;
 
     /// Sets the limits of later reads and writes.
     fn limit_io(&mut self, limits: IoLimits);
 
+    /// Returns the limits of reads and writes.
+    fn io_limits(&self) -> IoLimits;
+
     /// Returns the attributes of an object.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError>;
+    fn status(&mut self, object: &[u8]) -> FileServerResult<LiveObjectAttributes>;
 
     /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerClientError>;
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerResult<Vec<u8>>;
 
     /// Returns the text of a symbolic link.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerClientError>;
+    fn read_link(&mut self, link: &[u8]) -> FileServerResult<Vec<u8>>;
 
-    /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
-    fn list_names(
+    /// Calls `each` for the names in one Reply, except `.` and `..`. Returns `true` if the listing is over.
+    fn list_next_names(
         &mut self,
         directory: &[u8],
+        listing: &mut ReaddirPosition,
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), FileServerClientError>;
+    ) -> FileServerResult<bool>;
+
+    /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> FileServerResult<()> {
+        let mut listing = ReaddirPosition::default();
+        while !self.list_next_names(directory, &mut listing, each)? {}
+        Ok(())
+    }
+
+    /// Returns `true` if a directory has no entries.
+    fn is_empty(&mut self, directory: &[u8]) -> FileServerResult<bool> {
+        let mut is_empty = true;
+        self.list_next_names(directory, &mut ReaddirPosition::default(), &mut |_| is_empty = false)?;
+        Ok(is_empty)
+    }
 
     /// Releases the server state of this client where possible, and closes its connection.
     fn close(&mut self);

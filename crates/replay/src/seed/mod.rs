@@ -16,6 +16,7 @@ pub mod v4;
 use std::fmt;
 use std::io::{Read, Seek};
 
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -23,8 +24,8 @@ use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjec
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use super::tree::name_hash;
 use file_server_client::{
-    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, NfsOperationFailure,
+    FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
+    IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,
 };
 use owners::set_owners;
 
@@ -164,10 +165,7 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(
-        &mut self,
-        files: &mut dyn FileServerClient,
-    ) -> Result<(), FileServerClientError> {
+    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> FileServerResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -183,7 +181,7 @@ fn list_directories<'d>(
     files: &mut dyn FileServerClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
-) -> Result<NamesByDirectory, FileServerClientError> {
+) -> FileServerResult<NamesByDirectory> {
     let (mut listed, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
         if listed.contains_key(directory) {
@@ -221,7 +219,6 @@ pub struct SeedCounts {
     pub left_out: u64,
 }
 
-/// An object of the trace.
 struct SeedObject {
     kind: TraceFileType,
     is_root: bool,
@@ -251,29 +248,17 @@ pub enum SeedMode {
     Find,
 }
 
-/// Creates or finds the tree of a trace.
+/// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
 ///
 /// # Errors
-/// Returns an error if the directory is unusable, the server refuses, or the trace is damaged. Created objects remain.
+/// Returns an error if the directory is unusable, the server or `begin` refuses, or the trace is damaged. Created objects
+/// remain.
 pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     how: SeedMode,
-) -> Result<SeededTree, SeedError> {
-    seed_after(trace, files, place, how, |_, _| Ok(()))
-}
-
-/// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
-///
-/// # Errors
-/// As [`seed`], and those of `begin`.
-pub fn seed_after(
-    trace: &mut ReplayTraceReader<impl Read + Seek>,
-    files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
-    how: SeedMode,
-    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> Result<(), FileServerClientError>,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileServerResult<()>,
 ) -> Result<SeededTree, SeedError> {
     place.check()?;
     let said = |what: String| move |problem| SeedError::Server(what, problem);
@@ -289,10 +274,9 @@ pub fn seed_after(
         (None, _) => {
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
-                Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
+                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-                    let run = found
-                        .ok_or_else(|| said(name.to_owned())(FileServerClientError::Refused(what, reason)))?;
+                    let run = found.ok_or_else(|| said(name.to_owned())(error))?;
                     if !files.is_empty(&run).map_err(said(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
@@ -312,9 +296,12 @@ pub fn seed_after(
         counts: SeedCounts::default(),
         mounts: Vec::new(),
         nameless_fileids: FxHashSet::default(),
+        root: LiveFilehandle::new(),
+        nameless: LiveFilehandle::new(),
     };
-    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes(), 0o755)?;
-    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
+    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes())?;
+    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes())?;
+    (maker.root, maker.nameless) = (root.clone(), nameless.clone());
 
     // Root made this directory, which no object of the trace represents: another owner shows that the export squashes
     // root.
@@ -324,16 +311,13 @@ pub fn seed_after(
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
     maker.files.limit_io(capabilities.io);
     let (mut wanted, directories) = load_objects(trace)?;
-    let numbers: Vec<u32> = {
-        let mut numbers: Vec<u32> = wanted.keys().copied().collect();
-        numbers.sort_unstable();
-        numbers
-    };
+    let mut numbers: Vec<u32> = wanted.keys().copied().collect();
+    numbers.sort_unstable();
     for number in &numbers {
-        maker.object(&mut wanted, *number, &root, &nameless, 0)?;
+        maker.object(&mut wanted, *number, 0)?;
     }
     if how != SeedMode::Find {
-        write_contents(trace, &mut maker, &mut wanted, &nameless)?;
+        write_contents(trace, &mut maker, &mut wanted)?;
         // A change of the owner may clear bits of the mode, so it comes before.
         set_owners(&mut maker, numbers.iter().filter_map(|number| wanted.get(number)), squashed.as_ref())?;
         // Modes come last: read-only files and directories could not be filled.
@@ -347,49 +331,37 @@ pub fn seed_after(
             }
         }
     }
-    let (mut handles, mut below) = (FxHashMap::default(), FxHashSet::default());
-    let mut nameless_handles = FxHashSet::default();
-    let (mut missing, mut missing_in) = (FxHashSet::default(), FxHashSet::default());
+    let FileSystemCapabilities { supported, io } = capabilities;
+    let mut tree = SeededTree {
+        path: format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/')),
+        root,
+        refusals: maker.refusals,
+        directories,
+        // In NFSv4 a step can change the contents of the root.
+        mounts: if supported.is_none() { topmost_paths(&maker.mounts) } else { Vec::new() },
+        supported,
+        io,
+        squashed_owner: squashed,
+        nameless_fileids: maker.nameless_fileids,
+        counts: maker.counts,
+        ..SeededTree::default()
+    };
     for object in wanted.values().filter(|object| object.is_refused) {
-        missing.extend(object.handles.iter().copied());
+        tree.refused_handles.extend(object.handles.iter().copied());
         let above = object.names.iter().filter_map(|(parent, _)| wanted.get(parent));
-        missing_in.extend(above.flat_map(|above| above.handles.iter().copied()));
+        tree.parents_of_refused.extend(above.flat_map(|above| above.handles.iter().copied()));
     }
     for object in wanted.into_values() {
         let Some(live) = object.live_handle else { continue };
         if object.names.is_empty() && !object.is_root {
-            nameless_handles.extend(object.handles.iter().copied());
+            tree.nameless_handles.extend(object.handles.iter().copied());
         }
-        for variable in object.handles {
-            handles.insert(variable, live.clone());
-            if object.is_below_root {
-                below.insert(variable);
-            }
+        if object.is_below_root {
+            tree.handles_below_root.extend(object.handles.iter().copied());
         }
+        tree.handles.extend(object.handles.into_iter().map(|variable| (variable, live.clone())));
     }
-    let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
-    let FileSystemCapabilities { supported, io } = capabilities;
-    let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
-    // In NFSv4 a step can change the contents of the root.
-    let mounts = if supported.is_none() { mounts } else { Vec::new() };
-    Ok(SeededTree {
-        path,
-        root,
-        handles,
-        handles_below_root: below,
-        nameless_handles,
-        refused_handles: missing,
-        parents_of_refused: missing_in,
-        refusals: refused,
-        directories,
-        supported,
-        io,
-        mounts,
-        squashed_owner: squashed,
-        nameless_fileids: maker.nameless_fileids,
-        initial_names: NamesByDirectory::default(),
-        counts: made,
-    })
+    Ok(tree)
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
@@ -454,21 +426,18 @@ struct TreeSeeder<'f> {
     counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
     nameless_fileids: FxHashSet<u128>,
+    /// The directories that represent the root of the captured server, and that of objects without a captured name.
+    root: LiveFilehandle,
+    nameless: LiveFilehandle,
 }
 
 impl TreeSeeder<'_> {
-    fn find_or_make_directory(
-        &mut self,
-        parent: &[u8],
-        name: &[u8],
-        mode: u32,
-    ) -> Result<LiveFilehandle, SeedError> {
-        let found = self.find_or_make(parent, name, NewObjectKind::Directory, mode)?;
+    fn find_or_make_directory(&mut self, parent: &[u8], name: &[u8]) -> Result<LiveFilehandle, SeedError> {
+        let found = self.find_or_make(parent, name, NewObjectKind::Directory, 0o755)?;
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
         if self.files.status(&found).map_err(said)?.file_type != TraceFileType::DIRECTORY {
-            let reason = NfsOperationFailure::UnusableResults("not a directory".into());
-            return Err(said(FileServerClientError::Refused("LOOKUP".to_owned(), reason)));
+            return Err(said(FileServerClientError::unusable("LOOKUP", "not a directory")));
         }
         Ok(found)
     }
@@ -493,9 +462,8 @@ impl TreeSeeder<'_> {
         self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
-            Err(FileServerClientError::Refused(what, reason)) if reason.is_existing_name() => {
-                let found = self.files.lookup(parent, name).map_err(said)?;
-                found.ok_or_else(|| said(FileServerClientError::Refused(what, reason)))
+            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
+                self.files.lookup(parent, name).map_err(said)?.ok_or_else(|| said(error))
             }
             made => made.map_err(said),
         }
@@ -538,8 +506,6 @@ impl TreeSeeder<'_> {
         &mut self,
         wanted: &mut FxHashMap<u32, SeedObject>,
         number: u32,
-        root: &[u8],
-        nameless: &[u8],
         depth: usize,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         let Some(object) = wanted.get(&number) else { return Ok(None) };
@@ -556,13 +522,16 @@ impl TreeSeeder<'_> {
         let (names, target) = (object.names.clone(), object.target.clone());
         let (kind, is_root, is_parent) = (object.kind, object.is_root, object.is_parent);
         if is_root {
-            let mut live = root.to_vec();
+            let mut live = self.root.clone();
             let path = names.first().map(|(_, path)| path.clone()).unwrap_or_default();
             for name in path.split(|byte| *byte == b'/').filter(|name| is_plain(name)) {
-                live = self.find_or_make_directory(&live, name, 0o755)?;
+                live = self.find_or_make_directory(&live, name)?;
             }
             self.mounts.push(plain_path(&path));
-            return Ok(self.record_live_handle(wanted, number, live));
+            if let Some(object) = wanted.get_mut(&number) {
+                object.live_handle = Some(live.clone());
+            }
+            return Ok(Some(live));
         }
         let kind = match kind {
             TraceFileType::DIRECTORY => NewObjectKind::Directory,
@@ -581,9 +550,9 @@ impl TreeSeeder<'_> {
         let mut is_refused = false;
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, above) = match *parent {
-                NONE => (Some(nameless.to_vec()), None),
+                NONE => (Some(self.nameless.clone()), None),
                 number => {
-                    let live = self.object(wanted, number, root, nameless, depth + 1)?;
+                    let live = self.object(wanted, number, depth + 1)?;
                     is_refused |= wanted.get(&number).is_some_and(|above| above.is_refused);
                     (live, wanted.get(&number))
                 }
@@ -612,7 +581,7 @@ impl TreeSeeder<'_> {
                                 let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {what}: {reason}"));
                             }
-                            Err(FileServerClientError::Refused(_, reason)) if reason.is_existing_name() => {}
+                            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {}
                             linked => {
                                 linked.map_err(said)?;
                                 self.counts.links += 1;
@@ -632,7 +601,8 @@ impl TreeSeeder<'_> {
                 return Ok(None);
             }
             None => {
-                let live = self.find_or_make(nameless, number.to_string().as_bytes(), kind, mode)?;
+                let nameless = self.nameless.clone();
+                let live = self.find_or_make(&nameless, number.to_string().as_bytes(), kind, mode)?;
                 if kind != NewObjectKind::Directory {
                     let status = self.files.status(&live);
                     let status =
@@ -643,21 +613,9 @@ impl TreeSeeder<'_> {
             }
         };
         if let Some(object) = wanted.get_mut(&number) {
-            object.is_below_root = is_below;
+            (object.live_handle, object.is_below_root) = (Some(live.clone()), is_below);
         }
-        Ok(self.record_live_handle(wanted, number, live))
-    }
-
-    fn record_live_handle(
-        &self,
-        wanted: &mut FxHashMap<u32, SeedObject>,
-        number: u32,
-        live: LiveFilehandle,
-    ) -> Option<LiveFilehandle> {
-        if let Some(object) = wanted.get_mut(&number) {
-            object.live_handle = Some(live.clone());
-        }
-        Some(live)
+        Ok(Some(live))
     }
 }
 
@@ -687,12 +645,10 @@ fn is_plain(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/') && !name.contains(&0)
 }
 
-/// Writes the initial contents of the files.
 fn write_contents(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,
     wanted: &mut FxHashMap<u32, SeedObject>,
-    nameless: &[u8],
 ) -> Result<(), SeedError> {
     let said = |problem| SeedError::Server("content".into(), problem);
     let mut too_large = Vec::new();
@@ -702,9 +658,8 @@ fn write_contents(
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match maker.files.set_attributes(live, None, Some(object.size)) {
                 Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
-                    let name =
-                        object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
-                    let name = shorten(&name.unwrap_or_default());
+                    let name = object.names.first().map(|(_, name)| shorten(&String::from_utf8_lossy(name)));
+                    let name = name.unwrap_or_default();
                     maker.refuse(format!("{name}, {} bytes: {what}: {reason}", object.size));
                     (object.live_handle, object.is_refused) = (None, true);
                     too_large.extend(object.names.iter().cloned());
@@ -716,8 +671,8 @@ fn write_contents(
     // A file of another size is not the one that steps expect.
     for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
         let above = match *parent {
-            NONE => Some(nameless),
-            number => wanted.get(&number).and_then(|above| above.live_handle.as_deref()),
+            NONE => Some(&maker.nameless),
+            number => wanted.get(&number).and_then(|above| above.live_handle.as_ref()),
         };
         if let Some(above) = above {
             maker.files.remove(above, name, false).map_err(said)?;

@@ -2,7 +2,9 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{FileServerClient, FileServerClientError, FileUserAndGroup, is_root_name};
+use super::file_server_client::{
+    FileServerClient, FileServerClientError, FileServerResult, FileUserAndGroup, is_root_name,
+};
 use super::{SeedError, SeedObject, TreeSeeder, shorten};
 
 /// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
@@ -33,7 +35,6 @@ pub(super) fn set_owners<'o>(
     Ok(())
 }
 
-/// Owners that the server refuses to set.
 #[derive(Default)]
 pub(super) struct UnsetOwners<'o> {
     /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
@@ -41,7 +42,6 @@ pub(super) struct UnsetOwners<'o> {
     refused: [FxHashSet<&'o [u8]>; 2],
     /// Number of objects with such an owner or group.
     objects: u64,
-    /// The first refusal.
     pub(super) reason: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl<'o> UnsetOwners<'o> {
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,
-    ) -> Result<bool, FileServerClientError> {
+    ) -> FileServerResult<bool> {
         let [users, groups] = &self.refused;
         let accepted_owner = owner.filter(|name| !users.contains(name));
         let accepted_group = group.filter(|name| !groups.contains(name));

@@ -9,7 +9,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
-use super::file_server_client::{FileServerClient, FileServerClientError};
+use super::file_server_client::{FileServerClient, FileServerClientError, FileServerResult};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::TraceFileType;
@@ -155,10 +155,7 @@ fn check_names(
 }
 
 /// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
-fn list_names(
-    files: &mut dyn FileServerClient,
-    directory: &[u8],
-) -> Result<Vec<Vec<u8>>, FileServerClientError> {
+fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> FileServerResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
     if matches!(listed, Err(FileServerClientError::Refused(..))) {
@@ -176,11 +173,9 @@ fn remove_name(
     directory: &[u8],
     name: &[u8],
     is_directory: bool,
-) -> Result<(), FileServerClientError> {
+) -> FileServerResult<()> {
     match files.remove(directory, name, is_directory) {
-        Err(FileServerClientError::Refused(_, reason))
-            if matches!(reason.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)) =>
-        {
+        Err(error) if matches!(error.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)) => {
             // If that is refused, so is the second attempt, with its own status.
             let _ = files.set_attributes(directory, Some(0o700), None);
             files.remove(directory, name, is_directory)

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
 use super::owners::UnsetOwners;
 use super::*;
-use file_server_client::LiveObjectAttributes;
+use file_server_client::{LiveObjectAttributes, NfsOperationFailure, ReaddirPosition};
 
 /// Server with empty directories and directories with names, which knows one user and one group.
 struct TestServer {
@@ -20,7 +20,7 @@ impl FileServerClient for TestServer {
         unreachable!()
     }
 
-    fn lookup(&mut self, _: &[u8], _: &[u8]) -> Result<Option<LiveFilehandle>, FileServerClientError> {
+    fn find(&mut self, _: &[u8], _: &[u8]) -> Result<LiveFilehandle, FileServerClientError> {
         unreachable!()
     }
 
@@ -68,11 +68,16 @@ impl FileServerClient for TestServer {
         Ok(())
     }
 
-    fn write(&mut self, _: &[u8], _: u64, _: &[u8]) -> Result<(), FileServerClientError> {
+    fn write_once(&mut self, _: &[u8], _: u64, _: &[u8]) -> Result<usize, FileServerClientError> {
         unreachable!()
     }
 
-    fn is_empty(&mut self, _: &[u8]) -> Result<bool, FileServerClientError> {
+    fn list_next_names(
+        &mut self,
+        _: &[u8],
+        _: &mut ReaddirPosition,
+        _: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, FileServerClientError> {
         unreachable!()
     }
 
@@ -81,6 +86,10 @@ impl FileServerClient for TestServer {
     }
 
     fn limit_io(&mut self, _: IoLimits) {}
+
+    fn io_limits(&self) -> IoLimits {
+        unreachable!()
+    }
 
     fn status(&mut self, _: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError> {
         unreachable!()

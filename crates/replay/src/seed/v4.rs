@@ -1,15 +1,14 @@
 //! NFSv4 implementation of the file operations, for any of the minor versions to try.
 
-mod client_registration;
-
 use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, Close4Args, CompoundReply, Create4Args, Createhow4, Createtype4,
-    DestroyClientid4Args, DestroySession4Args, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
-    NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args,
-    Results, Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args,
+    Args, Attribute, Attributes, Bitmap4, CbClient4, Clientid4, Close4Args, Create4Args, Createhow4,
+    Createtype4, DestroyClientid4Args, DestroySession4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Link4Args,
+    Lookup4Args, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args,
+    OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args,
+    Readdir4Args, ReclaimComplete4Args, Remove4Args, Results, Setattr4Args, Setclientid4Args,
+    SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, Stateid4, UniversalAddress, Write4Args,
     mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
@@ -18,16 +17,23 @@ use nfsrdma_rpc::OutgoingPayloadMemory;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
-    ReaddirPosition, SessionLimits,
+    FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
+    IoLimits, LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure,
+    ObjectVersionAttributes, ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainmentCheckedRpcClient;
+use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
 use crate::reply_size::ReplySizeUpperBound;
-use client_registration::{create_session, set_clientid};
 
 /// Maximum number of times that the client state is re-established.
 const MAX_RENEWALS: u32 = 16;
+
+/// The verifier of the client, which does not restart.
+const VERIFIER: [u8; 8] = [7; 8];
+
+/// Maximum number of retries when the server asks for a delay, and the delay.
+const MAX_DELAY_RETRIES: u32 = 120;
+const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
@@ -37,27 +43,14 @@ const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
 
 /// The client state at the server.
-enum Nfs4ClientState {
-    /// NFSv4.0: a clientid, and the seqid of its only open owner.
-    Client { clientid: u64, seqid: u32 },
-    /// NFSv4.1 and later: a client ID with its next csa_sequence, and a session with the sequence ID of its first slot.
-    Session {
-        clientid: u64,
-        create_sequence: u32,
-        id: [u8; 16],
-        sequence: u32,
-        slots: u32,
-        limits: SessionLimits,
-    },
-}
-
-/// The client state at the server, for another component to continue with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HandedOverNfs4ClientState {
+pub enum Nfs4ClientState {
     /// NFSv4.0.
     Client {
         /// The clientid.
         clientid: u64,
+        /// Last seqid of its only open owner.
+        seqid: u32,
     },
     /// NFSv4.1 and later.
     Session {
@@ -99,36 +92,29 @@ impl<'t> Nfs4Client<'t> {
         mut line: ContainmentCheckedRpcClient<'t>,
         name: &str,
         minors: &[u32],
-    ) -> Result<Self, FileServerClientError> {
+    ) -> FileServerResult<Self> {
         line.add_client_identity(name);
         let mut last = None;
         for minor in minors {
-            let held = match minor {
-                0 => set_clientid(&mut line, name),
-                minor => create_session(&mut line, *minor, name, None),
-            };
-            match held {
-                Ok(held) => {
-                    let (name, io) = (name.to_owned(), IoLimits::default());
+            match register(&mut line, *minor, name, None) {
+                Ok(state) => {
                     let mut client = Self {
                         rpc: line,
-                        name,
+                        name: name.to_owned(),
                         minor: *minor,
-                        state: held,
+                        state,
                         renewals: 0,
                         open_owner_number: 0,
-                        io,
+                        io: IoLimits::default(),
                     };
                     client.reclaim_complete()?;
                     return Ok(client);
                 }
-                Err(FileServerClientError::Call(error)) if error.is_final() => {
-                    return Err(FileServerClientError::Call(error));
-                }
+                Err(FileServerClientError::Call(error)) if error.is_final() => return Err(error.into()),
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| unusable("NFSv4", "no minor version to try")))
+        Err(last.unwrap_or_else(|| FileServerClientError::unusable("NFSv4", "no minor version to try")))
     }
 
     /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
@@ -142,13 +128,8 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Returns the client state, for another component to continue with.
-    pub fn hand_over(self) -> HandedOverNfs4ClientState {
-        match self.state {
-            Nfs4ClientState::Client { clientid, .. } => HandedOverNfs4ClientState::Client { clientid },
-            Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
-                HandedOverNfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits }
-            }
-        }
+    pub fn hand_over(self) -> Nfs4ClientState {
+        self.state
     }
 
     /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH). `access` is 1 for reading, 2 for writing, 3
@@ -156,9 +137,9 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerClientError> {
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileServerResult<Stateid4> {
         let Nfs4ClientState::Session { .. } = self.state else {
-            return Err(unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
+            return Err(FileServerClientError::unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
         };
         let open = Args::OPEN(Open4Args {
             seqid: 0,
@@ -180,65 +161,56 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, FileServerClientError> {
+    ) -> FileServerResult<T> {
         let mut waits = 0;
         while waits < MAX_DELAY_RETRIES {
             match self.run_once(name, operations, data, &mut read) {
-                Err(FileServerClientError::Refused(name, reason)) if is_delay(&reason) => {
+                Err(error) if error.status().is_some_and(is_delay) => {
                     waits += 1;
                     std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
-                    if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
-                        return Err(FileServerClientError::Refused(name, reason));
+                    if self.minor == 0
+                        && operations.iter().any(|operation| matches!(operation, Args::OPEN(_)))
+                    {
+                        return Err(error);
                     }
                 }
-                Err(FileServerClientError::Refused(name, reason))
-                    if is_client_unknown(&reason) && self.renewals < MAX_RENEWALS =>
+                Err(error)
+                    if error.status().is_some_and(is_client_unknown) && self.renewals < MAX_RENEWALS =>
                 {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves contain the clientid.
                     if self.minor == 0 {
-                        return Err(FileServerClientError::Refused(name, reason));
+                        return Err(error);
                     }
                 }
                 // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
                 // 15.1.10.3).
-                Err(FileServerClientError::Refused(
-                    _,
-                    NfsOperationFailure::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
-                )) => waits += 1,
+                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => waits += 1,
                 done => return done,
             }
         }
-        Err(FileServerClientError::Busy(
-            name.to_string(),
-            u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs(),
-        ))
+        let seconds = u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs();
+        Err(FileServerClientError::Busy(name.to_string(), seconds))
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> Result<(), FileServerClientError> {
+    fn renew(&mut self) -> FileServerResult<()> {
         self.renewals += 1;
         let known = match self.state {
             Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
             Nfs4ClientState::Client { .. } => None,
         };
-        self.state = match self.minor {
-            0 => set_clientid(&mut self.rpc, &self.name)?,
-            minor => create_session(&mut self.rpc, minor, &self.name, known)?,
-        };
+        self.state = register(&mut self.rpc, self.minor, &self.name, known)?;
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(FileServerClientError::Refused(
-                _,
-                NfsOperationFailure::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY),
-            )) => Ok(()),
+            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_COMPLETE_ALREADY) => Ok(()),
             done => done,
         }
     }
 
     /// Tells the server that there is nothing to reclaim.
-    fn reclaim_complete(&mut self) -> Result<(), FileServerClientError> {
+    fn reclaim_complete(&mut self) -> FileServerResult<()> {
         if self.minor == 0 {
             return Ok(());
         }
@@ -252,28 +224,22 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[OutgoingPayloadMemory<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, FileServerClientError> {
+    ) -> FileServerResult<T> {
         let mut all = Vec::with_capacity(operations.len() + 1);
-        if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.state {
-            *sequence += 1;
+        if let Nfs4ClientState::Session { id, sequence: last, .. } = &mut self.state {
+            *last += 1;
             // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
             // Other Replies are too long to cache.
             let is_kept = |operation: &Args<'_>| {
                 !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
             };
-            all.push(Args::SEQUENCE(Sequence4Args {
-                sa_sessionid: *id,
-                sa_sequenceid: *sequence,
-                sa_slotid: 0,
-                sa_highest_slotid: 0,
-                sa_cachethis: operations.iter().all(is_kept),
-            }));
+            all.push(sequence(*id, *last, operations.iter().all(is_kept)));
         }
         all.extend_from_slice(operations);
         run(&mut self.rpc, self.minor, name, &all, data, read)
     }
 
-    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> Result<(), FileServerClientError> {
+    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerResult<()> {
         let (words, values) = mask_and_values(attributes);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
@@ -291,25 +257,14 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Creates a file. Retries if the server asks for a delay or loses the client state.
-    fn create_file(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        mode: u32,
-    ) -> Result<LiveFilehandle, FileServerClientError> {
+    fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerResult<LiveFilehandle> {
         let (mut waits, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(FileServerClientError::Refused(_, reason))
-                    if is_delay(&reason) && waits < MAX_DELAY_RETRIES =>
-                {
-                    waits += 1
-                }
+                Err(error) if error.status().is_some_and(is_delay) && waits < MAX_DELAY_RETRIES => waits += 1,
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
-                Err(FileServerClientError::Refused(_, reason))
-                    if is_state_lost(&reason) && losses < MAX_RENEWALS =>
-                {
+                Err(error) if error.status().is_some_and(is_state_lost) && losses < MAX_RENEWALS => {
                     losses += 1;
                     if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
                         (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
@@ -328,7 +283,7 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerClientError> {
+    ) -> FileServerResult<LiveFilehandle> {
         let clientid = match self.state {
             Nfs4ClientState::Client { clientid, .. } => clientid,
             Nfs4ClientState::Session { .. } => 0,
@@ -381,34 +336,24 @@ impl<'t> Nfs4Client<'t> {
 }
 
 /// Returns `true` if the server has lost the client or its session.
-fn is_client_unknown(reason: &NfsOperationFailure) -> bool {
+fn is_client_unknown(status: Nfsstat4) -> bool {
     matches!(
-        reason,
-        NfsOperationFailure::V4(
-            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
-        )
+        status,
+        Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
     )
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_state_lost(reason: &NfsOperationFailure) -> bool {
-    is_client_unknown(reason)
+fn is_state_lost(status: Nfsstat4) -> bool {
+    is_client_unknown(status)
         || matches!(
-            reason,
-            NfsOperationFailure::V4(
-                Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
-            )
+            status,
+            Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
         )
 }
 
-/// Returns `true` if the server asks for a delay.
-fn is_delay(reason: &NfsOperationFailure) -> bool {
-    matches!(reason, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
-}
-
-/// Returns the error of results that are of no use.
-fn unusable(name: impl fmt::Display, words: &str) -> FileServerClientError {
-    FileServerClientError::Refused(name.to_string(), NfsOperationFailure::UnusableResults(words.into()))
+fn is_delay(status: Nfsstat4) -> bool {
+    matches!(status, Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -423,7 +368,7 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
 }
 
 impl FileServerClient for Nfs4Client<'_> {
-    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerClientError> {
+    fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle> {
         let mut way = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
         way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
@@ -431,20 +376,9 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&path, &way, &[], getfh_result)
     }
 
-    fn lookup(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-    ) -> Result<Option<LiveFilehandle>, FileServerClientError> {
-        let operations =
-            [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
-        match self.run(&Operation::LOOKUP, &operations, &[], getfh_result) {
-            Ok(handle) => Ok(Some(handle)),
-            Err(FileServerClientError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_NOENT))) => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<LiveFilehandle> {
+        let lookup = Args::LOOKUP(Lookup4Args { objname: Text(name) });
+        self.run(&Operation::LOOKUP, &[putfh(directory), lookup, Args::GETFH(Void)], &[], getfh_result)
     }
 
     fn make(
@@ -453,7 +387,7 @@ impl FileServerClient for Nfs4Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> Result<LiveFilehandle, FileServerClientError> {
+    ) -> FileServerResult<LiveFilehandle> {
         let objtype = match kind {
             NewObjectKind::File => return self.create_file(directory, name, mode),
             NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
@@ -470,13 +404,13 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerClientError> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerResult<()> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         self.run(&Operation::LINK, &operations, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerClientError> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileServerResult<()> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
@@ -486,7 +420,7 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> Result<(), FileServerClientError> {
+    ) -> FileServerResult<()> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
@@ -498,52 +432,28 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> Result<(), FileServerClientError> {
+    ) -> FileServerResult<()> {
         let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
         let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
         let items: Vec<_> = owner.into_iter().chain(group).collect();
         self.setattr(object, &items)
     }
 
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerClientError> {
-        let mut done = 0;
-        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
-            let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
-            let write = Args::WRITE(Write4Args {
-                stateid: ANONYMOUS,
-                offset: offset + done as u64,
-                stable: StableHow4::FILE_SYNC4,
-                data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
-            });
-            let data = [OutgoingPayloadMemory::Copied(rest)];
-            let count =
-                self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
-                    Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
-                    _ => None,
-                })?;
-            if count == 0 || count > rest.len() {
-                return Err(unusable(Operation::WRITE, &format!("{count} bytes of {}", rest.len())));
-            }
-            done += count;
-        }
-        Ok(())
-    }
-
-    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerClientError> {
-        let readdir = Args::READDIR(Readdir4Args {
-            cookie: 0,
-            cookieverf: [0; 8],
-            dircount: 1024,
-            maxcount: 4096,
-            attr_request: Bitmap4::from(&[][..]),
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<usize> {
+        let write = Args::WRITE(Write4Args {
+            stateid: ANONYMOUS,
+            offset,
+            stable: StableHow4::FILE_SYNC4,
+            data: Ddp::Chunk { length: data.len() as u32, bytes: None },
         });
-        self.run(&Operation::READDIR, &[putfh(directory), readdir], &[], |results| match results {
-            Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
+        let data = [OutgoingPayloadMemory::Copied(data)];
+        self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
+            Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
             _ => None,
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerClientError> {
+    fn capabilities(&mut self, object: &[u8]) -> FileServerResult<FileSystemCapabilities> {
         let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
@@ -578,7 +488,11 @@ impl FileServerClient for Nfs4Client<'_> {
         };
     }
 
-    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerClientError> {
+    fn io_limits(&self) -> IoLimits {
+        self.io
+    }
+
+    fn status(&mut self, object: &[u8]) -> FileServerResult<LiveObjectAttributes> {
         let words = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
@@ -628,7 +542,7 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerClientError> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerResult<Vec<u8>> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
         self.run(&Operation::READ, &[putfh(file), read], &[], |results| match results {
@@ -637,38 +551,33 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerClientError> {
+    fn read_link(&mut self, link: &[u8]) -> FileServerResult<Vec<u8>> {
         self.run(&Operation::READLINK, &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
-    fn list_names(
+    fn list_next_names(
         &mut self,
         directory: &[u8],
+        listing: &mut ReaddirPosition,
         each: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), FileServerClientError> {
-        let mut listing = ReaddirPosition::default();
-        loop {
-            let readdir = Args::READDIR(Readdir4Args {
-                cookie: listing.cookie,
-                cookieverf: listing.cookie_verifier,
-                dircount: 2048,
-                maxcount: 4096,
-                attr_request: Bitmap4::from(&[][..]),
-            });
-            let is_over = self.run(&Operation::READDIR, &[putfh(directory), readdir], &[], |results| {
-                let Results::READDIR(outcome) = results else { return None };
-                let ok = outcome.ok()?;
-                listing.cookie_verifier = ok.cookieverf;
-                let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
-                Some(listing.add_reply(entries, ok.reply.eof, each))
-            })?;
-            if is_over {
-                return Ok(());
-            }
-        }
+    ) -> FileServerResult<bool> {
+        let readdir = Args::READDIR(Readdir4Args {
+            cookie: listing.cookie,
+            cookieverf: listing.cookie_verifier,
+            dircount: 2048,
+            maxcount: 4096,
+            attr_request: Bitmap4::from(&[][..]),
+        });
+        self.run(&Operation::READDIR, &[putfh(directory), readdir], &[], |results| {
+            let Results::READDIR(outcome) = results else { return None };
+            let ok = outcome.ok()?;
+            listing.cookie_verifier = ok.cookieverf;
+            let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
+            Some(listing.add_reply(entries, ok.reply.eof, each))
+        })
     }
 
     fn close(&mut self) {
@@ -690,31 +599,78 @@ fn run<T>(
     operations: &[Args<'_>],
     data: &[OutgoingPayloadMemory<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> Result<T, FileServerClientError> {
+) -> FileServerResult<T> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
     let found =
-        line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
-            let mut found = None;
-            for results in reply.operations() {
-                let results = results.map_err(|stop| stop.error)?;
-                if results.status() != Nfsstat4::NFS4_OK {
-                    return Ok(Err(results.status()));
-                }
-                found = read(&results).or(found);
-            }
-            Ok(match reply.head.status {
-                Nfsstat4::NFS4_OK => Ok(found),
-                status => Err(status),
-            })
-        })?;
+        line.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
     match found {
         Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(unusable(name, "results without the requested item")),
-        Err(status) => Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
+        Ok(None) => Err(FileServerClientError::without_requested_item(name)),
+        Err((_, status)) => {
+            Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status)))
+        }
     }
 }
 
-/// Maximum number of retries when the server asks for a delay, and the delay.
-const MAX_DELAY_RETRIES: u32 = 120;
-const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+/// Registers a client, and from NFSv4.1 on creates a session. `known` has the client ID and the next csa_sequence of a
+/// client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
+fn register(
+    line: &mut ContainmentCheckedRpcClient<'_>,
+    minor: u32,
+    name: &str,
+    known: Option<(Clientid4, u32)>,
+) -> FileServerResult<Nfs4ClientState> {
+    if minor == 0 {
+        return set_clientid(line, name);
+    }
+    let exchange = exchange_id(name, VERIFIER);
+    let (clientid, sequence) =
+        run(line, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
+                // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+                let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+                let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+                known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+            }),
+            _ => None,
+        })?;
+    let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
+    let create = create_session(clientid, sequence, channels);
+    run(line, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
+        Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
+            let channel = &ok.csr_fore_chan_attrs;
+            let limits = SessionLimits {
+                request_bytes: channel.ca_maxrequestsize,
+                response_bytes: channel.ca_maxresponsesize,
+                operations: channel.ca_maxoperations,
+            };
+            let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
+            let create_sequence = sequence.wrapping_add(1);
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
+        }),
+        _ => None,
+    })
+}
+
+fn set_clientid(line: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
+    let set = Args::SETCLIENTID(Setclientid4Args {
+        client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
+        callback: CbClient4 {
+            cb_program: Program::NFS_CB.0,
+            cb_location: Netaddr4 {
+                na_r_netid: Text(b"tcp"),
+                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
+            },
+        },
+        callback_ident: 1,
+    });
+    let (clientid, verifier) = run(line, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
+        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
+        _ => None,
+    })?;
+    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
+    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
+    run(line, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
+    Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
+}

@@ -10,23 +10,14 @@ use nfsrdma_dissectors::xdr;
 pub enum TraceError {
     /// The file is not a trace.
     NoTrace,
-    /// The trace has a version that this program does not read.
-    Version {
-        /// The version.
-        version: u32,
-    },
+    /// The trace has this version, which this program does not read.
+    Version(u32),
     /// The trace was not finished.
     Unfinished,
-    /// The file ends before its last block, or before the end of the content of a payload.
-    Cut {
-        /// Offset of the missing bytes.
-        at: u64,
-    },
-    /// A block is too long or misplaced, or a checksum is wrong.
-    Damaged {
-        /// Offset of the damaged part.
-        at: u64,
-    },
+    /// The file ends before its last block, or before the end of the content of a payload: offset of the missing bytes.
+    Cut(u64),
+    /// A block is too long or misplaced, or a checksum is wrong: offset of the damaged part.
+    Damaged(u64),
     /// An entry of a block could not be decoded, though its checksum is right.
     Line {
         /// Offset of the error.
@@ -42,12 +33,12 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTrace => f.write_str("not a trace; create one with `replay compile`"),
-            Self::Version { version } => {
+            Self::Version(version) => {
                 write!(f, "a trace of version {version}, which this program does not read; compile it again")
             }
             Self::Unfinished => f.write_str("the trace was not written to its end; compile it again"),
-            Self::Cut { at } => write!(f, "byte {at}: the trace is cut here; compile it again"),
-            Self::Damaged { at } => write!(f, "byte {at}: the trace is damaged; compile it again"),
+            Self::Cut(at) => write!(f, "byte {at}: the trace is cut here; compile it again"),
+            Self::Damaged(at) => write!(f, "byte {at}: the trace is damaged; compile it again"),
             Self::Line { at, error } => {
                 write!(f, "byte {at}: the trace is damaged; compile it again ({error}, within its line)")
             }

@@ -248,6 +248,21 @@ pub(super) const PREAMBLE: usize = 28;
 /// Length of a block header in bytes.
 pub(super) const HEADER: usize = 12;
 
+impl TraceFileTotals {
+    pub(super) const ZERO: Self = Self {
+        steps: 0,
+        late: 0,
+        data: 0,
+        payload: 0,
+        unknown: 0,
+        variables: 0,
+        forgotten: 0,
+        left_out: 0,
+        first: 0,
+        last: 0,
+    };
+}
+
 impl TracePreamble {
     /// Encodes the preamble of a trace whose tables begin at offset `tables`.
     pub(super) fn bytes(tables: u64) -> Vec<u8> {

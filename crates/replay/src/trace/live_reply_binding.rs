@@ -7,6 +7,7 @@ use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
 use super::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
+use super::value_substitution::value_in_field;
 use super::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
@@ -18,12 +19,7 @@ impl TraceProcedure {
 
 /// Returns the value of a field, without length and padding. `message` begins where positions are counted from.
 pub fn field_value<'m>(message: &'m [u8], field: &SubstitutableField) -> Option<&'m [u8]> {
-    let bytes = message.get(field.range.clone())?;
-    if !field.is_counted {
-        return Some(bytes);
-    }
-    let (count, rest) = bytes.split_first_chunk::<4>()?;
-    rest.get(..u32::from_be_bytes(*count) as usize)
+    value_in_field(message.get(field.range.clone())?, field.is_counted)
 }
 
 /// Decodes a live Reply of a step and collects its fields. `message` is the RPC message; the cursor has its

@@ -2,7 +2,7 @@
 //!
 //! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
 //! File data is stored separately. Values that differ between runs have [`SubstitutableMessageSlot`]s, each a byte
-//! range and a [`TraceVariable`]. To send a Call again, [`value_substitution`] copies the bytes between its slots and
+//! range and a variable: the number in the trace of an identifier that a server or a client assigns. To send a Call again, [`value_substitution`] copies the bytes between its slots and
 //! fills in the values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the
 //! same field visitor that read the captured one.
 //!
@@ -37,14 +37,3 @@ pub use step::{
     TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 pub use step_writer::ReplayTraceWriter;
-
-/// An identifier that a server or a client assigns, as its number in the trace, from 0. Its value differs between runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TraceVariable(pub u32);
-
-impl SubstitutableMessageSlot {
-    /// Returns the variable.
-    pub fn variable(&self) -> TraceVariable {
-        TraceVariable(self.variable)
-    }
-}

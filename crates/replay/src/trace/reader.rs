@@ -50,7 +50,8 @@ pub struct TraceMetadata {
     pub end: TraceFileTotals,
 }
 
-/// A reader of trace files.
+/// A reader of trace files. Its functions return an error if the trace is truncated or damaged; steps returned before
+/// remain valid.
 #[derive(Debug)]
 pub struct ReplayTraceReader<R> {
     from: R,
@@ -68,7 +69,6 @@ pub struct ReplayTraceReader<R> {
     excluded_objects: Arc<FxHashSet<u32>>,
 }
 
-/// The header of a block, and the offset of the next block.
 struct BlockHeaderAndNextOffset {
     header: TraceBlockHeader,
     next: u64,
@@ -83,7 +83,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         from.seek(SeekFrom::Start(0)).map_err(TraceError::Io)?;
         let mut bytes = [0; PREAMBLE];
         read_exact_at(&mut from, &mut bytes, 0).map_err(|error| match error {
-            TraceError::Cut { .. } => TraceError::NoTrace,
+            TraceError::Cut(..) => TraceError::NoTrace,
             error => error,
         })?;
         let preamble = TracePreamble::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
@@ -91,34 +91,22 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             return Err(TraceError::NoTrace);
         };
         if version != VERSION {
-            return Err(TraceError::Version { version });
+            return Err(TraceError::Version(version));
         }
         let [head @ .., _, _, _, _] = &bytes;
         if crc32fast::hash(head) != checksum {
-            return Err(TraceError::Damaged { at: 0 });
+            return Err(TraceError::Damaged(0));
         }
         if tables == 0 {
             return Err(TraceError::Unfinished);
         }
-        let end = TraceFileTotals {
-            steps: 0,
-            late: 0,
-            data: 0,
-            payload: 0,
-            unknown: 0,
-            variables: 0,
-            forgotten: 0,
-            left_out: 0,
-            first: 0,
-            last: 0,
-        };
         let summary = TraceMetadata {
             captures: Vec::new(),
             keeping: TraceFileDataRetention::KEPT,
             key: 0,
             hosts: Vec::new(),
             connections: Vec::new(),
-            end,
+            end: TraceFileTotals::ZERO,
         };
         let mut trace = Self {
             from,
@@ -147,7 +135,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                 | TraceBlockKind::CONNECTIONS
                 | TraceBlockKind::END => self.load(&found)?,
                 TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
             let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
@@ -190,49 +178,33 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Returns the next step, or `None` after the last one.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged. Steps returned before remain valid.
     pub fn next_step(&mut self) -> Result<Option<TraceStep<'_>>, TraceError> {
         Ok(self.next_step_with_bytes()?.map(|(step, _)| step))
     }
 
     /// Returns the next step with its encoded bytes, which can be decoded again.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn next_step_with_bytes(&mut self) -> Result<Option<(TraceStep<'_>, &[u8])>, TraceError> {
         while self.consumed_bytes >= self.block.len() {
             if self.next_block_offset >= self.tables_offset {
                 let is_whole =
                     self.steps_read == self.summary.end.steps && self.next_block_offset == self.tables_offset;
-                return if is_whole {
-                    Ok(None)
-                } else {
-                    Err(TraceError::Damaged { at: self.next_block_offset })
-                };
+                return if is_whole { Ok(None) } else { Err(TraceError::Damaged(self.next_block_offset)) };
             }
             let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::STEPS => self.load(&found)?,
                 TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
-        let rest = self.block.get(self.consumed_bytes..).unwrap_or_default();
-        let mut cursor = Cursor::new(rest);
-        let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-        let step =
-            step.map_err(|error| TraceError::invalid_entry(self.block_offset, self.consumed_bytes, error))?;
-        self.consumed_bytes += cursor.at();
+        let start = self.consumed_bytes;
+        let (step, length) = step_at(&self.block, self.block_offset, start)?;
+        self.consumed_bytes += length;
         self.steps_read += 1;
-        Ok(Some((step, rest.get(..cursor.at()).unwrap_or_default())))
+        Ok(Some((step, self.block.get(start..self.consumed_bytes).unwrap_or_default())))
     }
 
     /// Calls `take` for every step, from the first to the last.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn for_each_step(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         while let Some(step) = self.next_step()? {
@@ -242,9 +214,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every step, from the last to the first.
-    ///
-    /// # Errors
-    /// As [`Self::next_step`].
     pub fn for_each_step_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
@@ -263,16 +232,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             places.clear();
             let mut start = 0;
             while start < self.block.len() {
-                let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-                step.map_err(|error| TraceError::invalid_entry(self.block_offset, start, error))?;
                 places.push(start);
-                start += cursor.at();
+                start += step_at(&self.block, self.block_offset, start)?.1;
             }
             for start in places.iter().rev() {
-                let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-                take(&step.map_err(|error| TraceError::invalid_entry(self.block_offset, *start, error))?);
+                take(&step_at(&self.block, self.block_offset, *start)?.0);
             }
         }
         self.rewind();
@@ -280,9 +244,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every object.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_object(
         &mut self,
         mut take: impl FnMut(&TraceFileSystemObject<'_>),
@@ -303,9 +264,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every variable that is used but not defined.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_undefined(
         &mut self,
         mut take: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
@@ -316,9 +274,6 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `take` for every extent of the initial file contents. Extents of one file do not overlap.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated or damaged.
     pub fn for_each_extent(&mut self, mut take: impl FnMut(&InitialFileExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next_block_offset < self.tables_offset {
@@ -333,7 +288,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                     })?;
                 }
                 TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
-                _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
+                _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
         self.rewind();
@@ -363,22 +318,15 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
 
     /// Reads the content of a payload to `out`. Returns `false` if the content was not kept. The position of the next
     /// step does not change.
-    ///
-    /// # Errors
-    /// Returns an error if the trace is truncated, or the content does not match its hash.
     pub fn content(&mut self, payload: &TracePayload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
     }
 
     /// Reads the content of an extent to `out`. Returns `false` if the content was not kept.
-    ///
-    /// # Errors
-    /// As [`Self::content`].
     pub fn extent(&mut self, extent: &InitialFileExtent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
 
-    /// Reads the header of the next block.
     fn read_block_header(&mut self) -> Result<BlockHeaderAndNextOffset, TraceError> {
         let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
@@ -386,7 +334,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         read_exact_at(&mut self.from, &mut bytes, at)?;
         let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
         let header = header.ok().filter(|header| header.length <= LONGEST);
-        let header = header.ok_or(TraceError::Damaged { at })?;
+        let header = header.ok_or(TraceError::Damaged(at))?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
         Ok(BlockHeaderAndNextOffset { header, next: at + HEADER as u64 + length })
     }
@@ -400,13 +348,20 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         // Does not allocate `length` bytes in advance, as the length may be wrong.
         let read = (&mut self.from).take(length).read_to_end(&mut self.block).map_err(TraceError::Io)?;
         if read as u64 != length {
-            return Err(TraceError::Cut { at: self.block_offset + (HEADER + read) as u64 });
+            return Err(TraceError::Cut(self.block_offset + (HEADER + read) as u64));
         }
         if crc32fast::hash(&self.block) != found.header.checksum {
-            return Err(TraceError::Damaged { at: self.block_offset });
+            return Err(TraceError::Damaged(self.block_offset));
         }
         Ok(())
     }
+}
+
+/// Decodes the step `start` bytes after the beginning of a block at file offset `at`. Returns its length as well.
+fn step_at(block: &[u8], at: u64, start: usize) -> Result<(TraceStep<'_>, usize), TraceError> {
+    let mut cursor = Cursor::new(block.get(start..).unwrap_or_default());
+    let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
+    Ok((step.map_err(|error| TraceError::invalid_entry(at, start, error))?, cursor.at()))
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -437,7 +392,7 @@ fn read_content(
 ) -> Result<bool, TraceError> {
     out.clear();
     if length > LONGEST {
-        return Err(TraceError::Damaged { at: data });
+        return Err(TraceError::Damaged(data));
     }
     match content {
         PayloadContentState::ZEROS => {
@@ -448,10 +403,10 @@ fn read_content(
             from.seek(SeekFrom::Start(data)).map_err(TraceError::Io)?;
             let read = from.take(length.into()).read_to_end(out).map_err(TraceError::Io)?;
             if read != length as usize {
-                return Err(TraceError::Cut { at: data + read as u64 });
+                return Err(TraceError::Cut(data + read as u64));
             }
             let is_right = XxHash3_128::oneshot(out).to_be_bytes() == *hash;
-            if is_right { Ok(true) } else { Err(TraceError::Damaged { at: data }) }
+            if is_right { Ok(true) } else { Err(TraceError::Damaged(data)) }
         }
         _ => Ok(false),
     }
@@ -460,7 +415,7 @@ fn read_content(
 /// Fills `bytes` from the input; `at` is the file offset for errors.
 fn read_exact_at(from: &mut impl Read, bytes: &mut [u8], at: u64) -> Result<(), TraceError> {
     from.read_exact(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => TraceError::Cut { at },
+        io::ErrorKind::UnexpectedEof => TraceError::Cut(at),
         _ => TraceError::Io(error),
     })
 }

@@ -189,10 +189,6 @@ impl SubstitutableFieldVisitor<'_> {
         self.operations.len().saturating_sub(1) as u32
     }
 
-    fn operation_number(&self) -> VisitedNfs4Opcode {
-        self.operations.last().map_or(VisitedNfs4Opcode::None, |operation| operation.number)
-    }
-
     fn add_slot_field(
         &mut self,
         range: Range<usize>,
@@ -317,7 +313,8 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             });
             return;
         }
-        if let Some(holds) = count_kind(field.name, field.label, self.operation_number()) {
+        let number = self.operations.last().map_or(VisitedNfs4Opcode::None, |operation| operation.number);
+        if let Some(holds) = count_kind(field.name, field.label, number) {
             self.add_slot_field(bytes, holds, None, field.label);
             return;
         }

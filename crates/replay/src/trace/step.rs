@@ -106,7 +106,7 @@ xdr! { "trace";
         is_counted: bool,
         /// Index of the operation in the COMPOUND, from 0; 0 for any other procedure.
         operation: u32,
-        /// The [`TraceVariable`](super::TraceVariable).
+        /// The variable: the number in the trace of an identifier that a server or a client assigns, from 0.
         variable: u32,
         /// The `id` of the step that defined the variable; for values that the caller chooses, that of this step. 0 if
         /// no step before defined it: it is from before the capture, or its definition was lost.
@@ -345,14 +345,19 @@ impl<'a> TraceMessage<'a> {
 
     /// Returns the DDP-eligible items outside the head, with Positions relative to the arguments or results.
     pub fn items(&self) -> Vec<ChunkedDataItem<'static>> {
+        self.items_with(|_| None)
+    }
+
+    /// As [`Self::items`], with the content of the payload with each index.
+    pub fn items_with<'c>(&self, content: impl Fn(usize) -> Option<&'c [u8]>) -> Vec<ChunkedDataItem<'c>> {
         let mut beside: u32 = 0;
-        let payloads = self.payloads.iter().filter(|payload| !payload.is_inside);
+        let payloads = self.payloads.iter().enumerate().filter(|(_, payload)| !payload.is_inside);
         payloads
-            .map(|payload| {
+            .map(|(index, payload)| {
                 let position = payload.at.saturating_sub(self.body).saturating_add(beside);
                 let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
                 beside = beside.saturating_add(padded);
-                ChunkedDataItem { position: Some(position), length: payload.length, bytes: None }
+                ChunkedDataItem { position: Some(position), length: payload.length, bytes: content(index) }
             })
             .collect()
     }

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
 };
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::xdr::{Cursor, ResultWriteChunkAssignment, roundup};
+use nfsrdma_dissectors::xdr::{ResultWriteChunkAssignment, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
@@ -34,7 +34,6 @@ pub struct StepToTransactionConverter {
     forward: FxHashSet<u64>,
 }
 
-/// Maximum number of remembered connections.
 const CONNECTIONS: usize = 1 << 16;
 
 impl StepToTransactionConverter {
@@ -175,8 +174,7 @@ fn parse_address(text: &str) -> Address {
 /// chunks (RFC 8267 section 6.4.1). Empty for any other procedure.
 fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     let items = reply.items();
-    let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
-    let mut cursor = Cursor::new(results).with_chunks(&items);
+    let mut cursor = reply.body_cursor().with_chunks(&items);
     let Ok(compound) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
         return Vec::new();
     };
@@ -185,7 +183,6 @@ fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     eligible.map(|(_, at)| at).collect()
 }
 
-/// A message with its file data loaded.
 struct LoadedTraceMessage<'m> {
     message: &'m TraceMessage<'m>,
     /// Payloads outside the head, each with its content if that was kept.
@@ -201,9 +198,7 @@ impl<'m> LoadedTraceMessage<'m> {
         let longest = u64::from(LONGEST);
         let whole: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
         if whole > longest {
-            return Err(TraceError::Damaged {
-                at: message.payloads.iter().next().map_or(0, |first| first.data),
-            });
+            return Err(TraceError::Damaged(message.payloads.iter().next().map_or(0, |first| first.data)));
         }
         for payload in message.payloads.iter().filter(|payload| !payload.is_inside) {
             let mut content = Vec::new();

@@ -25,7 +25,7 @@ const PENDING_STEP_BYTES: usize = 2 * size_of::<TraceStepReorderEntry>() + 16;
 /// A step in the reorder buffer: time, ID and encoded bytes.
 type TraceStepReorderEntry = Reverse<(u64, u64, Box<[u8]>)>;
 
-/// Writes a trace.
+/// Writes a trace. Its functions return an error if the output cannot be written.
 #[derive(Debug)]
 pub struct ReplayTraceWriter<W> {
     output: W,
@@ -38,7 +38,8 @@ pub struct ReplayTraceWriter<W> {
     max_pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
     last_written_time_ns: u64,
-    end: TraceFileTotals,
+    /// The totals of the last block. The compiler completes them.
+    pub(crate) end: TraceFileTotals,
     /// Offset of data by its hash, to store equal data once.
     contents: SecondChanceMap<u128, u64>,
 }
@@ -46,9 +47,6 @@ pub struct ReplayTraceWriter<W> {
 impl<W: Write + Seek> ReplayTraceWriter<W> {
     /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes`
     /// bytes, and the offsets of data `content_bytes`.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn new(mut to: W, max_pending_bytes: usize, content_bytes: usize) -> io::Result<Self> {
         let preamble = TracePreamble::bytes(0);
         to.write_all(&preamble)?;
@@ -62,26 +60,12 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
             pending_bytes: 0,
             max_pending_bytes,
             last_written_time_ns: 0,
-            end: TraceFileTotals {
-                steps: 0,
-                late: 0,
-                data: 0,
-                payload: 0,
-                unknown: 0,
-                variables: 0,
-                forgotten: 0,
-                left_out: 0,
-                first: u64::MAX,
-                last: 0,
-            },
+            end: TraceFileTotals { first: u64::MAX, ..TraceFileTotals::ZERO },
             contents: SecondChanceMap::for_memory(content_bytes),
         })
     }
 
     /// Adds data and returns its offset. Data with a known hash is not stored again.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn add_data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
         if let Some(known) = self.contents.get(hash) {
             return Ok(*known);
@@ -92,15 +76,12 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         self.data.extend_from_slice(bytes);
         self.contents.insert(hash, at);
         if self.data.len() >= BLOCK_BYTES {
-            self.flush_data()?;
+            self.flush(TraceBlockKind::DATA)?;
         }
         Ok(at)
     }
 
     /// Adds a step.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn step(&mut self, step: &TraceStep<'_>) -> io::Result<()> {
         let mut encoder = Encoder::new();
         step.encode(&mut encoder);
@@ -123,57 +104,40 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         self.last_written_time_ns = self.last_written_time_ns.max(time);
         self.steps.extend_from_slice(&bytes);
         if self.steps.len() >= BLOCK_BYTES {
-            self.flush_steps()?;
+            self.flush(TraceBlockKind::STEPS)?;
         }
         Ok(true)
     }
 
     /// Adds an extent of the initial contents of a file.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn extent(&mut self, extent: &InitialFileExtent) -> io::Result<()> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
         self.extents.extend_from_slice(encoder.bytes());
-        if self.extents.len() >= BLOCK_BYTES { self.flush_extents() } else { Ok(()) }
+        if self.extents.len() >= BLOCK_BYTES { self.flush(TraceBlockKind::EXTENTS) } else { Ok(()) }
     }
 
-    fn flush_data(&mut self) -> io::Result<()> {
-        if self.data.is_empty() {
-            return Ok(());
+    /// Returns the entries that wait to be written in a block.
+    fn pending_entries(&mut self, kind: TraceBlockKind) -> &mut Vec<u8> {
+        match kind {
+            TraceBlockKind::STEPS => &mut self.steps,
+            TraceBlockKind::EXTENTS => &mut self.extents,
+            _ => &mut self.data,
         }
-        let data = std::mem::take(&mut self.data);
-        self.write_block(TraceBlockKind::DATA, &data)?;
-        self.data = data;
-        self.data.clear();
-        Ok(())
     }
 
-    fn flush_steps(&mut self) -> io::Result<()> {
-        let steps = std::mem::take(&mut self.steps);
-        if !steps.is_empty() {
-            self.write_block_after_data(TraceBlockKind::STEPS, &steps)?;
+    /// Writes a block of the pending entries, after the pending data.
+    fn flush(&mut self, kind: TraceBlockKind) -> io::Result<()> {
+        let mut entries = std::mem::take(self.pending_entries(kind));
+        if !entries.is_empty() {
+            if kind != TraceBlockKind::DATA {
+                self.flush(TraceBlockKind::DATA)?;
+            }
+            self.write_block(kind, &entries)?;
         }
-        self.steps = steps;
-        self.steps.clear();
+        entries.clear();
+        *self.pending_entries(kind) = entries;
         Ok(())
-    }
-
-    fn flush_extents(&mut self) -> io::Result<()> {
-        let extents = std::mem::take(&mut self.extents);
-        if !extents.is_empty() {
-            self.write_block_after_data(TraceBlockKind::EXTENTS, &extents)?;
-        }
-        self.extents = extents;
-        self.extents.clear();
-        Ok(())
-    }
-
-    /// Writes the pending data, then a block.
-    fn write_block_after_data(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
-        self.flush_data()?;
-        self.write_block(kind, bytes)
     }
 
     fn write_block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
@@ -190,14 +154,11 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     }
 
     /// Finishes the steps and begins the tables.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
         while self.write_next_step()? {}
-        self.flush_steps()?;
-        self.flush_extents()?;
-        self.flush_data()?;
+        for kind in [TraceBlockKind::STEPS, TraceBlockKind::EXTENTS, TraceBlockKind::DATA] {
+            self.flush(kind)?;
+        }
         let tables = self.offset;
         let mut encoder = Encoder::new();
         about.encode(&mut encoder);
@@ -211,10 +172,10 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     }
 }
 
-/// Writes the tables of a trace, one kind after the other.
+/// Writes the tables of a trace, one kind after the other. Its functions return an error if the output cannot be written.
 #[derive(Debug)]
 pub struct TraceFileTableEncoder<W> {
-    writer: ReplayTraceWriter<W>,
+    pub(crate) writer: ReplayTraceWriter<W>,
     tables_offset: u64,
     kind: TraceBlockKind,
     encoder: Encoder,
@@ -222,9 +183,6 @@ pub struct TraceFileTableEncoder<W> {
 
 impl<W: Write + Seek> TraceFileTableEncoder<W> {
     /// Adds an entry to the table of its kind.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn add<'a>(&mut self, kind: TraceBlockKind, line: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {
             self.flush()?;
@@ -239,15 +197,7 @@ impl<W: Write + Seek> TraceFileTableEncoder<W> {
         if bytes.is_empty() { Ok(()) } else { self.writer.write_block(self.kind, &bytes) }
     }
 
-    /// Returns the totals of the last block, to be completed.
-    pub fn totals_mut(&mut self) -> &mut TraceFileTotals {
-        &mut self.writer.end
-    }
-
     /// Finishes the trace. Returns the output and the totals.
-    ///
-    /// # Errors
-    /// Returns an error if the output cannot be written.
     pub fn finish(mut self) -> io::Result<(W, TraceFileTotals)> {
         self.flush()?;
         let mut writer = self.writer;

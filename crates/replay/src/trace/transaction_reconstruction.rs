@@ -221,7 +221,6 @@ impl WireChunkLists {
         }
     }
 
-    /// Encodes the RPC-over-RDMA header of a message.
     fn header(&self, sent: &ReconstructedWireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
         let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
         let lists = ChunkLists {

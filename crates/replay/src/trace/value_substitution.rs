@@ -63,8 +63,12 @@ pub struct InvalidSubstitutionSlotError {
 /// Returns the value of a slot of the head, without length and padding.
 pub fn captured_value<'h>(head: &'h [u8], slot: &SubstitutableMessageSlot) -> Option<&'h [u8]> {
     let (at, length) = (slot.at as usize, slot.length as usize);
-    let bytes = head.get(at..at.checked_add(length)?)?;
-    if !slot.is_counted {
+    value_in_field(head.get(at..at.checked_add(length)?)?, slot.is_counted)
+}
+
+/// Returns the value in the bytes of a field; if it `is_counted`, without its length and its padding.
+pub(crate) fn value_in_field(bytes: &[u8], is_counted: bool) -> Option<&[u8]> {
+    if !is_counted {
         return Some(bytes);
     }
     let (count, rest) = bytes.split_first_chunk::<4>()?;

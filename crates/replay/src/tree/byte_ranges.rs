@@ -14,20 +14,12 @@ impl ReplayByteRangeSet {
         if from >= to {
             return false;
         }
+        self.gaps(from, to).into_iter().for_each(|(from, to)| new(from, to));
         let first = self.ranges.partition_point(|(_, end)| *end < from);
         let last = self.ranges.partition_point(|(start, _)| *start <= to);
-        let mut at = from;
-        let (mut start, mut end) = (from, to);
-        for (known_start, known_end) in self.ranges.get(first..last).unwrap_or_default() {
-            if at < *known_start {
-                new(at, (*known_start).min(to));
-            }
-            at = at.max(*known_end);
-            (start, end) = (start.min(*known_start), end.max(*known_end));
-        }
-        if at < to {
-            new(at, to);
-        }
+        let touched = self.ranges.get(first..last).unwrap_or_default();
+        let start = touched.first().map_or(from, |(start, _)| from.min(*start));
+        let end = touched.last().map_or(to, |(_, end)| to.max(*end));
         self.ranges.splice(first..last.max(first), [(start, end)]);
         let is_full = self.ranges.len() > most;
         if is_full {
@@ -36,7 +28,6 @@ impl ReplayByteRangeSet {
         is_full
     }
 
-    /// Removes a range.
     pub(crate) fn remove(&mut self, from: u64, to: u64) {
         if from >= to {
             return;
@@ -46,12 +37,10 @@ impl ReplayByteRangeSet {
         self.ranges = ranges.flat_map(left).filter(|(start, end)| start < end).collect();
     }
 
-    /// Returns `true` if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Returns the ranges in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ranges.iter().copied()
     }
@@ -93,7 +82,6 @@ impl ReplayByteRangeSet {
         });
     }
 
-    /// Returns the number of bytes of heap memory.
     pub(super) fn heap_bytes(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }

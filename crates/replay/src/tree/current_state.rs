@@ -9,8 +9,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
 use super::{
-    InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT, TreeInferenceStepInput,
-    name_hash,
+    DEFAULT_MEMORY_BYTES, InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT,
+    TreeInferenceStepInput, name_hash,
 };
 use crate::trace::file_format::TraceFileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
@@ -20,7 +20,6 @@ const MAX_ZEROS_BYTES: u64 = 1 << 20;
 /// Bytes of memory of an extent with its key, in a map whose nodes are half full.
 const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRange>());
 
-/// The tracked current state.
 #[derive(Debug, Default)]
 pub(super) struct FileTreeAfterExecutedSteps {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
@@ -72,11 +71,7 @@ impl LatestInferredFileState {
     /// As [`known_extents`](Self::known_extents), of extents that overlap a range and of the end of the file.
     fn known_extents_in(&self, from: u64, to: u64) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
-        let tail = self.tail_zeros_from.map(|from| KnownFileContentRange {
-            range: (from, size),
-            content: ExtentContent::Zeros,
-            is_concurrent: false,
-        });
+        let tail = self.tail_zeros_from.map(|from| KnownFileContentRange::zeros((from, size)));
         let first = self
             .overlapping_extents(from, from.saturating_add(1))
             .next()
@@ -123,20 +118,21 @@ pub enum ExtentContent {
 }
 
 impl KnownFileContentRange {
+    fn zeros(range: (u64, u64)) -> Self {
+        Self { range, content: ExtentContent::Zeros, is_concurrent: false }
+    }
+
     /// Returns the part of the extent in a range, if there is one.
     fn part(&self, from: u64, to: u64) -> Option<Self> {
         let range = (self.range.0.max(from), self.range.1.min(to));
         if range.0 >= range.1 {
             return None;
         }
-        let skipped = range.0 - self.range.0;
-        let content = match &self.content {
-            ExtentContent::Payload(payload, start) => {
-                ExtentContent::Payload(payload.clone(), start + skipped)
-            }
-            ExtentContent::Zeros => ExtentContent::Zeros,
-        };
-        Some(Self { range, content, is_concurrent: self.is_concurrent })
+        let mut part = Self { range, ..self.clone() };
+        if let ExtentContent::Payload(_, start) = &mut part.content {
+            *start += range.0 - self.range.0;
+        }
+        Some(part)
     }
 }
 
@@ -154,16 +150,20 @@ pub struct CurrentNameBinding<'t> {
 impl InferredTree {
     /// Creates a tree that tracks the current state.
     pub fn with_current_state() -> Self {
-        Self { current: Some(FileTreeAfterExecutedSteps::default()), ..Self::default() }
+        Self { current: Some(FileTreeAfterExecutedSteps::default()), ..Self::new(DEFAULT_MEMORY_BYTES) }
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
     pub fn update(&mut self, facts: &TreeInferenceStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (is_racing, frames);
-        }
+        self.begin_step(is_racing, frames);
         self.infer_from_step(facts, &mut Vec::new());
         self.forget_unnamed_content();
+    }
+
+    fn begin_step(&mut self, is_concurrent: bool, frames: [u64; 2]) {
+        if let Some(present) = &mut self.current {
+            (present.is_concurrent, present.frames) = (is_concurrent, frames);
+        }
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
@@ -173,9 +173,7 @@ impl InferredTree {
                 continue;
             }
             let id = self.find_or_add_by_handle(slot.variable, facts.server, facts.id);
-            if let Some((present, id)) = self.current.as_mut().zip(id) {
-                present.files.entry(id).or_default().is_uncertain = true;
-            }
+            id.into_iter().for_each(|id| self.mark_object_uncertain(id));
         }
     }
 
@@ -184,13 +182,6 @@ impl InferredTree {
         match variable {
             ROOT => self.find_or_add_root(server, b"/", step),
             variable => self.find_or_add_by_handle(variable, server, step),
-        }
-    }
-
-    /// Marks the object of a filehandle as uncertain.
-    pub fn mark_handle_uncertain(&mut self, variable: u32, place: (u32, u64)) {
-        if let Some(id) = self.object_of(variable, place) {
-            self.mark_object_uncertain(id);
         }
     }
 
@@ -214,10 +205,8 @@ impl InferredTree {
         }
         present.uncertain_names.entry(directory).or_default().insert(name);
         let bindings = present.names.get(&directory);
-        let bound = bindings.into_iter().flatten().find_map(|(known, binding)| match binding {
-            InferredNameBinding::Bound(id) if name_hash(known) == name => Some(*id),
-            _ => None,
-        });
+        let named = bindings.into_iter().flatten().filter(|(known, _)| name_hash(known) == name);
+        let bound = named.filter_map(|(_, binding)| binding.object()).next();
         if let Some(id) = bound.filter(|_| may_change_object) {
             present.files.entry(id).or_default().is_uncertain = true;
         }
@@ -256,17 +245,19 @@ impl InferredTree {
     pub fn add_initial_content(&mut self, payload: &TracePayload, server: u32) {
         let Some(id) = self.find_or_add_by_handle(payload.file, server, 0) else { return };
         let to = payload.offset.saturating_add(payload.length.into());
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (false, [0; 2]);
-        }
+        self.begin_step(false, [0; 2]);
         self.remove_current_range(id, payload.offset, to);
         self.add_current_extent(id, Some(payload), payload.offset, to);
     }
 
-    /// Marks an object as uncertain.
+    /// Returns the state of an object to be updated, if the current state is tracked.
+    fn current_file(&mut self, id: InferredObjectId) -> Option<&mut LatestInferredFileState> {
+        Some(self.current.as_mut()?.files.entry(id).or_default())
+    }
+
     pub(super) fn mark_object_uncertain(&mut self, id: InferredObjectId) {
-        if let Some(present) = &mut self.current {
-            present.files.entry(id).or_default().is_uncertain = true;
+        if let Some(file) = self.current_file(id) {
+            file.is_uncertain = true;
         }
     }
 
@@ -279,10 +270,7 @@ impl InferredTree {
                 names.iter().map(|(name, binding)| CurrentNameBinding {
                     parent: *parent,
                     name,
-                    object: match binding {
-                        InferredNameBinding::Bound(id) => Some(*id),
-                        InferredNameBinding::Unbound => None,
-                    },
+                    object: binding.object(),
                 })
             },
         )
@@ -292,48 +280,38 @@ impl InferredTree {
     /// makes the file size unknown.
     pub fn record_replacement(&mut self, payload: &TracePayload, server: u32, step: u64, frames: [u64; 2]) {
         let Some(id) = self.find_or_add_by_handle(payload.file, server, step) else { return };
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (false, frames);
-        }
+        self.begin_step(false, frames);
         self.remove_current_range(id, payload.offset, payload.offset.saturating_add(payload.length.into()));
         self.set_current_size(id, None);
     }
 
-    /// Returns the objects that have a name in an uncertain directory.
-    pub fn bound_in_uncertain_directories(&self) -> FxHashSet<InferredObjectId> {
+    fn names_in_uncertain_directories(
+        &self,
+    ) -> impl Iterator<Item = &FxHashMap<Box<[u8]>, InferredNameBinding>> {
         let directories = self
             .current
             .iter()
             .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_uncertain(**parent)));
-        let bindings = directories.flat_map(|(_, names)| names.values());
-        bindings
-            .filter_map(|binding| match binding {
-                InferredNameBinding::Bound(id) => Some(*id),
-                InferredNameBinding::Unbound => None,
-            })
-            .collect()
+        directories.map(|(_, names)| names)
+    }
+
+    /// Returns the objects that have a name in an uncertain directory.
+    pub fn bound_in_uncertain_directories(&self) -> FxHashSet<InferredObjectId> {
+        let bindings = self.names_in_uncertain_directories().flat_map(FxHashMap::values);
+        bindings.filter_map(|binding| binding.object()).collect()
     }
 
     /// Returns the number of known names in uncertain directories.
     pub fn uncertain_name_count(&self) -> u64 {
-        let directories = self
-            .current
-            .iter()
-            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_uncertain(**parent)));
-        directories.map(|(_, names)| names.len() as u64).sum()
+        self.names_in_uncertain_directories().map(|names| names.len() as u64).sum()
     }
 
     /// Returns the number of bytes of known content, including those of uncertain objects, and of written bytes that
     /// exceeded the memory limit.
     pub fn written_bytes(&self, is_nameless: &dyn Fn(u32) -> bool) -> u64 {
         let names = self.current.iter().flat_map(|present| present.names.values());
-        let mut there: FxHashSet<InferredObjectId> = names
-            .flat_map(FxHashMap::values)
-            .filter_map(|binding| match binding {
-                InferredNameBinding::Bound(id) => Some(*id),
-                InferredNameBinding::Unbound => None,
-            })
-            .collect();
+        let mut there: FxHashSet<InferredObjectId> =
+            names.flat_map(FxHashMap::values).filter_map(|binding| binding.object()).collect();
         there.extend(self.nameless_objects(is_nameless));
         let files = self.current.iter().flat_map(|present| &present.files);
         let bytes = |file: &LatestInferredFileState| {
@@ -384,10 +362,7 @@ impl InferredTree {
             return;
         }
         let known = self.current.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
-        let before = match known {
-            Some(InferredNameBinding::Bound(id)) => Some(*id),
-            _ => None,
-        };
+        let before = known.and_then(|binding| binding.object());
         let has_space = known.is_some() || self.reserve_memory(NAME_OVERHEAD_BYTES + name.len());
         let Some(present) = &mut self.current else { return };
         if let Some(uncertain) = present.uncertain_names.get_mut(&parent) {
@@ -469,8 +444,9 @@ impl InferredTree {
 
     /// Records a new size; `None` if it is unknown.
     pub(super) fn set_current_size(&mut self, id: InferredObjectId, size: Option<u64>) {
-        let Some(present) = &mut self.current else { return };
-        present.files.entry(id).or_default().size = size;
+        if let Some(file) = self.current_file(id) {
+            file.size = size;
+        }
     }
 
     /// Removes a range from the tracked extents.
@@ -502,17 +478,8 @@ impl InferredTree {
             now if now < before => self.memory_bytes.saturating_sub((before - now) * EXTENT_BYTES),
             now => self.memory_bytes + (now - before) * EXTENT_BYTES,
         };
-        self.add_current_hole(id, gap);
-    }
-
-    /// Adds a range that was never written between the end of a file and data behind it.
-    fn add_current_hole(&mut self, id: InferredObjectId, range: Option<(u64, u64)>) {
-        let hole = range.map(|range| KnownFileContentRange {
-            range,
-            content: ExtentContent::Zeros,
-            is_concurrent: false,
-        });
-        self.push_current_extents(id, hole);
+        // A range that was never written between the end of the file and the data behind it.
+        self.push_current_extents(id, gap.map(KnownFileContentRange::zeros));
     }
 
     /// Records that a range was written with a payload; `None` if the content is unknown.
@@ -535,16 +502,16 @@ impl InferredTree {
 
     /// Records that a file is at least this long now, if its size is known.
     pub(super) fn grow_current_file(&mut self, id: InferredObjectId, to: u64) {
-        let Some(present) = &mut self.current else { return };
-        let file = present.files.entry(id).or_default();
-        file.size = file.size.map(|size| size.max(to));
+        if let Some(file) = self.current_file(id) {
+            file.size = file.size.map(|size| size.max(to));
+        }
     }
 
     /// Records that a range has no data now. It must have been [removed](Self::remove_current_range) before.
     pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let is_concurrent = self.current.as_ref().is_none_or(|present| present.is_concurrent);
-        let hole = KnownFileContentRange { range: (from, to), content: ExtentContent::Zeros, is_concurrent };
-        self.push_current_extents(id, Some(hole).filter(|_| !is_concurrent));
+        if self.current.as_ref().is_some_and(|present| !present.is_concurrent) {
+            self.push_current_extents(id, [KnownFileContentRange::zeros((from, to))]);
+        }
     }
 
     /// Records that no byte after `from` has been written.

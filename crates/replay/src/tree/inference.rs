@@ -1,15 +1,15 @@
 //! Infers facts about files from a step.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
+use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc::RpcMsg;
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Text, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, Text};
 use rustc_hash::FxHashMap;
 
-use super::{InferredObjectId, InferredTree, nfs3_tree_inference as of_v3, nfs4_tree_inference as of_v4};
+use super::{InferredObjectId, InferredTree};
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::value_substitution::captured_value;
-use crate::trace::{NONE, TraceMessage, TracePayload, TraceProcedure, TraceSlotValueKind};
+use crate::trace::{NONE, TraceMessage, TraceProcedure, TraceSlotValueKind};
 
 /// Overhead of an owner and a group in bytes.
 const OWNERS_OVERHEAD_BYTES: usize = 64;
@@ -47,7 +47,6 @@ pub struct InitialFileContent {
     pub length: u32,
 }
 
-/// A user or group in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapturedUserOrGroup<'a> {
     /// A string of NFSv4. RFC 8881 section 5.9.
@@ -76,7 +75,6 @@ pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) group: Option<CapturedUserOrGroup<'a>>,
 }
 
-/// The attributes that a step changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChangedAttributeFlags {
     pub(super) mode: bool,
@@ -117,43 +115,18 @@ impl InferredTree {
         if facts.is_reverse {
             return;
         }
-        let (calls, replies) =
-            (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
-        let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
+        let [calls, replies] = [(facts.call, facts.contents[0]), (facts.reply, facts.contents[1])]
+            .map(|(message, content)| message.items_with(content));
+        let [call, reply] = [(facts.call, &calls), (facts.reply, &replies)]
+            .map(|(message, items)| message.body_cursor().with_chunks(items));
         let mut walk = TreeInferenceStepContext { tree: self, facts, handles, contents: found };
         match facts.asked.find_description() {
-            Some(Procedure::Compound) => of_v4::infer_from_compound(&mut walk, call, reply),
-            Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
-            Some(Procedure::Mount3(procedure)) => of_v3::mount(&mut walk, procedure, call, reply),
+            Some(Procedure::Compound) => walk.infer_from_compound(call, reply),
+            Some(Procedure::V3(procedure)) => walk.infer_from_nfs3(procedure, call, reply),
+            Some(Procedure::Mount3(procedure)) => walk.infer_from_mount(procedure, call, reply),
             _ => {}
         }
     }
-}
-
-/// Returns the payloads outside the message, for its decoder.
-fn items<'s>(
-    message: &TraceMessage<'s>,
-    is_call: bool,
-    contents: &[&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
-) -> Vec<ChunkedDataItem<'s>> {
-    let [calls, replies] = contents;
-    let content = if is_call { calls } else { replies };
-    let mut beside = 0;
-    let is_beside = |payload: &TracePayload| !payload.is_inside && payload.length > 0;
-    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| is_beside(payload));
-    payloads
-        .map(|(at, TracePayload { at: place, length, .. })| {
-            let position = place.saturating_sub(message.body).saturating_add(beside);
-            beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
-            ChunkedDataItem { position: Some(position), length, bytes: content(at) }
-        })
-        .collect()
-}
-
-/// Returns a cursor on the arguments or results of a message.
-fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkedDataItem<'b>]) -> Cursor<'b> {
-    let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
-    Cursor::new(bytes).with_chunks(items)
 }
 
 impl<'s> TreeInferenceStepContext<'_, 's> {
@@ -252,7 +225,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
             .filter(|user| user[0] != 0);
     }
 
-    /// Records that an operation wrote to a file.
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.record_changer(id);
         self.tree.set_type(id, TraceFileType::FILE);
@@ -263,7 +235,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.add_current_extent(id, payload.as_ref(), offset, end);
     }
 
-    /// Records that an operation read from a file.
     pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
         self.tree.set_type(id, TraceFileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
@@ -288,7 +259,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         }
     }
 
-    /// Records the text of a symbolic link.
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
         self.tree.set_type(id, TraceFileType::LINK);
         let Some(text) = text else { return };
@@ -316,27 +286,9 @@ impl From<v4::NfsFtype4> for TraceFileType {
     }
 }
 
+/// The types of NFSv3 have these numbers.
 impl From<v3::Ftype3> for TraceFileType {
     fn from(of: v3::Ftype3) -> Self {
-        match of {
-            v3::Ftype3::NF3REG => Self::FILE,
-            v3::Ftype3::NF3DIR => Self::DIRECTORY,
-            v3::Ftype3::NF3BLK => Self::BLOCK,
-            v3::Ftype3::NF3CHR => Self::CHARACTER,
-            v3::Ftype3::NF3LNK => Self::LINK,
-            v3::Ftype3::NF3SOCK => Self::SOCKET,
-            v3::Ftype3::NF3FIFO => Self::FIFO,
-            _ => Self::UNKNOWN,
-        }
-    }
-}
-
-impl TreeInferenceStepContext<'_, '_> {
-    /// Records the root that MOUNT returned for a path.
-    pub(super) fn record_mount(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
-        let variable = self.variable(handle);
-        if let Some(root) = self.tree.find_or_add_root(self.facts.server, path.0, self.facts.id) {
-            self.tree.attach_handle_if_new(root, variable);
-        }
+        if of.name().is_some() { Self(of.0) } else { Self::UNKNOWN }
     }
 }

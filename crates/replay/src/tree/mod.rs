@@ -38,9 +38,7 @@ const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
 const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 /// Overhead of a name in bytes.
 const NAME_OVERHEAD_BYTES: usize = 96;
-/// Maximum number of names of one object.
 const MAX_NAMES_PER_OBJECT: usize = 256;
-/// Maximum number of filehandles of one object.
 const MAX_HANDLES_PER_OBJECT: usize = 64;
 
 /// An object, as its number.
@@ -59,7 +57,7 @@ pub struct InferredObjectName {
 }
 
 /// The inferred facts about an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InferredObject {
     /// The way in which the object comes into existence.
     pub existence: TraceObjectOrigin,
@@ -108,8 +106,18 @@ enum InferredNameBinding {
     Unbound,
 }
 
+impl InferredNameBinding {
+    /// Returns the object of a bound name.
+    fn object(self) -> Option<InferredObjectId> {
+        match self {
+            Self::Bound(id) => Some(id),
+            Self::Unbound => None,
+        }
+    }
+}
+
 /// The tree inferred so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct InferredTree {
     nodes: Vec<InferredObject>,
     /// Objects by the variable of a filehandle.
@@ -134,26 +142,10 @@ fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     hasher.finish_128()
 }
 
-impl Default for InferredTree {
-    fn default() -> Self {
-        Self::new(DEFAULT_MEMORY_BYTES)
-    }
-}
-
 impl InferredTree {
     /// Creates a tree that uses at most about `max_memory_bytes` bytes.
     pub fn new(max_memory_bytes: usize) -> Self {
-        Self {
-            nodes: Vec::new(),
-            by_handle: FxHashMap::default(),
-            by_name: FxHashMap::default(),
-            roots: FxHashMap::default(),
-            memory_bytes: 0,
-            max_memory_bytes,
-            left_out: 0,
-            has_dropped_names: false,
-            current: None,
-        }
+        Self { max_memory_bytes, ..Self::default() }
     }
 
     /// Returns the objects, indexed by number.
@@ -207,34 +199,15 @@ impl InferredTree {
         now: u64,
         server: u32,
     ) -> Option<InferredObjectId> {
-        let existence = if existence == TraceObjectOrigin::CREATED && now == 0 {
-            TraceObjectOrigin::BEFORE
-        } else {
-            existence
+        let existence = match existence {
+            TraceObjectOrigin::CREATED if now == 0 => TraceObjectOrigin::BEFORE,
+            existence => existence,
         };
         if !self.reserve_memory(OBJECT_BYTES) || self.nodes.len() >= NONE as usize {
             return None;
         }
         let id = InferredObjectId(self.nodes.len() as u32);
-        self.nodes.push(InferredObject {
-            existence,
-            step,
-            file_type: TraceFileType::UNKNOWN,
-            names: Vec::new(),
-            handles: Vec::new(),
-            server,
-            size: 0,
-            is_size_known: false,
-            mode: None,
-            owners: None,
-            changer: None,
-            target: Box::default(),
-            first: now,
-            uses: 0,
-            is_resized: false,
-            changed: ChangedAttributeFlags::default(),
-            content: ReplayByteRangeSet::default(),
-        });
+        self.nodes.push(InferredObject { existence, step, server, first: now, ..InferredObject::default() });
         Some(id)
     }
 
@@ -332,29 +305,23 @@ impl InferredTree {
     ) -> Option<InferredObjectId> {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
         let by_handle = self.find_by_handle(handle);
+        let has_handle = |tree: &Self, id: InferredObjectId| {
+            tree.nodes.get(id.0 as usize).is_some_and(|node| !node.handles.is_empty())
+        };
         let id = match (self.binding(parent, name), by_handle) {
-            (Some(InferredNameBinding::Bound(known)), Some(other)) if known != other => {
-                // Somebody else renamed, linked or replaced the object; or only its filehandle was known before.
-                let is_nameless =
-                    self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
-                if is_nameless {
-                    self.merge(known, other)
-                }
+            // Only the filehandle of the object was known before.
+            (Some(InferredNameBinding::Bound(known)), Some(other))
+                if known != other && !has_handle(self, known) =>
+            {
+                self.merge(known, other);
                 other
             }
-            (Some(InferredNameBinding::Bound(known)), None) => {
-                let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
-                match has_other && handle != NONE {
-                    true => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
-                    false => known,
-                }
+            // If it is another object, somebody else renamed, linked, replaced or created it.
+            (Some(_), Some(other)) => other,
+            (Some(InferredNameBinding::Bound(known)), None) if handle == NONE || !has_handle(self, known) => {
+                known
             }
-            (Some(InferredNameBinding::Bound(known)), _) => known,
-            // The name was removed and exists: somebody else created it.
-            (Some(InferredNameBinding::Unbound), Some(other)) => other,
-            (Some(InferredNameBinding::Unbound), None) => {
-                self.add(TraceObjectOrigin::CREATED, 0, now, server)?
-            }
+            (Some(_), None) => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
             (None, Some(other)) => {
                 let is_from_before = self
                     .nodes
@@ -417,17 +384,15 @@ impl InferredTree {
         was_there: bool,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::Bound(_)));
+        let is_there = self.binding(parent, name).is_some_and(|binding| binding.object().is_some());
         if was_there || is_there && file_type == TraceFileType::FILE {
             let id = self.resolve_name(parent, name, handle, now)?;
             self.set_type(id, file_type);
             return Some(id);
         }
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
-        let id = match self.find_by_handle(handle) {
-            Some(known) => known,
-            None => self.add(TraceObjectOrigin::CREATED, now, now, server)?,
-        };
+        let known = self.find_by_handle(handle);
+        let id = known.or_else(|| self.add(TraceObjectOrigin::CREATED, now, now, server))?;
         self.add_name(id, parent, name, now);
         self.set_type(id, file_type);
         self.attach_handle_if_new(id, handle);
@@ -444,10 +409,8 @@ impl InferredTree {
         file_type: TraceFileType,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let id = match self.binding(parent, name) {
-            Some(InferredNameBinding::Bound(known)) => Some(known),
-            _ => self.resolve_name(parent, name, NONE, now),
-        };
+        let known = self.binding(parent, name).and_then(InferredNameBinding::object);
+        let id = known.or_else(|| self.resolve_name(parent, name, NONE, now));
         if let Some(id) = id {
             self.set_type(id, file_type);
         }
@@ -457,10 +420,8 @@ impl InferredTree {
 
     fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
         // Both names of a hard link stay: RFC 1813 section 3.3.14, RFC 8881 section 18.26.3.
-        if let (Some(InferredNameBinding::Bound(one)), Some(InferredNameBinding::Bound(other))) =
-            (self.binding(from.0, from.1), self.binding(to.0, to.1))
-            && one == other
-        {
+        let bound = [from, to].map(|(parent, name)| self.binding(parent, name)?.object());
+        if bound[0].is_some() && bound[0] == bound[1] {
             return;
         }
         if let Some(id) = self.remove_name(from.0, from.1, TraceFileType::UNKNOWN, now) {
@@ -486,7 +447,6 @@ impl InferredTree {
         self.left_out += u64::from(is_full && is_from_before);
     }
 
-    /// Records that a step writes a range.
     fn record_write(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
         // Data written before the first step is initial content.
         if now == 0 {
@@ -528,7 +488,6 @@ impl InferredTree {
     }
 }
 
-/// Returns the hash of a name.
 pub(crate) fn name_hash(name: &[u8]) -> u64 {
     XxHash3_128::oneshot(name) as u64
 }

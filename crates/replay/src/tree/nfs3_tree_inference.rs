@@ -23,249 +23,232 @@ fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
     }
 }
 
-fn record_attributes(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    id: Option<InferredObjectId>,
-    attributes: Option<&Fattr3>,
-) {
-    if let (Some(id), Some(attributes)) = (id, attributes) {
-        walk.attributes(id, &decode_attributes(attributes));
-    }
-}
-
-/// Records the attributes after an operation that may have changed the size.
-fn record_attributes_after_change(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    id: Option<InferredObjectId>,
-    changed: &v3::WccData,
-) {
-    if let (Some(id), Some(attributes)) = (id, &changed.after) {
-        walk.attributes(id, &CapturedObjectAttributes { size: None, ..decode_attributes(attributes) });
-    }
-}
-
-pub(super) fn procedure(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    procedure: Procedure,
-    mut call: Cursor<'_>,
-    mut reply: Cursor<'_>,
-) {
-    let Ok(asked) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
-    let Ok(got) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
-    let now = walk.facts.id;
-    match (asked, got) {
-        (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
-            let id = walk.object_of_handle(asked.object.0);
-            record_attributes(walk, id, Some(&got.obj_attributes));
-        }
-        (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object_of_handle(asked.object.0) {
-                let new = &asked.new_attributes;
-                let changed = ChangedAttributeFlags {
-                    mode: new.mode.is_some(),
-                    owner: new.uid.is_some(),
-                    group: new.gid.is_some(),
-                };
-                walk.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), changed);
-                record_attributes_after_change(walk, Some(id), &got.obj_wcc);
-            }
-        }
-        (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
-            let Some(parent) = walk.object_of_handle(asked.what.dir.0) else { return };
-            match got {
-                StatusUnion::Ok(got) => {
-                    record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
-                    let variable = walk.variable(got.object.0);
-                    let id = walk.child(parent, asked.what.name, variable);
-                    record_attributes(walk, id, got.obj_attributes.as_ref());
-                }
-                StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
-                    walk.tree.unbind_name(parent, asked.what.name.0)
-                }
-                StatusUnion::Fail(..) => {}
-            }
-        }
-        (Args::ACCESS(asked), Results::ACCESS(StatusUnion::Ok(got))) => {
-            let id = walk.object_of_handle(asked.object.0);
-            record_attributes(walk, id, got.obj_attributes.as_ref());
-        }
-        (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object_of_handle(asked.symlink.0) {
-                record_attributes(walk, Some(id), got.symlink_attributes.as_ref());
-                walk.link(id, got.data.bytes());
-            }
-        }
-        (Args::FSINFO(asked), Results::FSINFO(StatusUnion::Ok(got))) => {
-            let id = walk.object_of_handle(asked.fsroot.0);
-            record_attributes(walk, id, got.obj_attributes.as_ref());
-        }
-        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object_of_handle(asked.file.0) {
-                record_attributes(walk, Some(id), got.file_attributes.as_ref());
-                walk.read(id, 0, asked.offset, got.eof && got.count > 0);
-            }
-        }
-        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
-            if let Some(id) = walk.object_of_handle(asked.file.0) {
-                if let Some(before) = &got.file_wcc.before {
-                    walk.attributes(
-                        id,
-                        &CapturedObjectAttributes {
-                            size: Some(before.size),
-                            ..CapturedObjectAttributes::default()
-                        },
-                    );
-                }
-                walk.record_write(id, 0, asked.offset, got.count);
-                record_attributes_after_change(walk, Some(id), &got.file_wcc);
-            }
-        }
-        (Args::CREATE(asked), Results::CREATE(got)) => {
-            let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
-            let was_there = is_unchecked && is_directory_unchanged(&got);
-            let made = infer_creation(walk, &asked.r#where, &got, TraceFileType::FILE, was_there);
-            // A file that was there is cut.
-            if let (Some(id), Createhow3::Unchecked(with)) = (made, &asked.how)
-                && with.size == Some(0)
-            {
-                walk.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
-            }
-        }
-        (Args::MKDIR(asked), Results::MKDIR(got)) => {
-            let _ = infer_creation(walk, &asked.r#where, &got, TraceFileType::DIRECTORY, false);
-        }
-        (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
-            let made = infer_creation(walk, &asked.r#where, &got, TraceFileType::LINK, false);
-            if let Some(id) = made {
-                walk.link(id, asked.symlink.symlink_data.bytes());
-            }
-        }
-        (Args::MKNOD(asked), Results::MKNOD(got)) => {
-            let _ = infer_creation(walk, &asked.r#where, &got, TraceFileType::UNKNOWN, false);
-        }
-        (Args::REMOVE(asked), Results::REMOVE(StatusUnion::Ok(got))) => {
-            infer_removal(walk, &asked.object, &got.dir_wcc, TraceFileType::FILE);
-        }
-        (Args::RMDIR(asked), Results::RMDIR(StatusUnion::Ok(got))) => {
-            infer_removal(walk, &asked.object, &got.dir_wcc, TraceFileType::DIRECTORY);
-        }
-        (Args::RENAME(asked), Results::RENAME(StatusUnion::Ok(got))) => {
-            if let (Some(from), Some(to)) =
-                (walk.object_of_handle(asked.from.dir.0), walk.object_of_handle(asked.to.dir.0))
-            {
-                walk.record_changer(from);
-                walk.record_changer(to);
-                record_attributes_after_change(walk, Some(from), &got.fromdir_wcc);
-                record_attributes_after_change(walk, Some(to), &got.todir_wcc);
-                walk.tree.rename((from, asked.from.name.0), (to, asked.to.name.0), now);
-            }
-        }
-        (Args::LINK(asked), Results::LINK(StatusUnion::Ok(_))) => {
-            if let (Some(_), Some(parent)) =
-                (walk.object_of_handle(asked.file.0), walk.object_of_handle(asked.link.dir.0))
-            {
-                let variable = walk.variable(asked.file.0);
-                walk.record_changer(parent);
-                walk.tree.create_name(
-                    parent,
-                    asked.link.name.0,
-                    variable,
-                    TraceFileType::UNKNOWN,
-                    false,
-                    now,
-                );
-            }
-        }
-        (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
-            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
-            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-            record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
-            for entry in got.reply.entries.iter() {
-                record_entry(walk, parent, entry.name, NONE);
-            }
-        }
-        (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
-            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
-            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-            record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
-            for entry in got.reply.entries.iter() {
-                let variable = entry.name_handle.map_or(NONE, |handle| walk.variable(handle.0));
-                let id = record_entry(walk, parent, entry.name, variable);
-                record_attributes(walk, id, entry.name_attributes.as_ref());
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Records an entry of a directory, except "." and "..".
-pub(super) fn record_entry(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    parent: InferredObjectId,
-    name: Text<'_>,
-    variable: u32,
-) -> Option<InferredObjectId> {
-    if matches!(name.0, b"." | b"..") { None } else { walk.child(parent, name, variable) }
-}
-
 /// Returns `true` if a CREATE did not change its directory: then the file existed before.
-fn is_directory_unchanged<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
-    let StatusUnion::Ok(got) = got else { return false };
-    let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };
+fn is_directory_unchanged<S>(result: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
+    let StatusUnion::Ok(ok) = result else { return false };
+    let (Some(before), Some(after)) = (&ok.dir_wcc.before, &ok.dir_wcc.after) else { return false };
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
-fn infer_creation(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    place: &Diropargs3<'_>,
-    got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
-    file_type: TraceFileType,
-    was_there: bool,
-) -> Option<InferredObjectId> {
-    let parent = walk.object_of_handle(place.dir.0)?;
-    walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-    match got {
-        StatusUnion::Ok(got) => {
-            let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
-            let now = walk.facts.id;
-            record_attributes_after_change(walk, Some(parent), &got.dir_wcc);
-            if !was_there {
-                walk.record_changer(parent);
+impl TreeInferenceStepContext<'_, '_> {
+    fn record_attributes(&mut self, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {
+        if let (Some(id), Some(attributes)) = (id, attributes) {
+            self.attributes(id, &decode_attributes(attributes));
+        }
+    }
+
+    /// Records the attributes after an operation that may have changed the size.
+    fn record_attributes_after_change(&mut self, id: InferredObjectId, changed: &v3::WccData) {
+        if let Some(attributes) = &changed.after {
+            self.attributes(id, &CapturedObjectAttributes { size: None, ..decode_attributes(attributes) });
+        }
+    }
+
+    pub(super) fn infer_from_nfs3(
+        &mut self,
+        procedure: Procedure,
+        mut call: Cursor<'_>,
+        mut reply: Cursor<'_>,
+    ) {
+        let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let Ok(result) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
+        let now = self.facts.id;
+        match (args, result) {
+            (Args::GETATTR(args), Results::GETATTR(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, Some(&ok.obj_attributes));
             }
-            walk.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
+            (Args::SETATTR(args), Results::SETATTR(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.object.0) {
+                    let new = &args.new_attributes;
+                    let changed = ChangedAttributeFlags {
+                        mode: new.mode.is_some(),
+                        owner: new.uid.is_some(),
+                        group: new.gid.is_some(),
+                    };
+                    self.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), changed);
+                    self.record_attributes_after_change(id, &ok.obj_wcc);
+                }
+            }
+            (Args::LOOKUP(args), Results::LOOKUP(result)) => {
+                let Some(parent) = self.object_of_handle(args.what.dir.0) else { return };
+                match result {
+                    StatusUnion::Ok(ok) => {
+                        self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                        let variable = self.variable(ok.object.0);
+                        let id = self.child(parent, args.what.name, variable);
+                        self.record_attributes(id, ok.obj_attributes.as_ref());
+                    }
+                    StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
+                        self.tree.unbind_name(parent, args.what.name.0)
+                    }
+                    StatusUnion::Fail(..) => {}
+                }
+            }
+            (Args::ACCESS(args), Results::ACCESS(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
+            (Args::READLINK(args), Results::READLINK(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.symlink.0) {
+                    self.record_attributes(Some(id), ok.symlink_attributes.as_ref());
+                    self.link(id, ok.data.bytes());
+                }
+            }
+            (Args::FSINFO(args), Results::FSINFO(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.fsroot.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
+            (Args::READ(args), Results::READ(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.file.0) {
+                    self.record_attributes(Some(id), ok.file_attributes.as_ref());
+                    self.read(id, 0, args.offset, ok.eof && ok.count > 0);
+                }
+            }
+            (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.file.0) {
+                    if let Some(before) = &ok.file_wcc.before {
+                        let size = Some(before.size);
+                        self.attributes(id, &CapturedObjectAttributes { size, ..Default::default() });
+                    }
+                    self.record_write(id, 0, args.offset, ok.count);
+                    self.record_attributes_after_change(id, &ok.file_wcc);
+                }
+            }
+            (Args::CREATE(args), Results::CREATE(result)) => {
+                let is_unchecked = matches!(args.how, Createhow3::Unchecked(_));
+                let was_there = is_unchecked && is_directory_unchanged(&result);
+                let made = self.infer_creation(&args.r#where, &result, TraceFileType::FILE, was_there);
+                // A file that was there is cut.
+                if let (Some(id), Createhow3::Unchecked(with)) = (made, &args.how)
+                    && with.size == Some(0)
+                {
+                    self.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
+                }
+            }
+            (Args::MKDIR(args), Results::MKDIR(result)) => {
+                let _ = self.infer_creation(&args.r#where, &result, TraceFileType::DIRECTORY, false);
+            }
+            (Args::SYMLINK(args), Results::SYMLINK(result)) => {
+                if let Some(id) = self.infer_creation(&args.r#where, &result, TraceFileType::LINK, false) {
+                    self.link(id, args.symlink.symlink_data.bytes());
+                }
+            }
+            (Args::MKNOD(args), Results::MKNOD(result)) => {
+                let _ = self.infer_creation(&args.r#where, &result, TraceFileType::UNKNOWN, false);
+            }
+            (Args::REMOVE(args), Results::REMOVE(StatusUnion::Ok(ok))) => {
+                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::FILE);
+            }
+            (Args::RMDIR(args), Results::RMDIR(StatusUnion::Ok(ok))) => {
+                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::DIRECTORY);
+            }
+            (Args::RENAME(args), Results::RENAME(StatusUnion::Ok(ok))) => {
+                if let (Some(from), Some(to)) =
+                    (self.object_of_handle(args.from.dir.0), self.object_of_handle(args.to.dir.0))
+                {
+                    self.record_changer(from);
+                    self.record_changer(to);
+                    self.record_attributes_after_change(from, &ok.fromdir_wcc);
+                    self.record_attributes_after_change(to, &ok.todir_wcc);
+                    self.tree.rename((from, args.from.name.0), (to, args.to.name.0), now);
+                }
+            }
+            (Args::LINK(args), Results::LINK(StatusUnion::Ok(_))) => {
+                if let (Some(_), Some(parent)) =
+                    (self.object_of_handle(args.file.0), self.object_of_handle(args.link.dir.0))
+                {
+                    let variable = self.variable(args.file.0);
+                    self.record_changer(parent);
+                    let name = args.link.name.0;
+                    self.tree.create_name(parent, name, variable, TraceFileType::UNKNOWN, false, now);
+                }
+            }
+            (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok))) => {
+                let Some(parent) = self.object_of_handle(args.dir.0) else { return };
+                self.tree.set_type(parent, TraceFileType::DIRECTORY);
+                self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                for entry in ok.reply.entries.iter() {
+                    self.record_entry(parent, entry.name, NONE);
+                }
+            }
+            (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
+                let Some(parent) = self.object_of_handle(args.dir.0) else { return };
+                self.tree.set_type(parent, TraceFileType::DIRECTORY);
+                self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                for entry in ok.reply.entries.iter() {
+                    let variable = entry.name_handle.map_or(NONE, |handle| self.variable(handle.0));
+                    let id = self.record_entry(parent, entry.name, variable);
+                    self.record_attributes(id, entry.name_attributes.as_ref());
+                }
+            }
+            _ => {}
         }
-        StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
-            walk.child(parent, place.name, NONE);
-            None
+    }
+
+    /// Records an entry of a directory, except "." and "..".
+    pub(super) fn record_entry(
+        &mut self,
+        parent: InferredObjectId,
+        name: Text<'_>,
+        variable: u32,
+    ) -> Option<InferredObjectId> {
+        if matches!(name.0, b"." | b"..") { None } else { self.child(parent, name, variable) }
+    }
+
+    fn infer_creation(
+        &mut self,
+        place: &Diropargs3<'_>,
+        result: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
+        file_type: TraceFileType,
+        was_there: bool,
+    ) -> Option<InferredObjectId> {
+        let parent = self.object_of_handle(place.dir.0)?;
+        self.tree.set_type(parent, TraceFileType::DIRECTORY);
+        match result {
+            StatusUnion::Ok(ok) => {
+                let variable = ok.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
+                let now = self.facts.id;
+                self.record_attributes_after_change(parent, &ok.dir_wcc);
+                if !was_there {
+                    self.record_changer(parent);
+                }
+                self.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
+            }
+            StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
+                self.child(parent, place.name, NONE);
+                None
+            }
+            StatusUnion::Fail(..) => None,
         }
-        StatusUnion::Fail(..) => None,
     }
-}
 
-fn infer_removal(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    place: &Diropargs3<'_>,
-    changed: &v3::WccData,
-    file_type: TraceFileType,
-) {
-    if let Some(parent) = walk.object_of_handle(place.dir.0) {
-        let now = walk.facts.id;
-        walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-        walk.record_changer(parent);
-        record_attributes_after_change(walk, Some(parent), changed);
-        walk.tree.remove_name(parent, place.name.0, file_type, now);
+    fn infer_removal(&mut self, place: &Diropargs3<'_>, changed: &v3::WccData, file_type: TraceFileType) {
+        if let Some(parent) = self.object_of_handle(place.dir.0) {
+            let now = self.facts.id;
+            self.tree.set_type(parent, TraceFileType::DIRECTORY);
+            self.record_changer(parent);
+            self.record_attributes_after_change(parent, changed);
+            self.tree.remove_name(parent, place.name.0, file_type, now);
+        }
     }
-}
 
-pub(super) fn mount(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    procedure: mount3::Procedure,
-    mut call: Cursor<'_>,
-    mut reply: Cursor<'_>,
-) {
-    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
-    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
-    if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
-        walk.record_mount(asked.dirpath, got.fhandle.0);
+    pub(super) fn infer_from_mount(
+        &mut self,
+        procedure: mount3::Procedure,
+        mut call: Cursor<'_>,
+        mut reply: Cursor<'_>,
+    ) {
+        let Ok(args) = mount3::Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let Ok(result) = mount3::Results::decode(procedure, &mut reply, &mut NullFieldObserver) else {
+            return;
+        };
+        if let (mount3::Args::MNT(args), mount3::Results::MNT(StatusUnion::Ok(ok))) = (args, result) {
+            let variable = self.variable(ok.fhandle.0);
+            let root = self.tree.find_or_add_root(self.facts.server, args.dirpath.0, self.facts.id);
+            if let Some(root) = root {
+                self.tree.attach_handle_if_new(root, variable);
+            }
+        }
     }
 }

@@ -4,80 +4,17 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, ChangeInfo4, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4,
-    Openflag4, ReadPlusContent, Results,
+    self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
+    ReadPlusContent, Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::inference::{
     CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
 };
-use super::nfs3_tree_inference::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::trace::NONE;
 use crate::trace::file_format::TraceFileType;
-
-/// The current or saved filehandle, as an object; `None` if that is unknown.
-#[derive(Clone, Copy, Debug, Default)]
-struct InferredCurrentFilehandle {
-    object: Option<InferredObjectId>,
-}
-
-pub(super) fn infer_from_compound<'s>(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    mut call: Cursor<'s>,
-    mut reply: Cursor<'s>,
-) {
-    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
-    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
-    let (mut current, mut saved) =
-        (InferredCurrentFilehandle::default(), InferredCurrentFilehandle::default());
-    let results = reply.operations().map_while(Result::ok);
-    let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
-    let handles = following_getfh_handles(walk, &operations);
-    for (at, ((asked, got), handle)) in operations.iter().zip(handles).enumerate() {
-        match (asked, got.status()) {
-            (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
-            (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
-            _ => operation(walk, (at as u32, handle), asked, got, &mut current, saved),
-        }
-    }
-}
-
-/// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE` if
-/// another operation changes the current filehandle before.
-fn following_getfh_handles<'s>(
-    walk: &TreeInferenceStepContext<'_, '_>,
-    operations: &[(Args<'s>, Results<'s>)],
-) -> Vec<u32> {
-    let mut next = NONE;
-    let mut handles: Vec<_> = operations
-        .iter()
-        .rev()
-        .map(|(asked, got)| {
-            let after = next;
-            match (asked, got) {
-                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => next = walk.variable(got.object.0),
-                (
-                    Args::PUTFH(_)
-                    | Args::PUTROOTFH(_)
-                    | Args::PUTPUBFH(_)
-                    | Args::LOOKUP(_)
-                    | Args::LOOKUPP(_)
-                    | Args::OPEN(_)
-                    | Args::OPENATTR(_)
-                    | Args::CREATE(_)
-                    | Args::RESTOREFH(_),
-                    _,
-                ) => next = NONE,
-                _ => {}
-            }
-            after
-        })
-        .collect();
-    handles.reverse();
-    handles
-}
 
 /// Maximum clone block size of a file system, in bytes.
 const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
@@ -88,298 +25,304 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
         match item {
-            Attribute::TYPE(of) => all.file_type = Some(of.into()),
+            Attribute::TYPE(file_type) => all.file_type = Some(file_type.into()),
             Attribute::SIZE(size) => all.size = Some(size),
             Attribute::MODE(mode) => all.mode = Some(mode.0),
             Attribute::OWNER(name) => all.owner = Some(CapturedUserOrGroup::Text(name.0)),
             Attribute::OWNER_GROUP(name) => all.group = Some(CapturedUserOrGroup::Text(name.0)),
-            Attribute::FILEHANDLE(of) => handle = Some(of.0),
+            Attribute::FILEHANDLE(value) => handle = Some(value.0),
             _ => {}
         }
     }
     (all, handle)
 }
 
-/// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
-fn set_current_by_name(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    current: &mut InferredCurrentFilehandle,
-    name: &[u8],
-    handle: u32,
-    how: impl FnOnce(
-        &mut TreeInferenceStepContext<'_, '_>,
-        InferredObjectId,
-        &[u8],
-        u32,
-    ) -> Option<InferredObjectId>,
-) {
-    let Some(parent) = current.object else {
-        // The directory is unknown, but the filehandle may identify the file.
-        current.object = walk.tree.find_or_add_by_handle(handle, walk.facts.server, walk.facts.id);
-        return;
-    };
-    walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-    current.object = how(walk, parent, name, handle);
-}
+impl TreeInferenceStepContext<'_, '_> {
+    pub(super) fn infer_from_compound(&mut self, mut call: Cursor<'_>, mut reply: Cursor<'_>) {
+        let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
+        let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
+        // The objects of the current and the saved filehandle, if they are known.
+        let (mut current, mut saved) = (None, None);
+        let results = reply.operations().map_while(Result::ok);
+        let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
+        let handles = self.following_getfh_handles(&operations);
+        for (at, ((args, result), handle)) in operations.iter().zip(handles).enumerate() {
+            match (args, result.status()) {
+                (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
+                (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
+                _ => self.operation((at as u32, handle), args, result, &mut current, saved),
+            }
+        }
+    }
 
-fn is_unchanged(cinfo: &ChangeInfo4) -> bool {
-    cinfo.before == cinfo.after
-}
+    /// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE`
+    /// if another operation changes the current filehandle before.
+    fn following_getfh_handles(&self, operations: &[(Args<'_>, Results<'_>)]) -> Vec<u32> {
+        let mut next = NONE;
+        let mut handles: Vec<_> = operations
+            .iter()
+            .rev()
+            .map(|(args, result)| {
+                let after = next;
+                match (args, result) {
+                    (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
+                        next = self.variable(ok.object.0);
+                    }
+                    (
+                        Args::PUTFH(_)
+                        | Args::PUTROOTFH(_)
+                        | Args::PUTPUBFH(_)
+                        | Args::LOOKUP(_)
+                        | Args::LOOKUPP(_)
+                        | Args::OPEN(_)
+                        | Args::OPENATTR(_)
+                        | Args::CREATE(_)
+                        | Args::RESTOREFH(_),
+                        _,
+                    ) => next = NONE,
+                    _ => {}
+                }
+                after
+            })
+            .collect();
+        handles.reverse();
+        handles
+    }
 
-fn operation<'s>(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    (at, handle): (u32, u32),
-    asked: &Args<'s>,
-    got: &Results<'s>,
-    current: &mut InferredCurrentFilehandle,
-    saved: InferredCurrentFilehandle,
-) {
-    let now = walk.facts.id;
-    let is_done = got.status() == Nfsstat4::NFS4_OK;
-    let is_gone = got.status() == Nfsstat4::NFS4ERR_NOENT;
-    match (asked, got) {
-        (Args::PUTFH(asked), _) => current.object = walk.object_of_handle(asked.object.0),
-        (Args::PUTROOTFH(_), _) if is_done => {
-            current.object = walk.tree.find_or_add_root(walk.facts.server, b"/", now);
-        }
-        (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), _) => current.object = None,
-        (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
-            let variable = walk.variable(got.object.0);
-            match current.object {
-                Some(id) => walk.tree.attach_handle_if_new(id, variable),
-                None => current.object = walk.tree.find_or_add_by_handle(variable, walk.facts.server, now),
+    /// Returns the object that an operation found or created by name in `directory`. `handle` is its filehandle from
+    /// GETFH, if any.
+    fn object_by_name(
+        &mut self,
+        directory: Option<InferredObjectId>,
+        handle: u32,
+        find: impl FnOnce(&mut Self, InferredObjectId) -> Option<InferredObjectId>,
+    ) -> Option<InferredObjectId> {
+        match directory {
+            Some(parent) => {
+                self.tree.set_type(parent, TraceFileType::DIRECTORY);
+                find(self, parent)
             }
+            // The directory is unknown, but the filehandle may identify the file.
+            None => self.tree.find_or_add_by_handle(handle, self.facts.server, self.facts.id),
         }
-        (Args::LOOKUP(asked), _) if is_done => {
-            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
-                walk.tree.resolve_name(parent, name, handle, now)
-            });
-        }
-        (Args::LOOKUP(asked), _) if is_gone => infer_absent_name(walk, current, asked.objname.0),
-        (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got))) => {
-            infer_from_open(walk, current, asked, got, handle)
-        }
-        (Args::OPEN(asked), _) if is_gone => {
-            if let OpenClaim4::Null(name) = asked.claim {
-                infer_absent_name(walk, current, name.0);
+    }
+
+    fn operation(
+        &mut self,
+        (at, handle): (u32, u32),
+        args: &Args<'_>,
+        result: &Results<'_>,
+        current: &mut Option<InferredObjectId>,
+        saved: Option<InferredObjectId>,
+    ) {
+        let now = self.facts.id;
+        let is_done = result.status() == Nfsstat4::NFS4_OK;
+        let is_gone = result.status() == Nfsstat4::NFS4ERR_NOENT;
+        let exists = result.status() == Nfsstat4::NFS4ERR_EXIST;
+        match (args, result, *current) {
+            (Args::PUTFH(args), ..) => *current = self.object_of_handle(args.object.0),
+            (Args::PUTROOTFH(_), ..) if is_done => {
+                *current = self.tree.find_or_add_root(self.facts.server, b"/", now);
             }
-        }
-        (Args::OPEN(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
-            if let (OpenClaim4::Null(name), Some(parent)) = (&asked.claim, current.object) {
-                walk.child(parent, *name, NONE);
+            (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), ..) => *current = None,
+            (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok)), object) => {
+                let variable = self.variable(ok.object.0);
+                match object {
+                    Some(id) => self.tree.attach_handle_if_new(id, variable),
+                    None => *current = self.tree.find_or_add_by_handle(variable, self.facts.server, now),
+                }
             }
-        }
-        (Args::CREATE(asked), _) if is_done => {
-            let file_type = match &asked.objtype {
-                Createtype4::Link(_) => TraceFileType::LINK,
-                Createtype4::Block(_) => TraceFileType::BLOCK,
-                Createtype4::Character(_) => TraceFileType::CHARACTER,
-                Createtype4::Other(of) => (*of).into(),
-            };
-            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
-                walk.record_changer(parent);
-                walk.tree.create_name(parent, name, handle, file_type, false, now)
-            });
-            if let (Some(id), Createtype4::Link(text)) = (current.object, &asked.objtype) {
-                walk.link(id, text.bytes());
+            (Args::LOOKUP(args), _, directory) if is_done => {
+                *current = self.object_by_name(directory, handle, |step, parent| {
+                    step.tree.resolve_name(parent, args.objname.0, handle, now)
+                });
             }
-        }
-        (Args::CREATE(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
-            if let Some(parent) = current.object {
-                walk.child(parent, asked.objname, NONE);
+            (Args::LOOKUP(args), _, Some(parent)) if is_gone => {
+                self.tree.unbind_name(parent, args.objname.0);
             }
-        }
-        (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(got))) => {
-            if let Some(id) = current.object {
-                walk.attributes(id, &decode_attributes(&got.obj_attributes).0);
+            (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok)), _) => {
+                self.infer_from_open(current, args, ok, handle)
             }
-        }
-        (Args::SETATTR(asked), _) if is_done => {
-            if let Some(id) = current.object {
-                let (new, _) = decode_attributes(&asked.obj_attributes);
+            (Args::OPEN(args), _, Some(parent)) if is_gone || exists => match &args.claim {
+                OpenClaim4::Null(name) if is_gone => self.tree.unbind_name(parent, name.0),
+                OpenClaim4::Null(name) => drop(self.child(parent, *name, NONE)),
+                _ => {}
+            },
+            (Args::CREATE(args), _, directory) if is_done => {
+                let file_type = match &args.objtype {
+                    Createtype4::Link(_) => TraceFileType::LINK,
+                    Createtype4::Block(_) => TraceFileType::BLOCK,
+                    Createtype4::Character(_) => TraceFileType::CHARACTER,
+                    Createtype4::Other(file_type) => (*file_type).into(),
+                };
+                *current = self.object_by_name(directory, handle, |step, parent| {
+                    step.record_changer(parent);
+                    step.tree.create_name(parent, args.objname.0, handle, file_type, false, now)
+                });
+                if let (Some(id), Createtype4::Link(text)) = (*current, &args.objtype) {
+                    self.link(id, text.bytes());
+                }
+            }
+            (Args::CREATE(args), _, Some(parent)) if exists => drop(self.child(parent, args.objname, NONE)),
+            (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(ok)), Some(id)) => {
+                self.attributes(id, &decode_attributes(&ok.obj_attributes).0);
+            }
+            (Args::SETATTR(args), _, Some(id)) if is_done => {
+                let (new, _) = decode_attributes(&args.obj_attributes);
                 let changed = ChangedAttributeFlags {
                     mode: new.mode.is_some(),
                     owner: new.owner.is_some(),
                     group: new.group.is_some(),
                 };
-                walk.record_setattr(id, new.size, new.mode, changed);
+                self.record_setattr(id, new.size, new.mode, changed);
             }
-        }
-        (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got))) => {
-            if let Some(id) = current.object {
-                walk.link(id, got.link.bytes());
+            (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(ok)), Some(id)) => {
+                self.link(id, ok.link.bytes());
             }
-        }
-        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
-            if let Some(id) = current.object {
-                walk.read(id, at, asked.offset, got.eof && got.data.length() > 0);
+            (Args::READ(args), Results::READ(StatusUnion::Ok(ok)), Some(id)) => {
+                self.read(id, at, args.offset, ok.eof && ok.data.length() > 0);
             }
-        }
-        (Args::READ_PLUS(asked), Results::READ_PLUS(StatusUnion::Ok(got))) => {
-            if let Some(id) = current.object {
+            (Args::READ_PLUS(args), Results::READ_PLUS(StatusUnion::Ok(ok)), Some(id)) => {
                 // Gaps between the parts are holes, and need no seeding.
-                let parts = got.rpr_contents.iter();
-                let only = parts.filter_map(|part| match part {
+                let only = ok.rpr_contents.iter().filter_map(|part| match part {
                     ReadPlusContent::Data(data) => Some(data.d_offset),
                     _ => None,
                 });
                 if let Some(offset) = only.min() {
-                    walk.read(id, at, offset.max(asked.rpa_offset), false);
+                    self.read(id, at, offset.max(args.rpa_offset), false);
                 }
             }
-        }
-        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
-            if let Some(id) = current.object {
-                walk.record_write(id, at, asked.offset, got.count);
+            (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok)), Some(id)) => {
+                self.record_write(id, at, args.offset, ok.count);
             }
-        }
-        (Args::ALLOCATE(asked), _) if is_done => {
-            if let Some(id) = current.object.filter(|_| now != 0) {
-                let end = asked.aa_offset.saturating_add(asked.aa_length);
+            (Args::ALLOCATE(args), _, Some(id)) if is_done && now != 0 => {
+                let end = args.aa_offset.saturating_add(args.aa_length);
                 // It leaves the data alone (RFC 7862 section 15.1.3): only what it adds was not there before.
-                let from = walk.tree.known_initial_size(id).unwrap_or(0).max(asked.aa_offset);
+                let from = self.tree.known_initial_size(id).unwrap_or(0).max(args.aa_offset);
                 if from < end {
-                    walk.tree.exclude_from_initial_content(id, from, end);
+                    self.tree.exclude_from_initial_content(id, from, end);
                 }
-                walk.tree.grow_current_file(id, end);
+                self.tree.grow_current_file(id, end);
             }
-        }
-        (Args::DEALLOCATE(asked), _) if is_done => {
-            if let Some(id) = current.object.filter(|_| now != 0) {
-                let end = asked.da_offset.saturating_add(asked.da_length);
-                walk.tree.record_write(id, asked.da_offset, end, now);
-                walk.tree.deallocate_current_range(id, asked.da_offset, end);
+            (Args::DEALLOCATE(args), _, Some(id)) if is_done && now != 0 => {
+                let end = args.da_offset.saturating_add(args.da_length);
+                self.tree.record_write(id, args.da_offset, end, now);
+                self.tree.deallocate_current_range(id, args.da_offset, end);
             }
-        }
-        (Args::COPY(asked), Results::COPY(CopyRes::Ok(got))) => {
-            let (response, requirements) = (&got.cr_response, &got.cr_requirements);
-            let is_done = response.wr_callback_id.iter().next().is_none();
-            let is_local = asked.ca_source_server.iter().next().is_none();
-            // The bytes of a short copy are the first ones only if it is consecutive (RFC 7862 section 15.2.3).
-            let is_known = requirements.cr_consecutive || response.wr_count == asked.ca_count;
-            let most = if asked.ca_count == 0 { u64::MAX } else { asked.ca_count };
-            let count = response.wr_count.min(most);
-            let source = saved.object.filter(|_| is_done && is_local && is_known && count > 0);
-            let source = source.map(|id| (id, asked.ca_src_offset, count));
-            record_copy(walk, current.object, asked.ca_dst_offset, asked.ca_count, source);
-            // The file changes while its size is read.
-            if let Some(id) = current.object.filter(|_| !is_done && asked.ca_count == 0) {
-                walk.tree.mark_object_uncertain(id);
-            }
-        }
-        (Args::CLONE(asked), _) if is_done => {
-            let source = saved.object.map(|id| (id, asked.cl_src_offset, asked.cl_count));
-            record_copy(walk, current.object, asked.cl_dst_offset, asked.cl_count, source);
-            // The rest of the last block may be zeros now (RFC 7862 section 15.13.3).
-            let end = asked.cl_dst_offset.saturating_add(asked.cl_count);
-            if let Some(id) = current.object.filter(|_| asked.cl_count > 0 && now != 0) {
-                let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
-                walk.tree.remove_current_range(id, end, rest);
-            }
-        }
-        // The range that they wrote is unknown, and so is the content. The initial content remains.
-        (Args::WRITE_SAME(_) | Args::LAYOUTCOMMIT(_), _) if is_done => {
-            if let Some(id) = current.object.filter(|_| now != 0) {
-                walk.tree.remove_current_range(id, 0, u64::MAX);
-                walk.tree.set_current_size(id, None);
-            }
-        }
-        (Args::REMOVE(asked), _) if is_done => {
-            if let Some(parent) = current.object {
-                walk.record_changer(parent);
-                walk.tree.remove_name(parent, asked.target.0, TraceFileType::UNKNOWN, now);
-            }
-        }
-        (Args::RENAME(asked), _) if is_done => {
-            if let (Some(from), Some(to)) = (saved.object, current.object) {
-                walk.record_changer(from);
-                walk.record_changer(to);
-                walk.tree.rename((from, asked.oldname.0), (to, asked.newname.0), now);
-            }
-        }
-        (Args::LINK(asked), _) if is_done => {
-            if let (Some(file), Some(parent)) = (saved.object, current.object) {
-                walk.record_changer(parent);
-                walk.tree.bind(parent, asked.newname.0, InferredNameBinding::Bound(file));
-            }
-        }
-        (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got))) => {
-            let Some(parent) = current.object else { return };
-            walk.tree.set_type(parent, TraceFileType::DIRECTORY);
-            for entry in got.reply.entries.iter() {
-                let (attributes, handle) = decode_attributes(&entry.attrs);
-                let variable = handle.map_or(NONE, |handle| walk.variable(handle));
-                if let Some(id) = record_entry(walk, parent, entry.name, variable) {
-                    walk.attributes(id, &attributes);
+            (Args::COPY(args), Results::COPY(CopyRes::Ok(ok)), Some(id)) if now != 0 => {
+                let (response, requirements) = (&ok.cr_response, &ok.cr_requirements);
+                let is_done = response.wr_callback_id.iter().next().is_none();
+                let is_local = args.ca_source_server.iter().next().is_none();
+                // The bytes of a short copy are the first ones only if it is consecutive (RFC 7862 section 15.2.3).
+                let is_known = requirements.cr_consecutive || response.wr_count == args.ca_count;
+                let most = if args.ca_count == 0 { u64::MAX } else { args.ca_count };
+                let count = response.wr_count.min(most);
+                let source = saved.filter(|_| is_done && is_local && is_known && count > 0);
+                let source = source.map(|id| (id, args.ca_src_offset, count));
+                self.record_copy(id, args.ca_dst_offset, args.ca_count, source);
+                // The file changes while its size is read.
+                if !is_done && args.ca_count == 0 {
+                    self.tree.mark_object_uncertain(id);
                 }
             }
+            (Args::CLONE(args), _, Some(id)) if is_done && now != 0 => {
+                let source = saved.map(|id| (id, args.cl_src_offset, args.cl_count));
+                self.record_copy(id, args.cl_dst_offset, args.cl_count, source);
+                // The rest of the last block may be zeros now (RFC 7862 section 15.13.3).
+                if args.cl_count > 0 {
+                    let end = args.cl_dst_offset.saturating_add(args.cl_count);
+                    let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
+                    self.tree.remove_current_range(id, end, rest);
+                }
+            }
+            // The range that they wrote is unknown, and so is the content. The initial content remains.
+            (Args::WRITE_SAME(_) | Args::LAYOUTCOMMIT(_), _, Some(id)) if is_done && now != 0 => {
+                self.tree.remove_current_range(id, 0, u64::MAX);
+                self.tree.set_current_size(id, None);
+            }
+            (Args::REMOVE(args), _, Some(parent)) if is_done => {
+                self.record_changer(parent);
+                self.tree.remove_name(parent, args.target.0, TraceFileType::UNKNOWN, now);
+            }
+            (Args::RENAME(args), _, Some(to)) if is_done => {
+                if let Some(from) = saved {
+                    self.record_changer(from);
+                    self.record_changer(to);
+                    self.tree.rename((from, args.oldname.0), (to, args.newname.0), now);
+                }
+            }
+            (Args::LINK(args), _, Some(parent)) if is_done => {
+                if let Some(file) = saved {
+                    self.record_changer(parent);
+                    self.tree.bind(parent, args.newname.0, InferredNameBinding::Bound(file));
+                }
+            }
+            (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
+                self.tree.set_type(parent, TraceFileType::DIRECTORY);
+                for entry in ok.reply.entries.iter() {
+                    let (attributes, handle) = decode_attributes(&entry.attrs);
+                    let variable = handle.map_or(NONE, |handle| self.variable(handle));
+                    if let Some(id) = self.record_entry(parent, entry.name, variable) {
+                        self.attributes(id, &attributes);
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
-}
 
-fn infer_absent_name(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    current: &InferredCurrentFilehandle,
-    name: &[u8],
-) {
-    if let Some(parent) = current.object {
-        walk.tree.unbind_name(parent, name);
+    /// Records a COPY or CLONE to a range of a file. A count of 0 extends to the end of the source. `source` has the
+    /// file, the offset and the number of bytes that were copied, if they are known.
+    fn record_copy(
+        &mut self,
+        id: InferredObjectId,
+        from: u64,
+        count: u64,
+        source: Option<(InferredObjectId, u64, u64)>,
+    ) {
+        let end = if count == 0 { u64::MAX } else { from.saturating_add(count) };
+        // A file may be copied to itself: the content is taken before the range is overwritten.
+        let content = source.map_or_else(Vec::new, |(source, start, bytes)| {
+            let bytes = if bytes == 0 { u64::MAX } else { bytes };
+            self.tree.moved_current_extents(source, (start, start.saturating_add(bytes)), from)
+        });
+        self.tree.record_write(id, from, end, self.facts.id);
+        self.tree.push_current_extents(id, content);
+        self.tree.set_current_size(id, None);
     }
-}
 
-/// Records a COPY or CLONE to a range of `destination`. A count of 0 extends to the end of the source. `source` has the
-/// file, the offset and the number of bytes that were copied, if they are known.
-fn record_copy(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    destination: Option<InferredObjectId>,
-    from: u64,
-    count: u64,
-    source: Option<(InferredObjectId, u64, u64)>,
-) {
-    let Some(id) = destination.filter(|_| walk.facts.id != 0) else { return };
-    let end = if count == 0 { u64::MAX } else { from.saturating_add(count) };
-    // A file may be copied to itself: the content is taken before the range is overwritten.
-    let content = source.map_or_else(Vec::new, |(source, start, bytes)| {
-        let bytes = if bytes == 0 { u64::MAX } else { bytes };
-        walk.tree.moved_current_extents(source, (start, start.saturating_add(bytes)), from)
-    });
-    walk.tree.record_write(id, from, end, walk.facts.id);
-    walk.tree.push_current_extents(id, content);
-    walk.tree.set_current_size(id, None);
-}
-
-/// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
-fn infer_from_open<'s>(
-    walk: &mut TreeInferenceStepContext<'_, '_>,
-    current: &mut InferredCurrentFilehandle,
-    asked: &v4::Open4Args<'s>,
-    got: &v4::Open4Resok<'s>,
-    handle: u32,
-) {
-    let now = walk.facts.id;
-    let name = match &asked.claim {
-        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
-        OpenClaim4::DelegateCur(claim) => claim.file,
-        _ => return,
-    };
-    let (is_create, size) = match &asked.openhow {
-        Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
-        Openflag4::Create(_) => (true, None),
-        Openflag4::NoCreate(..) => (false, None),
-    };
-    let was_there = !is_create || is_unchanged(&got.cinfo);
-    set_current_by_name(walk, current, name.0, handle, |walk, parent, name, handle| {
-        if !was_there {
-            walk.record_changer(parent);
-        }
-        walk.tree.create_name(parent, name, handle, TraceFileType::FILE, was_there, now)
-    });
-    if let Some(id) = current.object {
-        walk.tree.set_type(id, TraceFileType::FILE);
-        // Of the attributes, only a size of 0 applies to a file that was there (RFC 8881 section 18.16.3).
-        if was_there && size == Some(0) {
-            walk.record_setattr(id, size, None, ChangedAttributeFlags::default());
+    /// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
+    fn infer_from_open(
+        &mut self,
+        current: &mut Option<InferredObjectId>,
+        args: &v4::Open4Args<'_>,
+        ok: &v4::Open4Resok<'_>,
+        handle: u32,
+    ) {
+        let now = self.facts.id;
+        let name = match &args.claim {
+            OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
+            OpenClaim4::DelegateCur(claim) => claim.file,
+            _ => return,
+        };
+        let (is_create, size) = match &args.openhow {
+            Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
+            Openflag4::Create(_) => (true, None),
+            Openflag4::NoCreate(..) => (false, None),
+        };
+        let was_there = !is_create || ok.cinfo.before == ok.cinfo.after;
+        *current = self.object_by_name(*current, handle, |step, parent| {
+            if !was_there {
+                step.record_changer(parent);
+            }
+            step.tree.create_name(parent, name.0, handle, TraceFileType::FILE, was_there, now)
+        });
+        if let Some(id) = *current {
+            self.tree.set_type(id, TraceFileType::FILE);
+            // Of the attributes, only a size of 0 applies to a file that was there (RFC 8881 section 18.16.3).
+            if was_there && size == Some(0) {
+                self.record_setattr(id, size, None, ChangedAttributeFlags::default());
+            }
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The table of all faults.
 
+use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::rpc::AcceptStat;
 
 use super::MockFieldMutation::{
     AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
 };
+use super::MockFileStateFault::{KeepsNames, LosesNames, Nothing, Twice};
 use super::{
     MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind, MockTransportFault,
 };
@@ -139,122 +141,67 @@ const ARGUMENT_FAULTS: MockFaultTable = &[
     (4, &["SEQUENCE"], &[("sa_sequenceid", &[More]), ("sa_slotid", &[More])]),
 ];
 
-/// Operations that can fail after execution.
-const FAILING_OPERATIONS: &[(u32, &[&str])] = &[
-    (
-        3,
-        &[
-            "GETATTR",
-            "SETATTR",
-            "LOOKUP",
-            "ACCESS",
-            "READLINK",
-            "READ",
-            "WRITE",
-            "CREATE",
-            "MKDIR",
-            "SYMLINK",
-            "MKNOD",
-            "REMOVE",
-            "RMDIR",
-            "RENAME",
-            "LINK",
-            "READDIRPLUS",
-            "FSSTAT",
-            "FSINFO",
-            "PATHCONF",
-            "COMMIT",
-        ],
-    ),
-    (
-        4,
-        &[
-            "ACCESS",
-            "CLOSE",
-            "COMMIT",
-            "CREATE",
-            "GETATTR",
-            "GETFH",
-            "LINK",
-            "LOCK",
-            "LOCKU",
-            "LOOKUP",
-            "OPEN",
-            "OPEN_CONFIRM",
-            "PUTFH",
-            "READ",
-            "READDIR",
-            "READLINK",
-            "REMOVE",
-            "RENAME",
-            "SAVEFH",
-            "RESTOREFH",
-            "SECINFO_NO_NAME",
-            "SETATTR",
-            "SETCLIENTID",
-            "SETCLIENTID_CONFIRM",
-            "WRITE",
-            "RELEASE_LOCKOWNER",
-            "EXCHANGE_ID",
-            "CREATE_SESSION",
-            "DESTROY_SESSION",
-            "DESTROY_CLIENTID",
-            "SEQUENCE",
-            "RECLAIM_COMPLETE",
-            "FREE_STATEID",
-        ],
-    ),
+/// Operations of NFSv4 that can fail after execution.
+const FAILING_NFS4_OPERATIONS: &[&str] = &[
+    "ACCESS",
+    "CLOSE",
+    "COMMIT",
+    "CREATE",
+    "GETATTR",
+    "GETFH",
+    "LINK",
+    "LOCK",
+    "LOCKU",
+    "LOOKUP",
+    "OPEN",
+    "OPEN_CONFIRM",
+    "PUTFH",
+    "READ",
+    "READDIR",
+    "READLINK",
+    "REMOVE",
+    "RENAME",
+    "SAVEFH",
+    "RESTOREFH",
+    "SECINFO_NO_NAME",
+    "SETATTR",
+    "SETCLIENTID",
+    "SETCLIENTID_CONFIRM",
+    "WRITE",
+    "RELEASE_LOCKOWNER",
+    "EXCHANGE_ID",
+    "CREATE_SESSION",
+    "DESTROY_SESSION",
+    "DESTROY_CLIENTID",
+    "SEQUENCE",
+    "RECLAIM_COMPLETE",
+    "FREE_STATEID",
 ];
 
-/// The effect of an operation on files, which determines the applicable file faults.
-#[derive(Clone, Copy)]
-enum FileFaultOperationClass {
-    /// Changes attributes or content of a file.
-    Alters,
-    /// Creates a name, if it does not exist.
-    Opens,
-    /// Creates a name that must not exist.
-    Makes,
-    /// Removes a name.
-    Removes,
-    /// Renames a name.
-    Renames,
-}
-
-impl FileFaultOperationClass {
-    /// Returns the applicable file faults. `Twice` is excluded if repetition has the same result.
-    const fn deeds(self) -> &'static [MockFileStateFault] {
-        match self {
-            Self::Alters => &[MockFileStateFault::Nothing],
-            Self::Opens => &[MockFileStateFault::Nothing, MockFileStateFault::LosesNames],
-            Self::Makes => {
-                &[MockFileStateFault::Nothing, MockFileStateFault::Twice, MockFileStateFault::LosesNames]
-            }
-            Self::Removes => {
-                &[MockFileStateFault::Nothing, MockFileStateFault::Twice, MockFileStateFault::KeepsNames]
-            }
-            Self::Renames => &[
-                MockFileStateFault::Nothing,
-                MockFileStateFault::Twice,
-                MockFileStateFault::KeepsNames,
-                MockFileStateFault::LosesNames,
-            ],
-        }
-    }
-}
+/// The file faults of an operation that changes attributes or content of a file.
+const ALTERS: &[MockFileStateFault] = &[Nothing];
+/// Those of an operation that creates a name, if it does not exist. `Twice` is excluded where repetition has the same
+/// result.
+const OPENS: &[MockFileStateFault] = &[Nothing, LosesNames];
+/// Those of an operation that creates a name that must not exist.
+const MAKES: &[MockFileStateFault] = &[Nothing, Twice, LosesNames];
+/// Those of an operation that removes a name.
+const REMOVES: &[MockFileStateFault] = &[Nothing, Twice, KeepsNames];
+/// Those of an operation that renames a name.
+const RENAMES: &[MockFileStateFault] = &[Nothing, Twice, KeepsNames, LosesNames];
 
 /// Operations that change files.
-const CHANGES: &[(u32, FileFaultOperationClass, &[&str])] = &[
-    (3, FileFaultOperationClass::Alters, &["SETATTR", "WRITE"]),
-    (3, FileFaultOperationClass::Opens, &["CREATE"]),
-    (3, FileFaultOperationClass::Makes, &["MKDIR", "SYMLINK", "MKNOD", "LINK"]),
-    (3, FileFaultOperationClass::Removes, &["REMOVE", "RMDIR"]),
-    (3, FileFaultOperationClass::Renames, &["RENAME"]),
-    (4, FileFaultOperationClass::Alters, &["SETATTR", "WRITE"]),
-    (4, FileFaultOperationClass::Opens, &["OPEN"]),
-    (4, FileFaultOperationClass::Makes, &["CREATE", "LINK"]),
-    (4, FileFaultOperationClass::Removes, &["REMOVE"]),
-    (4, FileFaultOperationClass::Renames, &["RENAME"]),
+const CHANGES: &[(u32, &[MockFileStateFault], &[&str])] = &[
+    (3, ALTERS, &["SETATTR", "WRITE"]),
+    (3, OPENS, &["CREATE"]),
+    (3, MAKES, &["MKDIR", "SYMLINK", "MKNOD", "LINK"]),
+    (3, REMOVES, &["REMOVE", "RMDIR"]),
+    (3, RENAMES, &["RENAME"]),
+    (4, ALTERS, &["SETATTR", "WRITE"]),
+    (4, OPENS, &["OPEN"]),
+    (4, MAKES, &["CREATE", "LINK"]),
+    (4, REMOVES, &["REMOVE"]),
+    (4, RENAMES, &["RENAME"]),
 ];
 
 /// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
@@ -299,10 +246,10 @@ pub fn all() -> Vec<MockServerFault> {
     ];
     for (rows, what) in rows {
         for (version, operations, fields) in rows {
-            for (operation, (field, changes)) in
-                operations.iter().flat_map(|of| fields.iter().map(move |f| (of, f)))
-            {
-                changes.iter().for_each(|change| add(*version, operation, what(field, *change)));
+            for operation in *operations {
+                for (field, changes) in *fields {
+                    changes.iter().for_each(|change| add(*version, operation, what(field, *change)));
+                }
             }
         }
     }
@@ -310,16 +257,17 @@ pub fn all() -> Vec<MockServerFault> {
         rows.iter()
             .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
     };
-    for (version, operation) in each(FAILING_OPERATIONS) {
+    // All procedures except NULL, and READDIR, which the captures of the tests do not contain.
+    let nfs3_procedures = (1..).map(v3::Procedure).map_while(v3::Procedure::name);
+    let failing_nfs3 = nfs3_procedures.filter(|name| *name != "READDIR").map(|name| (3, name));
+    for (version, operation) in failing_nfs3.chain(FAILING_NFS4_OPERATIONS.iter().map(|name| (4, *name))) {
         STATUSES
             .into_iter()
             .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
     }
-    for (version, effect, operations) in CHANGES {
-        for (operation, deed) in
-            operations.iter().flat_map(|of| effect.deeds().iter().map(move |deed| (of, deed)))
-        {
-            add(*version, operation, MockServerFaultKind::WrongFiles(*deed));
+    for (version, faults, operations) in CHANGES {
+        for operation in *operations {
+            faults.iter().for_each(|fault| add(*version, operation, MockServerFaultKind::WrongFiles(*fault)));
         }
     }
     for (version, operation) in each(TRANSPORT_OPERATIONS) {

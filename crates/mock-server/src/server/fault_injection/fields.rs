@@ -9,17 +9,15 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, roundup};
 
 use super::super::MockReply;
-use super::{MockFieldMutation, MockServerFault};
+use super::MockFieldMutation;
 
-/// The operations of a Call.
 pub(super) struct MockCallOperations {
     procedure: Procedure,
-    version: u32,
+    pub(super) version: u32,
     /// The operations of a COMPOUND, or the one procedure.
-    operations: Vec<&'static str>,
+    pub(super) operations: Vec<&'static str>,
 }
 
-/// The location of a field in a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MockFieldPosition {
     /// A number.
@@ -49,14 +47,10 @@ impl MockCallOperations {
         };
         Some(Self { procedure, version: call.vers, operations })
     }
-
-    /// Returns `true` if the fault applies to this Call.
-    pub(super) fn matches_fault(&self, lie: &MockServerFault) -> bool {
-        self.version == lie.version && self.operations.contains(&lie.operation)
-    }
 }
 
 /// Finds the first field with a given name in an operation.
+#[derive(Default)]
 struct MockFieldFinder<'s, 'a> {
     operation: &'s str,
     field: &'s str,
@@ -140,23 +134,6 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
     }
 }
 
-impl<'s, 'a> MockFieldFinder<'s, 'a> {
-    fn new(operation: &'s str, field: &'s str, message: &'a [u8], chunks: &'s [ChunkedDataItem<'a>]) -> Self {
-        Self {
-            operation,
-            field,
-            message,
-            chunks,
-            enclosing: Vec::new(),
-            non_directory_depth: None,
-            name: 0,
-            is_dots: false,
-            position: None,
-        }
-    }
-}
-
-/// Returns the location of an argument.
 pub(super) fn argument(
     asked: &MockCallOperations,
     message: &[u8],
@@ -166,7 +143,7 @@ pub(super) fn argument(
 ) -> Option<MockFieldPosition> {
     let mut cursor = Cursor::new(message).with_chunks(chunks);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let mut finder = MockFieldFinder::new(operation, field, message, chunks);
+    let mut finder = MockFieldFinder { operation, field, message, chunks, ..MockFieldFinder::default() };
     // A Call that sets a size never applies to a directory.
     finder.non_directory_depth = Some(0);
     // Arguments that cannot be decoded do not contain the field.
@@ -174,7 +151,6 @@ pub(super) fn argument(
     finder.position
 }
 
-/// Returns the location of a result.
 pub(super) fn result(
     asked: &MockCallOperations,
     answer: &MockReply,
@@ -184,7 +160,13 @@ pub(super) fn result(
     let items = items(answer);
     let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let mut finder = MockFieldFinder::new(operation, field, &answer.message, &items);
+    let mut finder = MockFieldFinder {
+        operation,
+        field,
+        message: &answer.message,
+        chunks: &items,
+        ..MockFieldFinder::default()
+    };
     // Results that cannot be decoded do not contain the field.
     let _ = asked.procedure.results(&mut cursor, &mut finder);
     finder.position
@@ -235,7 +217,13 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
         // An NFSv3 procedure begins with its status.
         let first =
             (asked.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
-        let mut finder = MockFieldFinder::new(operation, "status", &answer.message, &items);
+        let mut finder = MockFieldFinder {
+            operation,
+            field: "status",
+            message: &answer.message,
+            chunks: &items,
+            ..MockFieldFinder::default()
+        };
         let _ = asked.procedure.results(&mut cursor, &mut finder);
         match first.or(finder.position) {
             Some(MockFieldPosition::Number(at)) => (start, at),
@@ -268,7 +256,6 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
     true
 }
 
-/// Overwrites a word.
 fn put(message: &mut [u8], at: usize, value: u32) {
     if let Some(word) = message.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>()) {
         *word = value.to_be_bytes();

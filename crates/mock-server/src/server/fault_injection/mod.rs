@@ -162,7 +162,9 @@ impl MockFaultInjector {
 
     /// Returns `true` if the fault is to be injected into this Call.
     fn is_occasion(&mut self, asked: &MockCallOperations) -> bool {
-        if self.injections > 0 && !self.is_repeated || self.is_stopped || !asked.matches_fault(&self.fault) {
+        let MockServerFault { version, operation, .. } = self.fault;
+        let is_meant = asked.version == version && asked.operations.contains(&operation);
+        if self.injections > 0 && !self.is_repeated || self.is_stopped || !is_meant {
             return false;
         }
         let is_now = self.skip == 0;

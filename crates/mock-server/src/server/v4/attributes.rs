@@ -6,54 +6,63 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
-use super::super::file_tree::{MockFileId, MockObjectContent};
+use super::super::file_tree::{MockFileId, MockObject, MockObjectContent};
 use super::super::{MockFileTree, MockNfsError, v3};
 
 /// The reported lease time in seconds; it never expires, as there is no clock.
 const LEASE: u32 = 90;
 
-/// The supported attributes.
-const SUPPORTED: &[u32] = &[
-    Attributes::SUPPORTED_ATTRS,
-    Attributes::TYPE,
-    Attributes::FH_EXPIRE_TYPE,
-    Attributes::CHANGE,
-    Attributes::SIZE,
-    Attributes::LINK_SUPPORT,
-    Attributes::SYMLINK_SUPPORT,
-    Attributes::NAMED_ATTR,
-    Attributes::FSID,
-    Attributes::UNIQUE_HANDLES,
-    Attributes::LEASE_TIME,
-    Attributes::RDATTR_ERROR,
-    Attributes::FILEHANDLE,
-    Attributes::FILEID,
-    Attributes::MAXFILESIZE,
-    Attributes::MAXNAME,
-    Attributes::MAXREAD,
-    Attributes::MAXWRITE,
-    Attributes::MODE,
-    Attributes::NUMLINKS,
-    Attributes::OWNER,
-    Attributes::OWNER_GROUP,
-    Attributes::RAWDEV,
-    Attributes::SPACE_USED,
-    Attributes::TIME_ACCESS,
-    Attributes::TIME_ACCESS_SET,
-    Attributes::TIME_METADATA,
-    Attributes::TIME_MODIFY,
-    Attributes::TIME_MODIFY_SET,
-    Attributes::MOUNTED_ON_FILEID,
-];
+/// Number of attributes from which on none is supported.
+const ATTRIBUTES_END: u32 = 96;
 
-fn time(tick: u64) -> Nfstime4 {
-    let (seconds, nseconds) = MockFileTree::time(tick);
+fn time([seconds, nseconds]: [u32; 2]) -> Nfstime4 {
     Nfstime4 { seconds: seconds.into(), nseconds }
 }
 
-fn modified(object: &crate::server::file_tree::MockObject) -> Nfstime4 {
-    let [seconds, nseconds] = object.modified();
-    Nfstime4 { seconds: seconds.into(), nseconds }
+/// An attribute of an object: `strings` are its owner and its group, and `supported` is the value of SUPPORTED_ATTRS.
+/// `None` if the server does not support the attribute, or can only set it.
+fn attribute<'a>(
+    tree: &MockFileTree,
+    (id, node): (MockFileId, &MockObject),
+    handle: &'a [u8; 16],
+    [owner, group]: &'a [String; 2],
+    supported: &'a [u32],
+    bit: u32,
+) -> Option<Attribute<'a>> {
+    Some(match bit {
+        Attributes::SUPPORTED_ATTRS => Attribute::SUPPORTED_ATTRS(Bitmap4::from(supported)),
+        Attributes::TYPE => Attribute::TYPE(NfsFtype4(node.kind())),
+        Attributes::FH_EXPIRE_TYPE => Attribute::FH_EXPIRE_TYPE(FhExpireType(0)),
+        Attributes::CHANGE => Attribute::CHANGE(tree.change_of(node)),
+        Attributes::SIZE => Attribute::SIZE(node.size()),
+        Attributes::LINK_SUPPORT => Attribute::LINK_SUPPORT(true),
+        Attributes::SYMLINK_SUPPORT => Attribute::SYMLINK_SUPPORT(true),
+        Attributes::NAMED_ATTR => Attribute::NAMED_ATTR(false),
+        Attributes::FSID => Attribute::FSID(Fsid4 { major: 1, minor: 0 }),
+        Attributes::UNIQUE_HANDLES => Attribute::UNIQUE_HANDLES(true),
+        Attributes::LEASE_TIME => Attribute::LEASE_TIME(LEASE),
+        Attributes::RDATTR_ERROR => Attribute::RDATTR_ERROR(Nfsstat4::NFS4_OK),
+        Attributes::FILEHANDLE => Attribute::FILEHANDLE(Opaque(handle)),
+        Attributes::FILEID => Attribute::FILEID(id),
+        Attributes::MAXFILESIZE => Attribute::MAXFILESIZE(256 << 20),
+        Attributes::MAXNAME => Attribute::MAXNAME(255),
+        Attributes::MAXREAD => Attribute::MAXREAD(tree.io_bytes.into()),
+        Attributes::MAXWRITE => Attribute::MAXWRITE(tree.io_bytes.into()),
+        Attributes::MODE => Attribute::MODE(Mode4(node.mode)),
+        Attributes::NUMLINKS => Attribute::NUMLINKS(MockFileTree::links(node)),
+        Attributes::OWNER => Attribute::OWNER(Text(owner.as_bytes())),
+        Attributes::OWNER_GROUP => Attribute::OWNER_GROUP(Text(group.as_bytes())),
+        Attributes::RAWDEV => {
+            let [specdata1, specdata2] = node.device_numbers();
+            Attribute::RAWDEV(Specdata4 { specdata1, specdata2 })
+        }
+        Attributes::SPACE_USED => Attribute::SPACE_USED(node.size()),
+        Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(MockFileTree::time(node.atime))),
+        Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(MockFileTree::time(node.ctime))),
+        Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(time(node.modified())),
+        Attributes::MOUNTED_ON_FILEID => Attribute::MOUNTED_ON_FILEID(id),
+        _ => return None,
+    })
 }
 
 /// Returns mask and values of the requested and supported attributes of an object.
@@ -63,55 +72,20 @@ pub(super) fn get(
     asked: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
+    let (handle, strings) = (v3::handle(id), [node.uid, node.gid].map(|number| number.to_string()));
     let is_returned = |bit: &u32| tree.withheld_attribute != Some(*bit);
-    let supported = words_for_bits(SUPPORTED.iter().copied().filter(is_returned));
-    let handle = v3::handle(id);
-    let (owner, group) = (node.uid.to_string(), node.gid.to_string());
-    let [specdata1, specdata2] = match node.content {
-        MockObjectContent::Special(_, numbers) => numbers,
-        _ => [0; 2],
+    let is_supported = |bit: &u32| {
+        matches!(*bit, Attributes::TIME_ACCESS_SET | Attributes::TIME_MODIFY_SET)
+            || attribute(tree, (id, node), &handle, &strings, &[], *bit).is_some()
     };
-    let of = |bit| {
-        Some(match bit {
-            Attributes::SUPPORTED_ATTRS => Attribute::SUPPORTED_ATTRS(Bitmap4::from(&supported[..])),
-            Attributes::TYPE => Attribute::TYPE(NfsFtype4(node.kind())),
-            Attributes::FH_EXPIRE_TYPE => Attribute::FH_EXPIRE_TYPE(FhExpireType(0)),
-            Attributes::CHANGE => Attribute::CHANGE(tree.change_of(node)),
-            Attributes::SIZE => Attribute::SIZE(node.size()),
-            Attributes::LINK_SUPPORT => Attribute::LINK_SUPPORT(true),
-            Attributes::SYMLINK_SUPPORT => Attribute::SYMLINK_SUPPORT(true),
-            Attributes::NAMED_ATTR => Attribute::NAMED_ATTR(false),
-            Attributes::FSID => Attribute::FSID(Fsid4 { major: 1, minor: 0 }),
-            Attributes::UNIQUE_HANDLES => Attribute::UNIQUE_HANDLES(true),
-            Attributes::LEASE_TIME => Attribute::LEASE_TIME(LEASE),
-            Attributes::RDATTR_ERROR => Attribute::RDATTR_ERROR(Nfsstat4::NFS4_OK),
-            Attributes::FILEHANDLE => Attribute::FILEHANDLE(Opaque(&handle)),
-            Attributes::FILEID => Attribute::FILEID(id),
-            Attributes::MAXFILESIZE => Attribute::MAXFILESIZE(256 << 20),
-            Attributes::MAXNAME => Attribute::MAXNAME(255),
-            Attributes::MAXREAD => Attribute::MAXREAD(tree.io_bytes.into()),
-            Attributes::MAXWRITE => Attribute::MAXWRITE(tree.io_bytes.into()),
-            Attributes::MODE => Attribute::MODE(Mode4(node.mode)),
-            Attributes::NUMLINKS => Attribute::NUMLINKS(MockFileTree::links(node)),
-            Attributes::OWNER => Attribute::OWNER(Text(owner.as_bytes())),
-            Attributes::OWNER_GROUP => Attribute::OWNER_GROUP(Text(group.as_bytes())),
-            Attributes::RAWDEV => Attribute::RAWDEV(Specdata4 { specdata1, specdata2 }),
-            Attributes::SPACE_USED => Attribute::SPACE_USED(node.size()),
-            Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(node.atime)),
-            Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(node.ctime)),
-            Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(modified(node)),
-            Attributes::MOUNTED_ON_FILEID => Attribute::MOUNTED_ON_FILEID(id),
-            _ => return None,
-        })
+    let supported = match asked.contains(Attributes::SUPPORTED_ATTRS) {
+        true => words_for_bits((0..ATTRIBUTES_END).filter(is_returned).filter(is_supported)),
+        false => Vec::new(),
     };
+    let bits = asked.iter().take_while(|bit| *bit < ATTRIBUTES_END).filter(is_returned);
     let items: Vec<_> =
-        asked.iter().take_while(|bit| *bit < 96).filter(|bit| is_returned(bit)).filter_map(of).collect();
+        bits.filter_map(|bit| attribute(tree, (id, node), &handle, &strings, &supported, bit)).collect();
     Ok(mask_and_values(&items))
-}
-
-/// Returns `true` if only the owner of an object may change the attribute.
-pub(super) fn is_owner_only(bit: u32) -> bool {
-    matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP)
 }
 
 /// Sets attributes of an object, and returns their mask.

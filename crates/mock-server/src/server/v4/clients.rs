@@ -1,6 +1,5 @@
 //! Clients and sessions. RFC 7530 section 16, RFC 8881 sections 2.10 and 18.
 
-use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, BindConnToSession4Resok, ChannelAttrs4, ChannelDirFromClient4, ChannelDirFromServer4,
     CreateSession4Args, CreateSession4Resok, CreateSessionFlags, ExchangeId4Args, ExchangeId4Resok,
@@ -16,7 +15,6 @@ use nfsrdma_replay::seed::file_server_client::SessionLimits;
 /// First csa_sequence of a client ID.
 const FIRST_CREATE_SEQUENCE: u32 = 1;
 
-/// The session slot of a COMPOUND.
 pub(super) type MockSlotKey = (Sessionid4, u32);
 
 /// Returns the slot that caches the Reply.
@@ -97,7 +95,7 @@ pub(super) fn sequence(
         sr_target_highest_slotid: SLOTS - 1,
         sr_status_flags: SequenceStatusFlags(0),
     };
-    run.encode_results(&Results::SEQUENCE(StatusUnion::Ok(ok)))?;
+    run.succeed(Results::SEQUENCE, ok)?;
     Ok(None)
 }
 
@@ -112,7 +110,7 @@ pub(super) fn step(
         Args::CREATE_SESSION(args) => create_session(server, run, args),
         Args::DESTROY_SESSION(args) => {
             state.sessions.remove(&args.dsa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
-            run.encode_results(&Results::DESTROY_SESSION(StatusUnion::Ok(Void)))
+            run.succeed(Results::DESTROY_SESSION, Void)
         }
         Args::DESTROY_CLIENTID(args) => {
             if !state.clients.contains_key(&args.dca_clientid) {
@@ -120,12 +118,12 @@ pub(super) fn step(
             }
             let has_more = state.sessions.values().any(|session| session.client == args.dca_clientid)
                 || state.opens.values().any(|open| open.client == args.dca_clientid)
-                || state.has_delegation(args.dca_clientid);
+                || state.delegations.values().any(|holder| *holder == args.dca_clientid);
             if has_more {
                 return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
             }
             state.remove_client(args.dca_clientid);
-            run.encode_results(&Results::DESTROY_CLIENTID(StatusUnion::Ok(Void)))
+            run.succeed(Results::DESTROY_CLIENTID, Void)
         }
         Args::BIND_CONN_TO_SESSION(args) => {
             if !state.sessions.contains_key(&args.bctsa_sessid) {
@@ -141,11 +139,11 @@ pub(super) fn step(
                 },
                 bctsr_use_conn_in_rdma_mode: false,
             };
-            run.encode_results(&Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))
+            run.succeed(Results::BIND_CONN_TO_SESSION, ok)
         }
         Args::RECLAIM_COMPLETE(_) => {
             run.client.iter().for_each(|client| state.complete_reclaim(*client));
-            run.encode_results(&Results::RECLAIM_COMPLETE(StatusUnion::Ok(Void)))
+            run.succeed(Results::RECLAIM_COMPLETE, Void)
         }
         Args::SETCLIENTID(args) => {
             let clientid = state.new_number();
@@ -179,10 +177,10 @@ pub(super) fn step(
             if let Some(client) = state.clients.get_mut(&args.clientid) {
                 client.is_confirmed = true;
             }
-            run.encode_results(&Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(Void)))
+            run.succeed(Results::SETCLIENTID_CONFIRM, Void)
         }
         Args::RENEW(args) => match state.clients.get(&args.clientid) {
-            Some(client) if client.is_confirmed => run.encode_results(&Results::RENEW(StatusUnion::Ok(Void))),
+            Some(client) if client.is_confirmed => run.succeed(Results::RENEW, Void),
             _ => Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
         },
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
@@ -234,7 +232,7 @@ fn exchange_id(
         eir_server_scope: Opaque(b"loopback"),
         eir_server_impl_id: List::default(),
     };
-    run.encode_results(&Results::EXCHANGE_ID(StatusUnion::Ok(Box::new(ok))))
+    run.succeed(Results::EXCHANGE_ID, Box::new(ok))
 }
 
 fn create_session(
@@ -253,18 +251,18 @@ fn create_session(
     let (first, last) = id.split_at_mut(8);
     first.copy_from_slice(&args.csa_clientid.to_be_bytes());
     last.copy_from_slice(&state.new_number().to_be_bytes());
-    let least = |asked: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
+    let granted = |requested: &ChannelAttrs4<'_>, bytes: u32, operations: u32, slots: u32| ChannelAttrs4 {
         ca_headerpadsize: 0,
-        ca_maxrequestsize: asked.ca_maxrequestsize.min(bytes),
-        ca_maxresponsesize: asked.ca_maxresponsesize.min(bytes),
-        ca_maxresponsesize_cached: asked.ca_maxresponsesize_cached.min(bytes),
-        ca_maxoperations: asked.ca_maxoperations.min(operations),
-        ca_maxrequests: asked.ca_maxrequests.clamp(1, slots),
+        ca_maxrequestsize: requested.ca_maxrequestsize.min(bytes),
+        ca_maxresponsesize: requested.ca_maxresponsesize.min(bytes),
+        ca_maxresponsesize_cached: requested.ca_maxresponsesize_cached.min(bytes),
+        ca_maxoperations: requested.ca_maxoperations.min(operations),
+        ca_maxrequests: requested.ca_maxrequests.clamp(1, slots),
         ca_rdma_ird: List::default(),
     };
     let bytes = server.session_bytes.unwrap_or(server.tree.io_bytes.max(1 << 20) + 4096);
     let operations = server.operations.unwrap_or(OPERATIONS);
-    let fore = least(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
+    let fore = granted(&args.csa_fore_chan_attrs, bytes, operations, SLOTS);
     let limits = SessionLimits {
         request_bytes: fore.ca_maxrequestsize,
         response_bytes: fore.ca_maxresponsesize,
@@ -279,7 +277,7 @@ fn create_session(
         csr_sequence: args.csa_sequence,
         csr_flags: CreateSessionFlags(flags),
         csr_fore_chan_attrs: fore,
-        csr_back_chan_attrs: least(&args.csa_back_chan_attrs, 4096, 16, 16),
+        csr_back_chan_attrs: granted(&args.csa_back_chan_attrs, 4096, 16, 16),
     };
-    run.encode_results(&Results::CREATE_SESSION(StatusUnion::Ok(Box::new(ok))))
+    run.succeed(Results::CREATE_SESSION, Box::new(ok))
 }

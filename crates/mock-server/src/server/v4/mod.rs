@@ -7,14 +7,16 @@ mod opens;
 mod state;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Bitmap4, Clientid4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, Results, Setattr4Res,
     Stateid4,
 };
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrError};
+use nfsrdma_dissectors::rpc::AcceptStat;
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 
 use super::file_tree::MockFileId;
-use super::{MockNfsError, MockReplyBuffers, MockResultsOrUnknownProcedure, MockServer};
+use super::{MockNfsError, MockReplyBuffers, MockServer, unreadable};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
@@ -32,7 +34,6 @@ impl From<MockNfsError> for Nfsstat4 {
     }
 }
 
-/// A COMPOUND in execution.
 struct MockCompound<'a> {
     minor: u32,
     current: Option<MockFileId>,
@@ -69,6 +70,14 @@ impl MockCompound<'_> {
         Ok(stateid.clone())
     }
 
+    fn succeed<'r, T>(
+        &mut self,
+        results: impl FnOnce(StatusUnion<Nfsstat4, T>) -> Results<'r>,
+        body: T,
+    ) -> Result<(), Nfsstat4> {
+        self.encode_results(&results(StatusUnion::Ok(body)))
+    }
+
     fn encode_results(&mut self, results: &Results<'_>) -> Result<(), Nfsstat4> {
         results.encode(&mut self.body);
         Ok(())
@@ -80,13 +89,11 @@ pub(super) fn call(
     number: u32,
     cursor: &mut Cursor<'_>,
     room: &mut MockReplyBuffers<'_>,
-) -> Result<MockResultsOrUnknownProcedure, XdrError> {
-    match number {
-        0 => return Ok(MockResultsOrUnknownProcedure::Results),
-        1 => {}
-        _ => return Ok(MockResultsOrUnknownProcedure::Unknown),
+) -> Result<(), AcceptStat> {
+    if number == 0 {
+        return Ok(());
     }
-    let call = CompoundCall::decode(cursor, &mut NullFieldObserver)?;
+    let call = CompoundCall::decode(cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let minor = call.head.minorversion;
     let mut run = MockCompound {
         minor,
@@ -124,19 +131,21 @@ pub(super) fn call(
             count += 1;
             let operation = args.number();
             run.body.word(operation.0);
-            let outcome = match clients::check_position(&run, &args, index, call.count()) {
-                Ok(()) => match clients::sequence(server, &mut run, &args, &mut slot) {
-                    Ok(Some(kept)) => return Ok(encode_cached_reply(kept, &call, room)),
-                    Ok(None) if call.count() > run.limits.operations => {
-                        server.exceeded += 1;
-                        Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
-                    }
-                    Ok(None) => {
-                        *server.operation_counts.entry(operation.0).or_default() += 1;
-                        step(server, &mut run, &args)
-                    }
-                    Err(status) => Err(status),
-                },
+            let cached = clients::check_position(&run, &args, index, call.count())
+                .and_then(|()| clients::sequence(server, &mut run, &args, &mut slot));
+            let outcome = match cached {
+                Ok(Some(kept)) => {
+                    encode_cached_reply(kept, &call, room);
+                    return Ok(());
+                }
+                Ok(None) if call.count() > run.limits.operations => {
+                    server.exceeded += 1;
+                    Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
+                }
+                Ok(None) => {
+                    *server.operation_counts.entry(operation.0).or_default() += 1;
+                    step(server, &mut run, &args)
+                }
                 Err(status) => Err(status),
             };
             if let Err(failed) = outcome {
@@ -153,20 +162,14 @@ pub(super) fn call(
     if let Some(slot) = slot.and_then(|slot| clients::slot(server, slot)) {
         slot.cached_reply = Some(MockCachedReply { status, count, body, data: room.data.clone() });
     }
-    Ok(MockResultsOrUnknownProcedure::Results)
+    Ok(())
 }
 
-/// Encodes a cached Reply.
-fn encode_cached_reply(
-    kept: MockCachedReply,
-    call: &CompoundCall<'_>,
-    room: &mut MockReplyBuffers<'_>,
-) -> MockResultsOrUnknownProcedure {
+fn encode_cached_reply(kept: MockCachedReply, call: &CompoundCall<'_>, room: &mut MockReplyBuffers<'_>) {
     CompoundReplyHead { status: kept.status, tag: call.head.tag }.encode(room.encoder);
     room.encoder.word(kept.count);
     room.encoder.append(&kept.body);
     *room.data = kept.data;
-    MockResultsOrUnknownProcedure::Results
 }
 
 /// Encodes the results of a failed operation: its status, and for SETATTR an empty mask (RFC 8881 section 18.30.2).
@@ -181,7 +184,6 @@ fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     }
 }
 
-/// Executes one operation.
 fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
     match args {
         Args::SEQUENCE(_) => Ok(()),

@@ -1,8 +1,7 @@
 //! Filehandles, names, attributes and contents. RFC 7530 section 16, RFC 8881 section 18.
 
-use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Access4, Access4Resok, Args, Attribute, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
+    Access4, Access4Resok, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
     Create4Args, Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4,
     Nfsstat4, ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok,
     Results, Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
@@ -32,40 +31,40 @@ pub(super) fn step(
             tree.record_access(MockFileTree::ROOT);
             run.current = Some(MockFileTree::ROOT);
             run.stateid = None;
-            run.encode_results(&match args {
-                Args::PUTROOTFH(_) => Results::PUTROOTFH(StatusUnion::Ok(Void)),
-                _ => Results::PUTPUBFH(StatusUnion::Ok(Void)),
-            })
+            match args {
+                Args::PUTROOTFH(_) => run.succeed(Results::PUTROOTFH, Void),
+                _ => run.succeed(Results::PUTPUBFH, Void),
+            }
         }
         Args::PUTFH(args) => {
             let id = tree.object(args.object.0)?;
             tree.node(id)?;
             run.current = Some(id);
             run.stateid = None;
-            run.encode_results(&Results::PUTFH(StatusUnion::Ok(Void)))
+            run.succeed(Results::PUTFH, Void)
         }
         Args::GETFH(_) => {
             let handle = v3::handle(run.current()?);
-            run.encode_results(&Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(&handle) })))
+            run.succeed(Results::GETFH, ObjectFh4 { object: Opaque(&handle) })
         }
         Args::SAVEFH(_) => {
             run.saved = Some(run.current()?);
-            run.encode_results(&Results::SAVEFH(StatusUnion::Ok(Void)))
+            run.succeed(Results::SAVEFH, Void)
         }
         Args::RESTOREFH(_) => {
             run.current = Some(run.saved()?);
-            run.encode_results(&Results::RESTOREFH(StatusUnion::Ok(Void)))
+            run.succeed(Results::RESTOREFH, Void)
         }
         Args::LOOKUP(args) => {
             let current = run.current()?;
             if matches!(tree.node(current)?.content, MockObjectContent::Link(_)) {
                 return Err(Nfsstat4::NFS4ERR_SYMLINK);
             }
-            if matches!(args.objname.0, b"." | b"..") && !tree.is_permissive() {
+            if matches!(args.objname.0, b"." | b"..") && tree.outside.is_none() {
                 return Err(Nfsstat4::NFS4ERR_BADNAME);
             }
             run.current = Some(tree.lookup(current, args.objname.0)?);
-            run.encode_results(&Results::LOOKUP(StatusUnion::Ok(Void)))
+            run.succeed(Results::LOOKUP, Void)
         }
         Args::LOOKUPP(_) => {
             let current = run.current()?;
@@ -73,38 +72,36 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_NOENT);
             }
             run.current = Some(tree.lookup(current, b"..")?);
-            run.encode_results(&Results::LOOKUPP(StatusUnion::Ok(Void)))
+            run.succeed(Results::LOOKUPP, Void)
         }
         Args::GETATTR(args) => {
             let (words, values) = attributes::get(tree, run.current()?, &args.attr_request)?;
             let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-            run.encode_results(&Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes })))
+            run.succeed(Results::GETATTR, Getattr4Resok { obj_attributes })
         }
-        Args::VERIFY(args) => {
-            let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
-            if !is_same {
-                return Err(Nfsstat4::NFS4ERR_NOT_SAME);
-            }
-            run.encode_results(&Results::VERIFY(StatusUnion::Ok(Void)))
-        }
-        Args::NVERIFY(args) => {
-            let is_same = is_same(tree, run.current()?, &args.obj_attributes)?;
-            if is_same {
-                return Err(Nfsstat4::NFS4ERR_SAME);
-            }
-            run.encode_results(&Results::NVERIFY(StatusUnion::Ok(Void)))
-        }
+        Args::VERIFY(args) => match is_same(tree, run.current()?, &args.obj_attributes)? {
+            true => run.succeed(Results::VERIFY, Void),
+            false => Err(Nfsstat4::NFS4ERR_NOT_SAME),
+        },
+        Args::NVERIFY(args) => match is_same(tree, run.current()?, &args.obj_attributes)? {
+            true => Err(Nfsstat4::NFS4ERR_SAME),
+            false => run.succeed(Results::NVERIFY, Void),
+        },
         Args::ACCESS(args) => {
             // Access bits that do not apply to the object type are not supported.
             let node = tree.node(run.current()?)?;
             let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
             let supported = Access4(args.access.0 & mask);
             let access = Access4(supported.0 & node.rights(caller));
-            run.encode_results(&Results::ACCESS(StatusUnion::Ok(Access4Resok { supported, access })))
+            run.succeed(Results::ACCESS, Access4Resok { supported, access })
         }
         Args::SETATTR(args) => {
             let id = run.current()?;
-            let is_owners = args.obj_attributes.mask.iter().any(attributes::is_owner_only);
+            let is_owners = args
+                .obj_attributes
+                .mask
+                .iter()
+                .any(|bit| matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP));
             if is_owners && !tree.node(id)?.is_owned_by(caller) {
                 return Err(Nfsstat4::NFS4ERR_PERM);
             }
@@ -118,7 +115,7 @@ pub(super) fn step(
             let before = tree.change(directory)?;
             tree.remove(directory, args.target.0, None)?;
             let cinfo = changed(tree, directory, before)?;
-            run.encode_results(&Results::REMOVE(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
+            run.succeed(Results::REMOVE, ChangeInfoResok4 { cinfo })
         }
         Args::RENAME(args) => {
             let (from, to) = (run.saved()?, run.current()?);
@@ -126,14 +123,14 @@ pub(super) fn step(
             tree.rename((from, args.oldname.0), (to, args.newname.0))?;
             let source_cinfo = changed(tree, from, source)?;
             let target_cinfo = changed(tree, to, target)?;
-            run.encode_results(&Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo, target_cinfo })))
+            run.succeed(Results::RENAME, Rename4Resok { source_cinfo, target_cinfo })
         }
         Args::LINK(args) => {
             let (file, directory) = (run.saved()?, run.current()?);
             let before = tree.change(directory)?;
             tree.link(file, directory, args.newname.0)?;
             let cinfo = changed(tree, directory, before)?;
-            run.encode_results(&Results::LINK(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
+            run.succeed(Results::LINK, ChangeInfoResok4 { cinfo })
         }
         Args::READLINK(_) => {
             tree.record_read(run.current()?);
@@ -143,7 +140,7 @@ pub(super) fn step(
             run.data.push(text.clone());
             let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
             let link = DdpText::Chunk { length, bytes: None };
-            run.encode_results(&Results::READLINK(StatusUnion::Ok(Readlink4Resok { link })))
+            run.succeed(Results::READLINK, Readlink4Resok { link })
         }
         Args::READDIR(args) => {
             tree.record_read(run.current()?);
@@ -153,7 +150,7 @@ pub(super) fn step(
         Args::WRITE(args) => write(server, run, args),
         Args::COMMIT(_) => {
             tree.read(run.current()?, 0, 0)?;
-            run.encode_results(&Results::COMMIT(StatusUnion::Ok(Commit4Resok { writeverf })))
+            run.succeed(Results::COMMIT, Commit4Resok { writeverf })
         }
         Args::SECINFO(args) => {
             tree.lookup(run.current()?, args.name.0)?;
@@ -163,14 +160,14 @@ pub(super) fn step(
             if run.minor > 0 {
                 run.current = None;
             }
-            run.encode_results(&Results::SECINFO(StatusUnion::Ok(ok)))
+            run.succeed(Results::SECINFO, ok)
         }
         Args::SECINFO_NO_NAME(_) => {
             run.current()?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
             let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
             run.current = None;
-            run.encode_results(&Results::SECINFO_NO_NAME(StatusUnion::Ok(ok)))
+            run.succeed(Results::SECINFO_NO_NAME, ok)
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -215,10 +212,7 @@ fn create(
     let words = attributes::set(tree, id, &args.createattrs)?;
     run.current = Some(id);
     let cinfo = changed(tree, directory, before)?;
-    run.encode_results(&Results::CREATE(StatusUnion::Ok(Create4Resok {
-        cinfo,
-        attrset: Bitmap4::from(&words[..]),
-    })))
+    run.succeed(Results::CREATE, Create4Resok { cinfo, attrset: Bitmap4::from(&words[..]) })
 }
 
 fn readdir(
@@ -262,7 +256,7 @@ fn readdir(
         })
         .collect();
     let reply = Dirlist4 { entries: Chain::from(&entries[..]), eof };
-    run.encode_results(&Results::READDIR(StatusUnion::Ok(Readdir4Resok { cookieverf: VERIFIER, reply })))
+    run.succeed(Results::READDIR, Readdir4Resok { cookieverf: VERIFIER, reply })
 }
 
 /// Checks that a stateid permits access to the current file: `right` is 1 for reading, 2 for writing.
@@ -297,10 +291,7 @@ fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -
     let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     run.data.push(bytes.to_vec());
-    run.encode_results(&Results::READ(StatusUnion::Ok(Read4Resok {
-        eof,
-        data: Ddp::Chunk { length, bytes: None },
-    })))
+    run.succeed(Results::READ, Read4Resok { eof, data: Ddp::Chunk { length, bytes: None } })
 }
 
 fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<'_>) -> Result<(), Nfsstat4> {
@@ -315,5 +306,5 @@ fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<
     server.tree.write(file, args.offset, data)?;
     let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let ok = Write4Resok { count, committed: args.stable, writeverf: server.write_verifier() };
-    run.encode_results(&Results::WRITE(StatusUnion::Ok(ok)))
+    run.succeed(Results::WRITE, ok)
 }

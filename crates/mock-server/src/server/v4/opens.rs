@@ -1,6 +1,5 @@
 //! OPEN and CLOSE, byte-range locks, and their stateids. RFC 7530 section 16, RFC 8881 section 18.
 
-use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4,
     GetDirDelegation4ResNonFatal, GetDirDelegation4Resok, Lock4Args, LockDenied, LockOwner4, LockRes,
@@ -32,12 +31,12 @@ pub(super) fn step(
             let MockStateidKind::Open(other) = state.find(&args.open_stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
-            let open_stateid = advance(state, run, other, Some(args.seqid), |_| Ok(()))?;
+            let open_stateid = advance(state, run, other, args.seqid, |_| Ok(()))?;
             if let Some(open) = state.opens.get(&other) {
                 let (client, owner) = (open.client, open.owner.clone());
                 state.confirm(client, &owner);
             }
-            run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid4Resok { open_stateid })))
+            run.succeed(Results::OPEN_CONFIRM, OpenStateid4Resok { open_stateid })
         }
         Args::OPEN_DOWNGRADE(args) => {
             let stateid = run.resolve_stateid(&args.open_stateid)?;
@@ -45,18 +44,14 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
             let (access, deny) = (args.share_access.0 & BOTH, args.share_deny.0);
-            advance(state, run, other, Some(args.seqid), |open| {
+            let open_stateid = advance(state, run, other, args.seqid, |open| {
                 if access & !open.access != 0 || deny & !open.deny != 0 {
                     return Err(Nfsstat4::NFS4ERR_INVAL);
                 }
                 (open.access, open.deny) = (access, deny);
                 Ok(())
-            })
-            .and_then(|open_stateid| {
-                run.encode_results(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid4Resok {
-                    open_stateid,
-                })))
-            })
+            })?;
+            run.succeed(Results::OPEN_DOWNGRADE, OpenStateid4Resok { open_stateid })
         }
         Args::LOCK(args) => lock(server, run, args),
         Args::LOCKT(args) => {
@@ -76,14 +71,12 @@ pub(super) fn step(
             };
             let lock = state.locks.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, owner, file) = (lock.client, lock.owner.clone(), lock.file);
-            if minor == 0 {
-                state.check_seqid(client, &owner, args.seqid)?;
-            }
+            state.check_seqid(run.minor, client, &owner, args.seqid)?;
             let gone = range(args.offset, args.length, args.locktype, client, &owner)?;
             state.unlock(file, &gone);
             let lock_stateid = next_lock(state, other)?;
             run.stateid = Some(lock_stateid.clone());
-            run.encode_results(&Results::LOCKU(StatusUnion::Ok(LockStateid4Resok { lock_stateid })))
+            run.succeed(Results::LOCKU, LockStateid4Resok { lock_stateid })
         }
         Args::RELEASE_LOCKOWNER(args) => {
             let of = |lock: &MockLockStateidEntry| {
@@ -92,22 +85,23 @@ pub(super) fn step(
             let gone: Vec<_> =
                 state.locks.iter().filter(|(_, lock)| of(lock)).map(|(other, _)| *other).collect();
             gone.into_iter().for_each(|other| state.free_lock(other));
-            run.encode_results(&Results::RELEASE_LOCKOWNER(StatusUnion::Ok(Void)))
+            run.succeed(Results::RELEASE_LOCKOWNER, Void)
         }
         Args::FREE_STATEID(args) => match state.find(&args.fsa_stateid, minor)? {
             MockStateidKind::Lock(other) if state.has_ranges(other) => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
             MockStateidKind::Lock(other) => {
                 state.free_lock(other);
-                run.encode_results(&Results::FREE_STATEID(StatusUnion::Ok(Void)))
+                run.succeed(Results::FREE_STATEID, Void)
             }
             _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
         },
         Args::DELEGRETURN(args) if server.delegations != MockDelegationPolicy::Never => {
             let client = run.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
-            if !state.return_delegation(client, &args.deleg_stateid.other) {
+            if state.delegations.get(&args.deleg_stateid.other) != Some(&client) {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             }
-            run.encode_results(&Results::DELEGRETURN(StatusUnion::Ok(Void)))
+            state.delegations.remove(&args.deleg_stateid.other);
+            run.succeed(Results::DELEGRETURN, Void)
         }
         Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegationPolicy::Never => {
             let client = run.client.ok_or(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
@@ -119,7 +113,7 @@ pub(super) fn step(
                 gddr_dir_attributes: Bitmap4::default(),
             };
             let result = Box::new(GetDirDelegation4ResNonFatal::Ok(granted));
-            run.encode_results(&Results::GET_DIR_DELEGATION(StatusUnion::Ok(result)))
+            run.succeed(Results::GET_DIR_DELEGATION, result)
         }
         Args::TEST_STATEID(args) => {
             let statuses: Vec<_> = args
@@ -128,7 +122,7 @@ pub(super) fn step(
                 .map(|stateid| state.find(&stateid, minor).err().unwrap_or(Nfsstat4::NFS4_OK))
                 .collect();
             let ok = TestStateid4Resok { tsr_status_codes: List::from(&statuses[..]) };
-            run.encode_results(&Results::TEST_STATEID(StatusUnion::Ok(ok)))
+            run.succeed(Results::TEST_STATEID, ok)
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -139,14 +133,12 @@ fn advance(
     state: &mut MockNfs4State,
     run: &mut MockCompound<'_>,
     other: [u8; 12],
-    seqid: Option<u32>,
+    seqid: u32,
     change: impl FnOnce(&mut MockOpen) -> Result<(), Nfsstat4>,
 ) -> Result<Stateid4, Nfsstat4> {
     let open = state.opens.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     let (client, owner) = (open.client, open.owner.clone());
-    if let (0, Some(seqid)) = (run.minor, seqid) {
-        state.check_seqid(client, &owner, seqid)?;
-    }
+    state.check_seqid(run.minor, client, &owner, seqid)?;
     let open = state.opens.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     change(open)?;
     open.seqid += 1;
@@ -160,12 +152,12 @@ fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Arg
     let MockStateidKind::Open(other) = state.find(&stateid, run.minor)? else {
         return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
     };
-    advance(state, run, other, Some(args.seqid), |_| Ok(()))?;
+    advance(state, run, other, args.seqid, |_| Ok(()))?;
     state.close(other);
     // RFC 8881 section 18.2.4: clients ignore this stateid.
     let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
     run.stateid = None;
-    run.encode_results(&Results::CLOSE(StatusUnion::Ok(OpenStateid4Resok { open_stateid })))
+    run.succeed(Results::CLOSE, OpenStateid4Resok { open_stateid })
 }
 
 fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_>) -> Result<(), Nfsstat4> {
@@ -177,9 +169,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     if server.state.is_full() {
         return Err(Nfsstat4::NFS4ERR_DELAY);
     }
-    if run.minor == 0 {
-        server.state.check_seqid(client, args.owner.owner.0, args.seqid)?;
-    }
+    server.state.check_seqid(run.minor, client, args.owner.owner.0, args.seqid)?;
     server.state.check_grace(client, matches!(args.claim, OpenClaim4::Previous(_)))?;
     let access = args.share_access.0 & BOTH;
     if access == 0 || args.share_deny.0 > BOTH {
@@ -246,7 +236,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
         attrset: Bitmap4::from(&attrset[..]),
         delegation,
     };
-    run.encode_results(&Results::OPEN(StatusUnion::Ok(ok)))
+    run.succeed(Results::OPEN, ok)
 }
 
 fn find_or_create(
@@ -333,10 +323,8 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
             };
             let held = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, open_owner) = (held.client, held.owner.clone());
-            if minor == 0 {
-                state.check_seqid(client, &open_owner, new.open_seqid)?;
-                state.check_seqid(client, new.lock_owner.owner.0, new.lock_seqid)?;
-            }
+            state.check_seqid(run.minor, client, &open_owner, new.open_seqid)?;
+            state.check_seqid(run.minor, client, new.lock_owner.owner.0, new.lock_seqid)?;
             (open, client, new.lock_owner.owner.0.to_vec())
         }
         Locker4::Existing(existing) => {
@@ -346,9 +334,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
             };
             let held = state.locks.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (open, client, owner) = (held.open, held.client, held.owner.clone());
-            if minor == 0 {
-                state.check_seqid(client, &owner, existing.lock_seqid)?;
-            }
+            state.check_seqid(run.minor, client, &owner, existing.lock_seqid)?;
             (open, client, owner)
         }
     };
@@ -398,7 +384,7 @@ mod tests {
     fn rfc7530_section_16_18_4_a_wrong_seqid_confirms_nothing() {
         let mut server = MockServer::default();
         let open_stateid = opened(&mut server);
-        server.state.check_seqid(1, b"o", 5).unwrap();
+        server.state.check_seqid(0, 1, b"o", 5).unwrap();
         let is_confirmed =
             |server: &MockServer| server.state.opens.values().all(|open| server.state.is_confirmed(open));
         let confirm =

@@ -16,15 +16,14 @@ pub(super) const SLOTS: u32 = 64;
 /// Number of NFS4ERR_GRACE errors after which a grace period ends.
 const GRACE_ERRORS: u32 = 3;
 
-/// The complete NFSv4 state of the server.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClientRecord>,
-    pub(super) sessions: HashMap<Sessionid4, MockSession>,
-    pub(super) opens: HashMap<[u8; 12], MockOpen>,
+    pub(in super::super) sessions: HashMap<Sessionid4, MockSession>,
+    pub(in super::super) opens: HashMap<[u8; 12], MockOpen>,
     pub(super) locks: HashMap<[u8; 12], MockLockStateidEntry>,
     /// The clients that hold delegations.
-    delegations: HashMap<[u8; 12], u64>,
+    pub(in super::super) delegations: HashMap<[u8; 12], u64>,
     /// Locked byte ranges by file.
     ranges: HashMap<MockFileId, Vec<MockLockRange>>,
     /// Confirmed open-owners of NFSv4.0.
@@ -33,7 +32,7 @@ pub(in super::super) struct MockNfs4State {
     seqids: HashMap<(u64, Vec<u8>), u32>,
     next: u64,
     /// Number of restarts, and the last number assigned before the last one.
-    boots: u8,
+    pub(in super::super) boots: u8,
     last_number_before_restart: u64,
     grace: Option<MockGracePeriod>,
 }
@@ -57,7 +56,7 @@ pub(super) struct MockClientRecord {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockSession {
+pub(in super::super) struct MockSession {
     pub(super) client: u64,
     pub(super) slots: Vec<MockSessionSlot>,
     pub(super) limits: SessionLimits,
@@ -70,7 +69,6 @@ pub(super) struct MockSessionSlot {
     pub(super) cached_reply: Option<MockCachedReply>,
 }
 
-/// A cached Reply.
 #[derive(Clone, Debug)]
 pub(super) struct MockCachedReply {
     pub(super) status: Nfsstat4,
@@ -80,7 +78,7 @@ pub(super) struct MockCachedReply {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockOpen {
+pub(in super::super) struct MockOpen {
     pub(super) client: u64,
     pub(super) owner: Vec<u8>,
     pub(super) file: MockFileId,
@@ -108,7 +106,6 @@ pub(super) struct MockLockRange {
     pub(super) owner: Vec<u8>,
 }
 
-/// The state that a stateid identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MockStateidKind {
     /// A special stateid: RFC 8881 section 8.2.3.
@@ -118,7 +115,6 @@ pub(super) enum MockStateidKind {
 }
 
 impl MockNfs4State {
-    /// Returns an unused number.
     pub(super) fn new_number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -145,18 +141,6 @@ impl MockNfs4State {
         let grace = (is_kept && !owners.is_empty())
             .then_some(MockGracePeriod { owners, remaining_errors: GRACE_ERRORS });
         *self = Self { boots, next, last_number_before_restart: next, grace, ..Self::default() };
-    }
-
-    pub(in super::super) fn forget_sessions(&mut self) {
-        self.sessions.clear();
-    }
-
-    pub(in super::super) fn opens(&self) -> usize {
-        self.opens.len()
-    }
-
-    pub(in super::super) fn boots(&self) -> u8 {
-        self.boots
     }
 
     /// Checks that an OPEN or LOCK is allowed: in a grace period only reclaims of earlier clients, otherwise no
@@ -205,30 +189,23 @@ impl MockNfs4State {
         }
     }
 
-    /// Grants a delegation to a client.
     pub(super) fn delegate(&mut self, client: u64) -> Stateid4 {
         let other = self.new_stateid_other(b"dele");
         self.delegations.insert(other, client);
         Stateid4 { seqid: 1, other }
     }
 
-    /// Ends a delegation. Returns `false` if the client does not hold it.
-    pub(super) fn return_delegation(&mut self, client: u64, other: &[u8; 12]) -> bool {
-        self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
-    }
-
-    /// Returns the number of delegations.
-    pub(in crate::server) fn delegation_count(&self) -> usize {
-        self.delegations.len()
-    }
-
-    /// Returns `true` if a client holds a delegation.
-    pub(super) fn has_delegation(&self, client: u64) -> bool {
-        self.delegations.values().any(|holder| *holder == client)
-    }
-
-    /// Checks that the seqid of an NFSv4.0 owner is the next: RFC 7530 section 9.1.7.
-    pub(super) fn check_seqid(&mut self, client: u64, owner: &[u8], seqid: u32) -> Result<(), Nfsstat4> {
+    /// Checks that the seqid of an owner is the next in NFSv4.0: RFC 7530 section 9.1.7.
+    pub(super) fn check_seqid(
+        &mut self,
+        minor: u32,
+        client: u64,
+        owner: &[u8],
+        seqid: u32,
+    ) -> Result<(), Nfsstat4> {
+        if minor > 0 {
+            return Ok(());
+        }
         match self.seqids.insert((client, owner.to_vec()), seqid) {
             Some(last) if last.wrapping_add(1) != seqid => {
                 self.seqids.insert((client, owner.to_vec()), last);
@@ -302,17 +279,14 @@ impl MockNfs4State {
         is_unconfirmed
     }
 
-    /// Records that an open-owner was confirmed.
     pub(super) fn confirm(&mut self, client: u64, owner: &[u8]) {
         self.confirmed.insert((client, owner.to_vec()));
     }
 
-    /// Returns `true` if the owner of the open was confirmed.
     pub(super) fn is_confirmed(&self, open: &MockOpen) -> bool {
         self.confirmed.contains(&(open.client, open.owner.clone()))
     }
 
-    /// Closes an open, and frees its locks.
     pub(super) fn close(&mut self, other: [u8; 12]) {
         self.opens.remove(&other);
         let gone: Vec<_> =
@@ -442,9 +416,9 @@ mod tests {
     #[test]
     fn rfc7530_section_9_1_7_seqids_of_an_owner_go_up_by_one() {
         let mut state = MockNfs4State::default();
-        assert_eq!(state.check_seqid(1, b"o", 5), Ok(()));
-        assert_eq!(state.check_seqid(1, b"o", 7), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
-        assert_eq!(state.check_seqid(1, b"o", 6), Ok(()));
+        assert_eq!(state.check_seqid(0, 1, b"o", 5), Ok(()));
+        assert_eq!(state.check_seqid(0, 1, b"o", 7), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
+        assert_eq!(state.check_seqid(0, 1, b"o", 6), Ok(()));
     }
 
     #[test]
