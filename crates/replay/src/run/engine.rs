@@ -17,15 +17,14 @@
 //! - [`issuing`] and [`send`]: send a step; [`non_nfs_steps`]: steps of programs other than NFS;
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
-//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
-//! - [`final_delegation_return`]: delegations that the capture does not return.
+//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten; return of the
+//!   delegations that the capture does not return.
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;
 mod connections;
 mod delegation_substitutes;
 mod event_loop;
-mod final_delegation_return;
 mod gss_context_renewal;
 mod io_split;
 mod issuing;

@@ -7,7 +7,6 @@
 
 pub(super) mod calls;
 pub(super) mod recoverable_client_state;
-pub(super) mod recoverable_substitute_open;
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
+use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
 use super::connections::LiveConnection;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::LiveReply;
@@ -159,7 +159,7 @@ impl LiveCallBuilder {
         let wanted = &mut one.request;
         if wanted.minor_version == 0 {
             let client = wanted.clientid;
-            let is_new = |client: u64| self.client_state.client(client).is_none();
+            let is_new = |client: u64| self.client_state.clients.get(&client).is_none();
             if is_new(client) {
                 let Some(variable) = wanted.client_variable else { return false };
                 let id = self.values.identifier(variable);
@@ -195,7 +195,7 @@ impl LiveCallBuilder {
                 self.values.set_seqid(*variable, stateid.seqid);
             }
             (DelegationSubstituteCall::ReturnDelegation(stateid), _) => {
-                self.client_state.remove_delegation(&stateid.other);
+                self.client_state.delegations.remove(&stateid.other);
             }
             (DelegationSubstituteCall::Open, Some((stateid, true))) => {
                 one.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
@@ -226,21 +226,13 @@ impl LiveCallBuilder {
         self.substitutes.insert_active(variable);
         let id = one.session.and_then(|(session, _)| self.values.identifier(session));
         let client = match id {
-            Some(id) => self.client_state.session(id).map(|session| session.client),
+            Some(id) => self.client_state.sessions.get(&id).map(|session| session.client),
             None => Some(wanted.clientid),
         };
         let Some(client) = client else { return };
-        self.client_state.add_substitute_open(
-            stateid.other,
-            DelegationSubstituteOpen {
-                client,
-                file: &wanted.file,
-                access,
-                owner: &substitute_owner(variable),
-                header: &wanted.header,
-                variable,
-            },
-        );
+        let (file, header) = (wanted.file.clone(), wanted.header.clone());
+        let replaced = RecoverableDelegation { client, file, access, header, variable };
+        self.client_state.add_substitute_open(stateid.other, replaced);
     }
 
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
@@ -469,10 +461,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> bool {
         let id = one.session.and_then(|(session, _)| self.call_builder.values.identifier(session));
         let client = match id {
-            Some(id) => self.call_builder.client_state.session(id).map(|session| session.client),
+            Some(id) => self.call_builder.client_state.sessions.get(&id).map(|session| session.client),
             None => Some(one.request.clientid),
         };
-        let Some(client) = client.filter(|client| self.call_builder.client_state.client(*client).is_some())
+        let Some(client) =
+            client.filter(|client| self.call_builder.client_state.clients.get(client).is_some())
         else {
             return false;
         };

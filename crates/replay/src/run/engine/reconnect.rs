@@ -350,17 +350,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(SessionBindError::UnknownSession) => {
                 let id = self.call_builder.values.identifier(session);
-                let client = id
-                    .and_then(|id| self.call_builder.client_state.session(id))
-                    .map(|session| session.client);
-                let is_known = |client| {
-                    self.call_builder
-                        .client_state
-                        .client(client)
-                        .is_some_and(|known| since < known.recovery_number)
-                };
-                if let Some(client) = client.filter(|client| !is_known(*client)) {
-                    self.start_recovery(client, id, reply.connection);
+                if let Some(session) = id.and_then(|id| self.call_builder.client_state.sessions.get(&id)) {
+                    self.start_recovery_since(session.client, id, reply.connection, since);
                 }
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {

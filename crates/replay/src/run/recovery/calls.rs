@@ -60,6 +60,15 @@ impl RecoveryCall {
         };
         operation.name().unwrap_or_default()
     }
+
+    /// Returns `true` if a SEQUENCE precedes the operation from NFSv4.1 on.
+    pub(in crate::run) fn has_sequence(self) -> bool {
+        !matches!(self, Self::ExchangeId | Self::CreateSession(_))
+    }
+
+    pub(in crate::run) fn is_delegation_return(self) -> bool {
+        matches!(self, Self::ReturnDelegation { .. } | Self::ReturnHeldDelegation(..))
+    }
 }
 
 /// Identifiers that a Call of a recovery uses.
@@ -81,7 +90,7 @@ pub(in crate::run) fn encode_call(
     ask: RecoveryCall,
     with: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
-    let client = held_state.client(with.client)?;
+    let client = held_state.clients.get(&with.client)?;
     let minor = client.minor_version;
     let again = |message: &[u8]| {
         let mut message = message.to_vec();
@@ -110,7 +119,7 @@ pub(in crate::run) fn encode_call(
     match ask {
         RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
         RecoveryCall::CreateSession(id) => {
-            let message = &held_state.session(id)?.message;
+            let message = &held_state.sessions.get(&id)?.message;
             let mut cursor = Cursor::new(message);
             rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let header = message.get(..cursor.at())?;
@@ -129,7 +138,7 @@ pub(in crate::run) fn encode_call(
             new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
         RecoveryCall::Open(other) => {
-            let open = held_state.open(other)?;
+            let open = held_state.opens.get(&other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
             let wants = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
             let args = Open4Args {
@@ -143,13 +152,13 @@ pub(in crate::run) fn encode_call(
             new(&open.header, &[put(&open.file), Args::OPEN(args)])
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
-            let open = held_state.open(other)?;
+            let open = held_state.opens.get(&other)?;
             let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
             new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
         }
         RecoveryCall::Lock(other, at) => {
-            let lock = held_state.lock(other)?;
-            let open = held_state.open(lock.open)?;
+            let lock = held_state.locks.get(&other)?;
+            let open = held_state.opens.get(&lock.open)?;
             let range = lock.ranges.get(at)?;
             let locker = match at {
                 0 => Locker4::New(OpenToLockOwner4 {
@@ -173,12 +182,12 @@ pub(in crate::run) fn encode_call(
             new(&lock.header, &[put(&open.file), Args::LOCK(args)])
         }
         RecoveryCall::ReturnDelegation { open, delegation: other, seqid } => {
-            let open = held_state.open(open)?;
+            let open = held_state.opens.get(&open)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReturnHeldDelegation(other, seqid) => {
-            let delegation = held_state.delegation(&other)?;
+            let delegation = held_state.delegations.get(&other)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&delegation.header, &[put(&delegation.file), Args::DELEGRETURN(args)])
         }
