@@ -16,7 +16,8 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use rustc_hash::FxHashMap;
 
 use super::super::live_values::LiveVariableValues;
-use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
+use super::super::recovery::recoverable_client_state::slot_variable;
+use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of answers that are kept.
 const MAX_ANSWERS: usize = 1 << 14;
@@ -37,12 +38,6 @@ struct CapturedCbGetattrAnswer {
 pub(super) struct CapturedCbGetattrAnswers {
     answers: FxHashMap<u32, VecDeque<CapturedCbGetattrAnswer>>,
     count: usize,
-}
-
-fn variable(message: &TraceMessage<'_>, holds: TraceSlotValueKind, operation: usize) -> u32 {
-    let mut slots = message.slots.iter();
-    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
-    slot.map_or(NONE, |slot| slot.variable)
 }
 
 /// Returns the age of a time at the Call of a step.
@@ -71,11 +66,11 @@ impl CapturedCbGetattrAnswers {
             call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, both) in operations.enumerate() {
             let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
-            let file = variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
+            let file = slot_variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
             if file == NONE {
                 continue;
             }
-            let change_variable = variable(&step.reply, TraceSlotValueKind::CHANGE, at);
+            let change_variable = slot_variable(&step.reply, TraceSlotValueKind::CHANGE, at);
             let mut getattr_answer =
                 CapturedCbGetattrAnswer { change_variable, ..CapturedCbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {

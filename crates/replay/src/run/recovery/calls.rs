@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Sessionid4, SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Opaque, Text};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
 
@@ -87,42 +87,20 @@ pub(in crate::run) struct RecoveryCallContext {
 /// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
 pub(in crate::run) fn encode_call(
     held_state: &RecoverableState,
-    ask: RecoveryCall,
+    call: RecoveryCall,
     with: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
     let client = held_state.clients.get(&with.client)?;
     let minor = client.minor_version;
-    let again = |message: &[u8]| {
-        let mut message = message.to_vec();
-        message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
-        Some(message)
-    };
     let new = |header: &[u8], operations: &[Args<'_>]| {
-        let mut all = Vec::with_capacity(operations.len() + 1);
-        if let Some((id, sequence)) = with.session {
-            all.push(Args::SEQUENCE(Sequence4Args {
-                sa_sessionid: id,
-                sa_sequenceid: sequence,
-                sa_slotid: 0,
-                sa_highest_slotid: 0,
-                sa_cachethis: true,
-            }));
-        }
-        all.extend_from_slice(operations);
-        let mut encoder = Encoder::new();
-        encoder.raw(header);
-        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: minor }, &all)
-            .encode(&mut encoder);
-        again(&encoder.finish().0)
+        let sequence = with.session.map(|(id, sequence)| (id, 0, sequence));
+        encode_compound(header, with.xid, minor, sequence, operations)
     };
     let put = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
-    match ask {
-        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
+    match call {
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => with_xid(client.message.to_vec(), with.xid),
         RecoveryCall::CreateSession(id) => {
-            let message = &held_state.sessions.get(&id)?.message;
-            let mut cursor = Cursor::new(message);
-            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-            let header = message.get(..cursor.at())?;
+            let (header, mut cursor) = split_header(&held_state.sessions.get(&id)?.message, &[])?;
             let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
             let args =
@@ -131,11 +109,11 @@ pub(in crate::run) fn encode_call(
             encoder.raw(header);
             CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
                 .encode(&mut encoder);
-            again(&encoder.finish().0)
+            with_xid(encoder.finish().0, with.xid)
         }
         RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
             let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
-            new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
+            new(split_header(&client.message, &[])?.0, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
         RecoveryCall::Open(other) => {
             let open = held_state.opens.get(&other)?;
@@ -193,16 +171,56 @@ pub(in crate::run) fn encode_call(
         }
         RecoveryCall::ReclaimComplete => {
             let done = ReclaimComplete4Args { rca_one_fs: false };
-            new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
+            new(split_header(&client.message, &[])?.0, &[Args::RECLAIM_COMPLETE(done)])
         }
     }
 }
 
-/// Returns the header of a Call.
-fn header(message: &[u8]) -> Option<&[u8]> {
-    let mut cursor = Cursor::new(message);
+/// Encodes a COMPOUND after an RPC header. SEQUENCE precedes the operations if a session, slot and sequence ID are given.
+pub(in crate::run) fn encode_compound(
+    header: &[u8],
+    xid: Xid,
+    minorversion: u32,
+    sequence: Option<(Sessionid4, u32, u32)>,
+    operations: &[Args<'_>],
+) -> Option<Vec<u8>> {
+    let sequence = sequence.map(|(sa_sessionid, sa_slotid, sa_sequenceid)| {
+        let (sa_highest_slotid, sa_cachethis) = (sa_slotid, true);
+        Args::SEQUENCE(Sequence4Args {
+            sa_sessionid,
+            sa_sequenceid,
+            sa_slotid,
+            sa_highest_slotid,
+            sa_cachethis,
+        })
+    });
+    let operations: Vec<_> = sequence.into_iter().chain(operations.iter().cloned()).collect();
+    let mut encoder = Encoder::new();
+    encoder.raw(header);
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &operations).encode(&mut encoder);
+    with_xid(encoder.finish().0, xid)
+}
+
+fn with_xid(mut message: Vec<u8>, xid: Xid) -> Option<Vec<u8>> {
+    message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+    Some(message)
+}
+
+/// Splits a message into its RPC header, and a cursor at the arguments or results.
+pub(in crate::run) fn split_header<'a>(
+    message: &'a [u8],
+    items: &'a [ChunkedDataItem<'a>],
+) -> Option<(&'a [u8], Cursor<'a>)> {
+    let mut cursor = Cursor::new(message).with_chunks(items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    message.get(..cursor.at())
+    Some((message.get(..cursor.at())?, cursor))
+}
+
+/// Moves a cursor from the start of a Reply to its results. Returns `None` if it cannot be decoded or RPC reports an
+/// error.
+pub(in crate::run) fn successful_results(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    message.reply().is_some_and(|reply| reply.status().is_success()).then_some(cursor)
 }
 
 /// Result of a Call of a recovery.
@@ -222,12 +240,12 @@ pub(in crate::run) enum RecoveryCallResult {
     Done,
 }
 
-/// Reply to a Call of a recovery.
+/// Reply to a Call of a recovery or of a substitute open.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
-    /// Result of the last operation.
+    /// Result of the last operation that has one.
     pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
@@ -236,18 +254,16 @@ pub(in crate::run) struct RecoveryReply {
 impl RecoveryReply {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
     /// reports an error.
-    pub(in crate::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        message.reply().filter(|reply| reply.status().is_success())?;
-        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
-        // No Call of a recovery has more operations.
-        for results in reply.operations().map_while(Result::ok).take(4) {
-            answer.statuses.push(results.status());
+    pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
+        let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
+        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
+        // No such Call has more operations.
+        for results in reply.operations().map_while(Result::ok).take(8) {
+            decoded.statuses.push(results.status());
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
-                answer.delegation = ok.delegation.stateid().cloned();
+                decoded.delegation = ok.delegation.stateid().cloned();
             }
-            answer.result = match results {
+            decoded.result = match results {
                 Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
@@ -267,13 +283,13 @@ impl RecoveryReply {
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
                 Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
-                _ => RecoveryCallResult::Done,
+                _ => continue,
             };
         }
-        (!answer.statuses.is_empty()).then_some(answer)
+        (!decoded.statuses.is_empty()).then_some(decoded)
     }
 
-    /// Returns the stateid of the open that was reclaimed.
+    /// Returns the stateid of the open that was reclaimed or made.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
             RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {

@@ -13,13 +13,13 @@ use nfsrdma_dissectors::nfs::v4::{
     GetDirDelegation4ResNonFatal, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results,
     Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
-use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
+use super::calls::{split_header, successful_results};
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of clients, and of sessions.
 const MAX_CLIENTS: usize = 4096;
@@ -184,15 +184,13 @@ struct CompoundCurrentFilehandles<'a> {
 impl RecoverableState {
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, spoken: &SentCallWithReply<'_>) {
-        let SentCallWithReply { step, sent, placed, mut reply } = *spoken;
+        let SentCallWithReply { step, sent, placed, reply } = *spoken;
         let items = TracePayloadInMessage::items(placed);
-        let mut cursor = Cursor::new(sent).with_chunks(&items);
-        let is_message =
-            |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullFieldObserver).is_ok();
-        if !is_message(&mut cursor) || !is_message(&mut reply) {
+        let (Some((header, mut cursor)), Some(mut reply)) =
+            (split_header(sent, &items), successful_results(reply))
+        else {
             return;
-        }
-        let header = sent.get(..cursor.at()).unwrap_or_default();
+        };
         let (Ok(call), Ok(reply)) = (
             CompoundCall::decode(&mut cursor, &mut NullFieldObserver),
             CompoundReply::decode(&mut reply, &mut NullFieldObserver),
@@ -255,11 +253,7 @@ impl RecoverableState {
                         deny: args.share_deny,
                         owner: args.owner.owner.0.into(),
                         header: header.into(),
-                        seqid_variable: slot_variable(
-                            step.call.slots.iter(),
-                            TraceSlotValueKind::OPEN_SEQID,
-                            at,
-                        ),
+                        seqid_variable: slot_variable(&step.call, TraceSlotValueKind::OPEN_SEQID, at),
                         variables,
                     };
                     match file {
@@ -283,14 +277,14 @@ impl RecoverableState {
     ) {
         match both {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
-                let of = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::CLIENTID, at);
+                let of = slot_variable(&step.reply, TraceSlotValueKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
                 self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
                 self.update_sequence(ok);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
                 let of = [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER]
-                    .map(|holds| slot_variable(step.reply.slots.iter(), holds, at));
+                    .map(|holds| slot_variable(&step.reply, holds, at));
                 self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
             }
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
@@ -309,7 +303,7 @@ impl RecoverableState {
                     self.dropped += 1;
                     return;
                 }
-                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::SESSION, at);
+                let variable = slot_variable(&step.reply, TraceSlotValueKind::SESSION, at);
                 let session =
                     RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
                 self.sessions.insert(ok.csr_sessionid, session);
@@ -339,7 +333,7 @@ impl RecoverableState {
                         open,
                         owner: owner.into(),
                         header: header.into(),
-                        seqid_of: slot_variable(step.call.slots.iter(), TraceSlotValueKind::LOCK_SEQID, at),
+                        seqid_of: slot_variable(&step.call, TraceSlotValueKind::LOCK_SEQID, at),
                         variables: stateid_variables(step, at),
                         ranges: Vec::new(),
                     };
@@ -362,7 +356,7 @@ impl RecoverableState {
                 }
             }
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
-                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at);
+                let variable = slot_variable(&step.reply, TraceSlotValueKind::STATEID, at);
                 if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
                     (&**ok, place.client, place.current)
                     && variable != NONE
@@ -606,12 +600,13 @@ pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
 }
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-fn slot_variable(
-    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
-    holds: TraceSlotValueKind,
-    at: usize,
+pub(in crate::run) fn slot_variable(
+    message: &TraceMessage<'_>,
+    kind: TraceSlotValueKind,
+    operation: usize,
 ) -> u32 {
-    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
+    let mut slots = message.slots.iter();
+    let slot = slots.find(|slot| slot.holds == kind && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
 }
 
