@@ -9,14 +9,14 @@ use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
-use nfsrdma_rpc::{CallTag, TransportReply};
+use nfsrdma_rpc::{CallTag, ReplyWriteChunkReceivedData, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
 use super::super::step_outcome::StepOutcome;
 use super::connections::PendingSessionBinding;
-use super::io_split::SplitIoStepReply;
+use super::io_split::SplitIoProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
 use super::step_window::{StepWindowEntry, unreadable_state};
@@ -189,40 +189,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Handles the verified Reply to a step.
+    /// Handles the verified Reply to a step, or to a piece of it; queues the next piece or completes the step.
     pub(super) fn complete_call(
-        &mut self,
-        flown: CompletedStep,
-        reply: &TransportReply<'_>,
-    ) -> Result<(), ReplayRunError> {
-        if flown.window_step.rewrites.piece.is_some() {
-            return self.complete_piece(flown, reply);
-        }
-        self.complete_step(flown, reply)
-    }
-
-    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
-    fn complete_piece(
         &mut self,
         mut flown: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        let mut joined = Vec::new();
-        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
-            None => {
-                let CompletedStep { window_index, window_step: held, .. } = flown;
-                self.scheduler.put_back(window_index, held, None);
+        let Some(piece) = flown.window_step.rewrites.piece else { return self.complete_step(flown, reply) };
+        flown.sent = piece.first_sent.unwrap_or(flown.sent);
+        match self.handle_piece_reply(&mut flown.window_step, piece, reply) {
+            SplitIoProgress::NextPiece => {
+                self.scheduler.put_back(flown.window_index, flown.window_step, None);
                 Ok(())
             }
-            Some(whole) => {
-                // The data that was read is kept in case the last piece is sent again.
-                let data = match whole {
-                    SplitIoStepReply::LastPiece => Vec::new(),
-                    SplitIoStepReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
+            // The data that was read is kept in case the last piece is sent again.
+            SplitIoProgress::Failed => self.complete_step(flown, reply),
+            SplitIoProgress::Joined(message) => {
+                let data = std::mem::take(&mut flown.window_step.read_data);
+                let payloads = match data.is_empty() && reply.payloads.items().is_empty() {
+                    true => ReplyWriteChunkReceivedData::None,
+                    false => [&data[..]].into_iter().collect(),
                 };
-                flown.sent =
-                    flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
-                self.complete_step(flown, &whole.reply(reply, &data))
+                self.complete_step(flown, &TransportReply { message: &message, payloads, ..reply.clone() })
             }
         }
     }
@@ -359,8 +347,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             self.report_export_status(held, status);
         }
-        if let Some(state) =
-            self.call_builder.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+        if let Some(state) = self
+            .call_builder
+            .session_limit_state(held, &outcome, || recorded_outcome(step, &message).last_status())
         {
             // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
             let executed_count = outcome.statuses.len().saturating_sub(1);
