@@ -84,8 +84,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     Err(StepSendObstacle::RetryLater)
                 }
                 StepReplyDisposition::Finished(outcome) => Ok(outcome),
-                StepReplyDisposition::Check(findings) => {
-                    Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
+                StepReplyDisposition::Check(mut findings) => {
+                    findings.latency = sent.elapsed();
+                    Ok(self.checked_outcome(held, step, reply.into(), &findings)?)
                 }
             }
         };

@@ -365,10 +365,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         connection: TransportConnectionId,
         outcome: &ReplyStatusesAndSessionGrants,
-        recorded: impl FnOnce() -> ReplyStatusesAndSessionGrants,
+        recorded_status: impl FnOnce() -> Option<u32>,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
-        if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
+        if held.resend.renewals >= MAX_RESENDS || recorded_status() == Some(status) {
             return false;
         }
         let Some(client) = self.call_builder.client_state.client_of(step, &self.call_builder.values) else {

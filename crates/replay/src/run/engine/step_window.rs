@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, TransportConnectionId};
+use rustc_hash::FxHashSet;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
@@ -20,6 +21,7 @@ use crate::trace::{
     CallAndReplyWireForms, ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage,
     TraceReplySizeLimits, TraceStep,
 };
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
@@ -49,6 +51,13 @@ impl StepWindowEntry {
     /// Returns `true` if the step may change the size or the number of links of a file.
     pub(super) fn may_change_size_or_links(&self) -> bool {
         self.description.effects.iter().any(|act| act.may_change_size_or_links())
+    }
+
+    /// Returns a difference between the captured value and the live one that is not in a decoded field.
+    pub(super) fn difference(&self, kind: DifferenceKind, path: &str, values: [String; 2]) -> Difference {
+        let [a, b] = values.map(|value| DifferenceSideValue { value: Some(value), ..Default::default() });
+        let operation = self.description.title().to_owned();
+        Difference { kind, operation, path: path.to_owned(), field: "", count: 1, a, b }
     }
 }
 
@@ -296,14 +305,9 @@ impl StepWindowSlots {
 
     /// Returns the steps in the window, in trace order.
     pub(super) fn steps_in_order(&self) -> Vec<&StepWindowEntry> {
-        let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
-        let window_steps = self
-            .held
-            .iter()
-            .enumerate()
-            .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
-        let mut waiting: Vec<&StepWindowEntry> =
-            window_steps.filter_map(|(_, held)| held.as_deref()).collect();
+        let is_free: FxHashSet<u32> = self.free.iter().copied().collect();
+        let entries = (0..).zip(&self.held).filter(|(window_index, _)| !is_free.contains(window_index));
+        let mut waiting: Vec<_> = entries.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
     }
@@ -318,11 +322,10 @@ impl StepWindowSlots {
 
     /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
-        let is_flying = |held: &Option<Box<StepWindowEntry>>| {
-            held.as_ref().is_some_and(|held| held.call.in_flight.is_some())
-        };
-        let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
-        flying.map(|(window_index, _)| window_index as u32).collect()
+        let entries = (0..).zip(&self.held);
+        let is_flying = |held: &StepWindowEntry| held.call.in_flight.is_some();
+        let flying = entries.filter(|(_, held)| held.as_deref().is_some_and(is_flying));
+        flying.map(|(window_index, _)| window_index).collect()
     }
 
     /// Returns the index of the step in flight with this tag.
