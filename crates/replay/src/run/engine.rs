@@ -66,7 +66,7 @@ use super::file_divergence::FileDivergence;
 use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport, TreeCheckLimits};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
+use super::preexisting_client_state::create_missing_state;
 use super::report::{ReplayReport, StepIdWithFrames};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
@@ -195,10 +195,8 @@ impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
 /// Result of submitting a Call that is no step.
 enum NonStepCallSubmitResult {
     Sent,
-    /// The connection has no capacity.
-    Busy,
-    /// The Call cannot be signed yet.
-    Unready,
+    /// The connection has no capacity, or the Call cannot be signed yet.
+    NotYet,
     /// The connection is lost; the transport reports its end later.
     Lost,
     /// The Call can never be signed, for this reason.
@@ -295,12 +293,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
         let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
-        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
-        let made = match made {
-            Ok(made) => made,
-            Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
-            Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
-        };
+        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment)?;
         report.synthesized = made.counts;
         for why in &made.refused_clients {
             report.add_refusal(format!("a client from before the capture: {why}"));
@@ -449,13 +442,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::Unready,
+            Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::NotYet,
             Err(GssUnsignedCallReason::Never(why)) => return NonStepCallSubmitResult::Unsigned(why),
         };
         let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.call_builder.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
             Ok(Ok(_)) => NonStepCallSubmitResult::Sent,
-            Ok(Err(SubmitError::Busy(_))) => NonStepCallSubmitResult::Busy,
+            Ok(Err(SubmitError::Busy(_))) => NonStepCallSubmitResult::NotYet,
             Ok(Err(SubmitError::Refused(_))) => NonStepCallSubmitResult::Lost,
             Err(escape) => NonStepCallSubmitResult::Escapes(escape.to_string()),
         }

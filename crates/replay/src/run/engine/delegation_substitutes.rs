@@ -30,7 +30,6 @@ use rustc_hash::FxHashSet;
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::calls::{RecoveryCallResult, RecoveryReply, encode_compound};
 use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
-use super::connections::LiveConnection;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
@@ -300,9 +299,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(false);
         }
         self.bind_sessions(one.line, transport);
-        if self.connections.lines.get(one.line).is_some_and(LiveConnection::is_waiting_for_binding) {
+        let Some(line) = self.connections.lines.get_mut(one.line) else { return Ok(true) };
+        if line.is_waiting_for_binding() {
             return Ok(false);
         }
+        let connection = line.connection;
         let (xid, message) = match one.message.take() {
             Some(message) => message,
             None => {
@@ -318,17 +319,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     let next = self.call_builder.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
-                let Some(xid) = self.connections.next_xid(one.line) else {
-                    return Ok(true);
-                };
+                let xid = line.next_xid();
                 let Some(message) = self.call_builder.substitute_call(one, sequence, xid) else {
                     return Ok(true);
                 };
                 (xid, message)
             }
-        };
-        let Some(connection) = self.connections.lines.get(one.line).map(|line| line.connection) else {
-            return Ok(true);
         };
         let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
         match self.submit_own(connection, (xid, tag), (&message, None), transport) {

@@ -142,8 +142,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.resend.denials += 1;
         let line = self.connections.line_mut(connection);
         if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
-            line.xid = line.xid.wrapping_add(1);
-            xid.copy_from_slice(&line.xid.to_be_bytes());
+            xid.copy_from_slice(&line.next_xid().0.to_be_bytes());
         }
         self.scheduler.put_back(window_index, held, None);
     }
@@ -191,12 +190,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.ensure_connected(line, transport)?.is_some() {
             return Ok(());
         }
-        let Some((connection, xid)) = self.connections.lines.get_mut(line).map(|line| {
-            line.xid = line.xid.wrapping_add(1);
-            (line.connection, Xid(line.xid))
-        }) else {
-            return Ok(());
-        };
+        let Some(line) = self.connections.lines.get_mut(line) else { return Ok(()) };
+        let (connection, xid) = (line.connection, line.next_xid());
         let Some(mechanism) = self.call_builder.signing.as_ref().map(|signing| signing.mechanism) else {
             return Ok(());
         };

@@ -312,7 +312,7 @@ impl LiveCallBuilder {
     fn next_recovery_call(
         &self,
         restart: &mut ClientReclaim,
-        mut next_xid: impl FnMut() -> Option<Xid>,
+        mut next_xid: impl FnMut() -> Xid,
     ) -> Option<(Xid, Vec<u8>)> {
         loop {
             let call = *restart.calls.front()?;
@@ -338,7 +338,7 @@ impl LiveCallBuilder {
                 let variable = variables.and_then(|variables| variables.first());
                 variable.filter(|_| is_minor_0).map_or(0, |variable| self.values.seqid(*variable))
             };
-            let xid = next_xid()?;
+            let xid = next_xid();
             let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
             let with = RecoveryCallContext {
                 xid,
@@ -482,15 +482,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return Ok(RecoveryProgress::Waiting(line.next_binding));
         }
-        let (lines, number) = (&mut self.connections, restart.line);
+        let Some(line) = self.connections.lines.get_mut(restart.line) else {
+            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
+        };
+        let connection = line.connection;
         let next = restart
             .message
             .take()
-            .or_else(|| self.call_builder.next_recovery_call(restart, || lines.next_xid(number)));
+            .or_else(|| self.call_builder.next_recovery_call(restart, || line.next_xid()));
         let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
-        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
-            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
-        };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
         let client = self.call_builder.client_state.clients.get(&restart.client);
@@ -500,7 +500,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.calls += 1;
                 restart.sent = Some(now);
             }
-            NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {}
+            NonStepCallSubmitResult::NotYet => {}
             NonStepCallSubmitResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::mem::swap;
 use std::time::Instant;
 
-use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::{
     CallTag, ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility, TransportReply,
@@ -38,14 +38,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<usize, StepSendObstacle> {
-        let of = step.caller.connection;
-        let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
-        let place = (step.caller.client, of);
+        let captured = step.caller.connection;
+        let max_connections = self.context.options.connections;
+        let captured = max_connections.map_or(captured, |most| captured % u64::from(most.max(1)));
+        let place = (step.caller.client, captured);
         let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.connections.has_given_up() => {
-                return Err(no_connection_state().into());
-            }
+            None if self.connections.has_given_up() => return Err(no_connection_state().into()),
             None => {
                 let connection = self.open_connection(place, transport)?;
                 self.report.connections += 1;
@@ -64,19 +63,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.connections.has_given_up() {
             return Err(no_connection_state().into());
         }
-        let Some(line) = self.connections.lines.get(number) else {
-            return Err(StepSendObstacle::Parked(number));
-        };
-        let connection = line.connection;
         self.bind_sessions(number, transport);
-        if let Some(line) = self.connections.lines.get(number).filter(|line| line.is_waiting_for_binding()) {
-            return Err(match line.next_binding.filter(|due| *due > Instant::now()) {
-                Some(until) => StepSendObstacle::UnreachableUntil(until),
-                None => StepSendObstacle::Parked(number),
-            });
+        let parked = StepSendObstacle::Parked(number);
+        let Some(line) = self.connections.lines.get(number) else { return Err(parked) };
+        if line.is_waiting_for_binding() {
+            let due = line.next_binding.filter(|due| *due > Instant::now());
+            return Err(due.map_or(parked, StepSendObstacle::UnreachableUntil));
         }
-        match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Err(StepSendObstacle::Parked(number)),
+        match transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
+            true => Err(parked),
             false => Ok(number),
         }
     }
@@ -88,13 +83,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         number: usize,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        let gone = self
-            .connections
-            .lines
-            .get(number)
-            .and_then(|line| line.lost)
-            .filter(|_| !self.connections.has_given_up());
-        Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
+        match self.connections.lines.get(number).and_then(|line| line.lost) {
+            Some(attempts) if !self.connections.has_given_up() => self.reconnect(number, attempts, transport),
+            _ => Ok(None),
+        }
     }
 
     /// Opens a connection in place of a lost one. Returns the time until which the server is not to be contacted, if
@@ -105,13 +97,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut attempts: ReconnectionAttempts,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if attempts.next_attempt() > Instant::now() {
-            return Ok(Some(attempts.next_attempt()));
-        }
-        let connected = attempts.connect(self.context.target, |target| transport.connect(target));
+        let result = self.attempt_connection(&mut attempts, transport)?;
         let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
-        match connected {
-            Ok(Some(connection)) => {
+        match result {
+            Ok(connection) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.bindings.iter_mut().for_each(|binding| binding.is_refused = false);
@@ -122,16 +111,32 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.verification.checker.record_reconnection();
                 Ok(None)
             }
-            Ok(None) => {
+            Err(until) => {
                 line.lost = Some(attempts);
-                Ok(Some(attempts.next_attempt()))
+                Ok(until)
             }
-            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
-                self.mark_unreachable(&error);
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes an attempt to connect, if one is due. Returns the connection, or else the time of the next attempt; `None`
+    /// if the server is given up.
+    fn attempt_connection(
+        &mut self,
+        attempts: &mut ReconnectionAttempts,
+        transport: &mut ContainmentCheckedTransport<'_>,
+    ) -> Result<Result<TransportConnectionId, Option<Instant>>, ReplayRunError> {
+        if attempts.next_attempt() <= Instant::now() {
+            match attempts.connect(self.context.target, |target| transport.connect(target)) {
+                Ok(Some(connection)) => return Ok(Ok(connection)),
+                Ok(None) => {}
+                Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
+                    self.mark_unreachable(&error);
+                    return Ok(Err(None));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Err(Some(attempts.next_attempt())))
     }
 
     /// Opens a connection that the run does not have yet, or returns the outcome of the step that needs it. After the
@@ -141,27 +146,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         place: (u32, u64),
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<TransportConnectionId, StepSendObstacle> {
-        let target = self.context.target;
         if self.report.calls == 0 {
-            return transport.connect(target).map_err(|error| ReplayRunError::from(error).into());
+            return Ok(transport.connect(self.context.target)?);
         }
-        let new = || ReconnectionAttempts::new(Instant::now(), self.context.options.timeout);
-        let attempts = self.connections.first_attempts.entry(place).or_insert_with(new);
-        if attempts.next_attempt() > Instant::now() {
-            return Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt()));
-        }
-        match attempts.connect(target, |target| transport.connect(target)) {
-            Ok(Some(connection)) => {
-                self.connections.first_attempts.remove(&place);
-                Ok(connection)
+        let known = self.connections.first_attempts.remove(&place);
+        let mut attempts =
+            known.unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
+        self.attempt_connection(&mut attempts, transport)?.map_err(|until| match until {
+            Some(until) => {
+                self.connections.first_attempts.insert(place, attempts);
+                StepSendObstacle::UnreachableUntil(until)
             }
-            Ok(None) => Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt())),
-            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
-                self.mark_unreachable(&error);
-                Err(no_connection_state().into())
-            }
-            Err(error) => Err(ReplayRunError::from(error).into()),
-        }
+            None => no_connection_state().into(),
+        })
     }
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
@@ -287,8 +284,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let binding = line.pending_bindings.swap_remove(at);
             let PendingSessionBinding { session, minor_version, direction, .. } = binding;
             let Some(id) = self.call_builder.values.identifier(session) else { continue };
-            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
-            line.xid = xid.0;
+            let (connection, xid) = (line.connection, line.next_xid());
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
@@ -299,18 +295,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };
-            if !matches!(result, NonStepCallSubmitResult::Unready | NonStepCallSubmitResult::Unsigned(_)) {
-                line.recoveries_at_binding = self.connections.recoveries;
-            }
             match result {
                 NonStepCallSubmitResult::Sent => {
                     self.report.calls += 1;
+                    line.recoveries_at_binding = self.connections.recoveries;
                     line.binding_in_flight = Some(PendingBindConnToSession { tag, binding, sent: now });
                     return;
                 }
-                NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {
-                    return line.pending_bindings.push(binding);
-                }
+                NonStepCallSubmitResult::NotYet => return line.pending_bindings.push(binding),
                 NonStepCallSubmitResult::Lost => return,
                 NonStepCallSubmitResult::Unsigned(why) | NonStepCallSubmitResult::Escapes(why) => {
                     line.refuse_binding(session);

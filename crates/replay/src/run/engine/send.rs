@@ -174,12 +174,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(line) = self.connections.lines.get_mut(number) else {
             return Err(StepSendObstacle::Parked(number));
         };
-        // The Call could not be sent anyway.
-        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Err(StepSendObstacle::Parked(number));
-        }
-        line.xid = line.xid.wrapping_add(1);
-        let xid = Xid(line.xid);
+        let xid = line.next_xid();
         let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.call_builder.signing.is_none();
         let is_emitted = self.call_builder.emit_call(&step, header, xid, held.captured.slot);
