@@ -359,6 +359,18 @@ struct ReplayClientCopyContext<'r> {
     callbacks: &'r CallbackServer,
 }
 
+impl ReplayClientCopyContext<'_> {
+    /// Returns `true` if the Reply to a Call sent at this time is overdue.
+    fn is_overdue(&self, sent: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(sent) > self.options.timeout
+    }
+
+    /// Returns the reason for giving up a Call whose Reply is overdue.
+    fn timeout_text(&self) -> String {
+        format!("no Reply within {} s", self.options.timeout.as_secs_f64())
+    }
+}
+
 /// The run of one client copy.
 struct ReplayEngine<'r, R> {
     context: ReplayClientCopyContext<'r>,

@@ -356,23 +356,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(one)
     }
 
-    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
-    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
+    /// Handles a Reply to the Call of a substitute.
+    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(mut one) = self.take_substitute(reply.tag) else { return };
         self.unpark_connection(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
             self.call_builder.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
         let connection = reply.connection;
-        let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            self.abandon_substitute(one);
-            return true;
-        };
+        let Some(reply) = RecoveryReply::of(reply.cursor()) else { return self.abandon_substitute(one) };
         if let Some(slot) = one.slot.take() {
             self.free_slot(slot, reply.statuses.first() == Some(&Nfsstat4::NFS4_OK));
         }
         let status = reply.status();
-        let Some(stage) = one.stages.front().cloned() else { return true };
+        let Some(stage) = one.stages.front().cloned() else { return };
         // If the operation was not reached, the server did not count the seqid.
         if one.request.minor_version == 0
             && reply.statuses.len() > 1
@@ -391,8 +388,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             _ => false,
         };
         if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, connection) {
-            self.call_builder.substitutes.waiting.push_back(one);
-            return true;
+            return self.call_builder.substitutes.waiting.push_back(one);
         }
         let is_open = reply.opened().is_some();
         one.stages.extend(reply.delegation.map(DelegationSubstituteCall::ReturnDelegation));
@@ -416,7 +412,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
         }
-        true
     }
 
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
@@ -461,12 +456,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
-        let timeout = self.context.options.timeout;
-        let is_late = |one: &PendingDelegationSubstitute| {
-            one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
-        };
-        while let Some(late) = self.call_builder.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
+        let waiting = self.call_builder.substitutes.waiting.iter();
+        let late = waiting.filter(|one| one.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
+        for window_index in late.map(|one| one.window_index).collect::<Vec<_>>() {
+            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, window_index.into());
             self.lose_substitute(tag, false);
         }
     }

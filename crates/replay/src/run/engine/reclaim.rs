@@ -458,13 +458,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         restart: &mut ClientReclaim,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<RecoveryProgress, ReplayRunError> {
-        let (now, timeout) = (Instant::now(), self.context.options.timeout);
+        let now = Instant::now();
         let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |call| call.name());
         if let Some(sent) = restart.sent {
-            if now.saturating_duration_since(sent) <= timeout {
+            if !self.context.is_overdue(sent, now) {
                 return Ok(RecoveryProgress::Waiting(None));
             }
-            let why = format!("no Reply to {} within {} s", name(restart), timeout.as_secs_f64());
+            let seconds = self.context.options.timeout.as_secs_f64();
+            let why = format!("no Reply to {} within {seconds} s", name(restart));
             return Ok(RecoveryProgress::Abandoned(why));
         }
         if self.connections.is_failing() {
@@ -514,34 +515,36 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(RecoveryProgress::Waiting(None))
     }
 
-    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
-    /// one.
-    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
-        let is_own = tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_own) {
-            restart.sent = None;
-        }
-        is_own
+    /// Returns `true` if a tag is that of the last Call of a recovery.
+    fn is_last_recovery_call(&self, tag: CallTag) -> bool {
+        tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls)
     }
 
-    /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
-    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        if reply.tag != call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls) {
-            return false;
+    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged.
+    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) {
+        let is_last = self.is_last_recovery_call(tag);
+        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_last) {
+            restart.sent = None;
+        }
+    }
+
+    /// Handles a Reply to a Call of a recovery.
+    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) {
+        if !self.is_last_recovery_call(reply.tag) {
+            return;
         }
         let Some(mut restart) = self.connections.reclaim.take().filter(|restart| restart.sent.is_some())
         else {
-            return true;
+            return;
         };
         if let Some((_, bytes)) = &restart.message {
             self.call_builder.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
         self.connections.stalled_since = None;
-        let Some(call) = restart.calls.front().copied() else { return true };
+        let Some(call) = restart.calls.front().copied() else { return };
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", call.name()));
-            return true;
+            return self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", call.name()));
         };
         self.call_builder.count_recovery_sequences(&mut restart, call, &reply);
         let status = reply.status();
@@ -552,10 +555,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let granted = reply.opened().zip(reply.delegation);
                 match self.call_builder.apply_recovery_result(&mut restart, call, reply.result) {
                     Ok(reclaimed) => self.report.recovery.reclaimed += reclaimed,
-                    Err(why) => {
-                        self.abandon_recovery(&restart, &why);
-                        return true;
-                    }
+                    Err(why) => return self.abandon_recovery(&restart, &why),
                 }
                 self.report.returned_delegations += u64::from(call.is_delegation_return());
                 // No step returns it.
@@ -583,8 +583,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if !restart.is_return =>
             {
                 self.call_builder.plan_recovery(&mut restart);
-                self.continue_unless_repeated(restart);
-                return true;
+                return self.continue_unless_repeated(restart);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if call == RecoveryCall::ReclaimComplete => {
                 restart.calls.pop_front();
@@ -605,17 +604,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     }
                     RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
                     call if call.is_delegation_return() => 0,
-                    _ => {
-                        self.abandon_recovery(&restart, &why);
-                        return true;
-                    }
+                    _ => return self.abandon_recovery(&restart, &why),
                 };
                 self.report.recovery.not_reclaimed += dropped;
                 (0..dropped).for_each(|_| self.report.add_refusal(why.clone()));
             }
         }
         self.connections.reclaim = Some(restart);
-        true
     }
 
     /// Gives up the recovery of a client; all its state is lost.

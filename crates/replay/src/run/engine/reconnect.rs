@@ -17,7 +17,10 @@ use super::connections::{LiveConnection, PendingBindConnToSession, PendingSessio
 use super::reply::missing_reply_difference;
 use super::scheduler::RETRY_DELAY;
 use super::send::unsigned_header;
-use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
+use super::step_window::{
+    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, call_tag, unreadable_state,
+    window_index,
+};
 use super::{
     NonStepCallSubmitResult, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle,
 };
@@ -183,11 +186,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         what: &str,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
-        if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
-            return Ok(());
-        }
         let Some(window_index) = self.scheduler.window.find(tag) else {
-            self.lose_substitute(tag, true);
+            match window_index(tag) {
+                RECOVERY_INDEX => self.handle_recovery_loss(tag),
+                CONTEXT_INDEX => self.handle_setup_loss(tag),
+                SUBSTITUTE_INDEX => self.lose_substitute(tag, true),
+                _ => {}
+            }
             return Ok(());
         };
         let is_vain =
@@ -312,23 +317,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Records that a binding gets no Reply. Returns `false` if the tag is not of one.
-    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) -> bool {
-        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return false };
+    /// Records that a binding gets no Reply.
+    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) {
+        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return };
         line.refuse_binding(binding.session);
         self.scheduler.unpark(number, usize::MAX);
         self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
-        true
     }
 
     /// Gives up bindings that got no Reply in time.
     pub(super) fn expire_bindings(&mut self, now: Instant) {
-        let timeout = self.context.options.timeout;
         let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
-        let is_late = |sent: Instant| now.saturating_duration_since(sent) > timeout;
-        let late = in_flight.filter(|in_flight| is_late(in_flight.sent)).collect::<Vec<_>>();
+        let late: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
         for late in late {
-            self.lose_binding(late.tag, &format!("no Reply within {} s", timeout.as_secs_f64()));
+            self.lose_binding(late.tag, &self.context.timeout_text());
         }
     }
 

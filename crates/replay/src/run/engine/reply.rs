@@ -20,7 +20,10 @@ use super::connections::PendingSessionBinding;
 use super::io_split::SplitIoProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
-use super::step_window::{StepWindowEntry, unreadable_state};
+use super::step_window::{
+    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, unreadable_state,
+    window_index,
+};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
@@ -153,8 +156,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), ReplayRunError> {
         self.connections.record_reply();
         let Some(window_index) = self.scheduler.window.find(reply.tag) else {
-            if !self.handle_setup_reply(reply) {
-                self.verify_own_reply(reply);
+            match window_index(reply.tag) {
+                CONTEXT_INDEX => self.handle_setup_reply(reply),
+                _ => self.verify_own_reply(reply),
             }
             return Ok(());
         };
@@ -183,8 +187,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the verified Reply to a Call that is no step.
     pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
-        if !self.handle_substitute_reply(reply) && !self.handle_recovery_reply(reply) {
-            self.handle_bind_reply(reply);
+        match window_index(reply.tag) {
+            SUBSTITUTE_INDEX => self.handle_substitute_reply(reply),
+            RECOVERY_INDEX => self.handle_recovery_reply(reply),
+            BIND_INDEX => self.handle_bind_reply(reply),
+            _ => {}
         }
     }
 
@@ -497,8 +504,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
-            if !self.lose_binding(tag, what) && !self.handle_setup_loss(tag) {
-                self.lose_substitute(tag, false);
+            match window_index(tag) {
+                BIND_INDEX => self.lose_binding(tag, what),
+                CONTEXT_INDEX => self.handle_setup_loss(tag),
+                SUBSTITUTE_INDEX => self.lose_substitute(tag, false),
+                _ => {}
             }
             return Ok(());
         };

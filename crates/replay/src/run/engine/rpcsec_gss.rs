@@ -286,12 +286,10 @@ impl LiveCallBuilder {
     ) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
-        let of_context = in_flight.filter(|signature| signature.context == at);
-        let generation = signing.contexts.get(at).map(|kept| kept.generation);
-        let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
+        let Some(current) = signing.contexts.get(at) else { return false };
+        let of_context = in_flight.filter(|of| (of.context, of.generation) == (at, current.generation));
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
-        let with = signing.contexts.get(at);
-        with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
+        oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
     }
 
     /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
@@ -334,7 +332,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
             Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
-            Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
+            // It is unknown whether the server has executed the step.
+            Err(forged) => {
+                let state = self.unanswered_state(&flown.window_step, &forged.to_string())?;
+                self.finish_step(flown.window_index, flown.window_step, state);
+                Ok(())
+            }
         };
         if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
@@ -362,16 +365,5 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
         }
-    }
-
-    /// Discards a forged Reply; it is unknown whether the server has executed the step.
-    fn discard_forged_reply(
-        &mut self,
-        CompletedStep { window_index, window_step: held, .. }: CompletedStep,
-        why: &str,
-    ) -> Result<(), ReplayRunError> {
-        let state = self.unanswered_state(&held, why)?;
-        self.finish_step(window_index, held, state);
-        Ok(())
     }
 }

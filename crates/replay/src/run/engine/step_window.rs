@@ -330,10 +330,9 @@ impl StepWindowSlots {
 
     /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
-        let window_index = (tag.0 & INDEX_MASK) as u32;
+        let window_index = window_index(tag);
         let held = self.get(window_index)?;
-        (held.call.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
-            .then_some(window_index)
+        (held.call.in_flight.is_some() && turn(tag) == held.turn & TURN_MASK).then_some(window_index)
     }
 }
 
@@ -353,6 +352,16 @@ pub(super) const CONTEXT_INDEX: u32 = 0xf_fffc;
 /// from matching another.
 pub(super) fn call_tag(party: u32, window_index: u32, turn: u64) -> CallTag {
     CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(window_index) & INDEX_MASK)
+}
+
+/// Returns the window index in a tag: of a step, or of a kind of Calls that are no steps.
+pub(super) fn window_index(tag: CallTag) -> u32 {
+    (tag.0 & INDEX_MASK) as u32
+}
+
+/// Returns the turn in a tag.
+pub(super) fn turn(tag: CallTag) -> u64 {
+    tag.0 >> 20 & TURN_MASK
 }
 
 /// Returns the number of the client copy that a tag belongs to.
