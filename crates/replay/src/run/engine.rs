@@ -3,7 +3,7 @@
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
-//!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
+//!   [`overlapping_changes`]) and pace ([`pacer`]);
 //! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the
 //!   live server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
@@ -43,7 +43,6 @@ mod rpcsec_gss;
 mod scheduler;
 mod send;
 mod step_window;
-mod think_time;
 mod verification;
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
 
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
@@ -43,15 +43,10 @@ impl EnginesWithPendingWork {
     fn with(self, number: usize) -> Self {
         match self {
             Self::NoEngine => Self::One(number),
-            one if one == Self::One(number) => one,
-            Self::One(_) | Self::All => Self::All,
+            _ if self.contains(number) => self,
+            _ => Self::All,
         }
     }
-}
-
-/// Returns the time since 1970.
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Runs the engines until all steps are finished or the run is ended.
@@ -155,20 +150,16 @@ pub(super) fn drive<R: Read + Seek>(
             Some(RpcTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
-                    let engine = engine_of_connection(engines, call.connection)?;
-                    engine.call_builder.cb_getattr_answers.next_attributes(
-                        &engine.call_builder.values,
-                        handle,
-                        asked,
-                        since_1970(),
-                    )
+                    engine_of_connection(engines, call.connection)?
+                        .call_builder
+                        .next_cb_getattr_attributes(handle, asked)
                 };
-                answer = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes)
-                    .map(|message| (call.connection, call.xid, message));
+                let message =
+                    callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
                 if let Some(tape) = tape {
-                    let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
-                    tape.record_callback(call.connection, call.message, answer);
+                    tape.record_callback(call.connection, call.message, message.as_deref());
                 }
+                answer = message.map(|message| (call.connection, call.xid, message));
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
                         *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
@@ -211,9 +202,8 @@ pub(super) fn drive<R: Read + Seek>(
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
-                if let Some(engine) = engines
-                    .iter_mut()
-                    .find(|engine| is_behind && engine.verification.unchecked_replies.is_behind())
+                let mut behind = engines.iter_mut().filter(|_| is_behind);
+                if let Some(engine) = behind.find(|engine| engine.verification.unchecked_replies.is_behind())
                 {
                     engine.check_next()?;
                 }
@@ -232,20 +222,16 @@ pub(super) fn drive<R: Read + Seek>(
         (now, events, busy) = (Instant::now(), 0, EnginesWithPendingWork::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
-            let engine = engines.get_mut(number as usize)?;
-            engine.call_builder.cb_getattr_answers.next_attributes(
-                &engine.call_builder.values,
-                handle,
-                asked,
-                since_1970(),
-            )
+            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, asked)
         });
         tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
         report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
         if ending.is_none() && (is_late || watch.should_stop()) {
-            engines.iter_mut().for_each(|engine| engine.report.end.limit = is_late.then_some(limit));
-            engines.iter_mut().for_each(|engine| engine.report.end.is_interrupted = true);
+            for engine in &mut *engines {
+                (engine.report.end.limit, engine.report.end.is_interrupted) =
+                    (is_late.then_some(limit), true);
+            }
             ending = Some(now + DRAIN_TIMEOUT);
         }
         if ending.is_some_and(|end| now > end) {
@@ -281,10 +267,8 @@ fn report_progress<R>(
     watch: &mut dyn ReplayMonitor,
     elapsed: Duration,
 ) {
-    let Some((first, others)) = engines.split_first() else { return };
-    if others.is_empty() {
-        watch.report_progress(&first.report, total, elapsed);
-        return;
+    if let [engine] = engines {
+        return watch.report_progress(&engine.report, total, elapsed);
     }
     // Only the counters that the progress display shows.
     let mut sum = ReplayReport::default();

@@ -90,13 +90,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// Returns the state of a step that is not sent.
 fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
-    if let Some(reason) = reason {
-        let why = || format!("{}: {}", reason.code(), reason.text());
-        match reason.state() {
-            PlannedStepDisposition::Skipped => return Some(StepOutcome::Skipped(why())),
-            PlannedStepDisposition::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
-            PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => {}
-        }
+    let reason = reason?;
+    let why = || format!("{}: {}", reason.code(), reason.text());
+    match reason.state() {
+        PlannedStepDisposition::Skipped => Some(StepOutcome::Skipped(why())),
+        PlannedStepDisposition::Unreplayable => Some(StepOutcome::Unreplayable(why())),
+        PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => None,
     }
-    None
 }

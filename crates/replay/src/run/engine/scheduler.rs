@@ -191,8 +191,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     pub(super) fn delay(&mut self, window_index: u32, mut held: Box<StepWindowEntry>, now: Instant) {
         held.delay_retries += 1;
         held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        let due = held.due;
-        self.put_back(window_index, held, due);
+        self.queue.push(held.turn, window_index, held.due);
+        self.window.put(window_index, held);
     }
 
     /// Records that a step is in flight: its Call has this tag and was sent at this time.

@@ -31,7 +31,7 @@ use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, ReplayTraceReader, TraceError,
-    TracePayload, TraceSlotValueKind, TraceStep, generated_file_data,
+    TracePayload, TraceProcedure, TraceSlotValueKind, TraceStep, generated_file_data,
 };
 
 /// Filler for the unused entries of a Call's payload array.
@@ -86,9 +86,7 @@ impl LiveCallBuilder {
         contents: &mut ReplayTraceReader<R>,
         mut notice: impl FnMut(u32, FileDivergence),
     ) -> Result<(), TraceError> {
-        while self.buffers.len() < self.placed.len() {
-            self.buffers.push(Vec::new());
-        }
+        self.buffers.resize_with(self.buffers.len().max(self.placed.len()), Vec::new);
         let key = contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = match piece {
@@ -178,13 +176,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.call_builder.signing.is_none();
         let is_emitted = self.call_builder.emit_call(&step, header, xid, held.captured.slot);
-        let opens = match !self.context.options.keeps_requested_wants
-            && parts.operations.contains(&Operation::OPEN)
-        {
+        let sends = |operation| parts.operations.contains(&operation);
+        let opens = match !self.context.options.keeps_requested_wants && sends(Operation::OPEN) {
             true => CapturedStepOpenGrants::wants_of_step(&step),
             false => CapturedStepOpenGrants::default(),
         };
-        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+        let callback = match sends(Operation::SETCLIENTID) {
             true => self.callback_address(&step, number, transport),
             false => None,
         };
@@ -203,11 +200,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 &mut self.call_builder.placed,
                 live_server,
             ),
-            false => Some(compound_server_adaptation::AppliedCompoundChangeFlags::default()),
+            false => None,
         };
-        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
-        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
-        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
+        let adapted = adapted.unwrap_or_default();
+        let rerooted = !parts.has_root() || adapted.has_replaced_root;
         let refused = match self.call_builder.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
             None if self.call_builder.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
@@ -247,8 +243,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.call_builder.values.set_slot_state(slot, true, false);
         }
         held.call.recoveries_at_send = self.connections.recoveries;
-        held.rewrites.has_dropped_attributes = has_fewer;
-        held.rewrites.has_changed_wants = has_other_wants;
+        held.rewrites.has_dropped_attributes = adapted.has_changed_attributes;
+        held.rewrites.has_changed_wants = adapted.has_changed_wants;
         self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(())
@@ -326,9 +322,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .then(|| CapturedCallChunkLengths::of(step));
         let lists = chunks.as_ref().map(CapturedCallChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
-        let offered = chunks
-            .as_ref()
-            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        let lengths = chunks.iter().flat_map(|chunks| &chunks.reply);
+        let offered = lengths.fold(0, |sum: u32, length| sum.saturating_add(*length));
         // Protected data is part of the message.
         let inside =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
@@ -427,16 +422,12 @@ pub(super) fn read_content<R: Read + Seek>(
 pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured =
         step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
-    if !is_secured {
-        return None;
-    }
-    let mut encoder = Encoder::new();
-    unsigned_header(
-        (Program(step.asked.program), step.asked.version, step.asked.procedure),
-        xid,
-        &mut encoder,
-    );
-    Some(encoder.finish().0)
+    is_secured.then(|| {
+        let mut encoder = Encoder::new();
+        let TraceProcedure { program, version, procedure, .. } = step.asked;
+        unsigned_header((Program(program), version, procedure), xid, &mut encoder);
+        encoder.finish().0
+    })
 }
 
 /// Encodes the AUTH_SYS header of a Call to a program, version and procedure.
