@@ -148,7 +148,6 @@ pub trait ReplayMonitor {
     }
 }
 
-/// Monitor that does nothing.
 impl ReplayMonitor for () {
     fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 }
@@ -158,7 +157,6 @@ type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
 
 /// Reason why a step was not sent.
 enum StepSendObstacle {
-    /// The step has this outcome.
     Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
     Parked(usize),
@@ -168,7 +166,6 @@ enum StepSendObstacle {
     UnreachableUntil(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
     SlotBusy((u32, u32)),
-    /// The run ends.
     Failed(ReplayRunError),
 }
 
@@ -191,7 +188,6 @@ impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
     }
 }
 
-/// Result of submitting a Call that is no step.
 enum NonStepCallSubmitResult {
     Sent,
     /// The connection has no capacity, or the Call cannot be signed yet.

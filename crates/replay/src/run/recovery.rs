@@ -22,7 +22,6 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::step_outcome::StepOutcome;
 
-/// Maximum number of times a Call is sent again.
 pub(super) const MAX_RESENDS: u32 = 8;
 /// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
 /// nothing is sent.
@@ -30,7 +29,6 @@ pub(super) const MAX_FAILED_CONNECTIONS: u32 = 12;
 /// Increment of the delay before the next connection, for each connection lost without a Reply.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of recoveries of one client in a run.
 pub(super) const MAX_CLIENT_RECOVERIES: u32 = 16;
 
 /// Maximum number of sessions per connection whose binding is remembered.
@@ -218,11 +216,9 @@ pub(super) fn bind_conn_to_session(
     CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
-/// Reason why a connection is not bound to a session.
 pub(super) enum SessionBindError {
     /// The server does not know the session any more.
     UnknownSession,
-    /// The server asks to retry later.
     Delayed,
     /// Message for the report.
     Refused(String),

@@ -19,7 +19,6 @@ use super::super::live_values::LiveVariableValues;
 use super::super::recovery::recoverable_client_state::slot_variable;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of answers that are kept.
 const MAX_ANSWERS: usize = 1 << 14;
 
 /// Answer of a client about one file.

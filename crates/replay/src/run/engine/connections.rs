@@ -18,7 +18,6 @@ pub(super) struct PendingSessionBinding {
     /// Variable of the session.
     pub(super) session: u32,
     pub(super) minor_version: u32,
-    /// Requested channels.
     pub(super) direction: ChannelDirFromClient4,
     /// `true` if the server has refused a Call on the connection because it is not bound: steps wait for the binding.
     pub(super) is_required: bool,
@@ -45,7 +44,6 @@ pub(super) struct PendingBindConnToSession {
     pub(super) sent: Instant,
 }
 
-/// A live connection.
 #[derive(Debug)]
 pub(super) struct LiveConnection {
     pub(super) connection: TransportConnectionId,
@@ -64,7 +62,6 @@ pub(super) struct LiveConnection {
 }
 
 impl LiveConnection {
-    /// Returns a new connection.
     pub(super) fn new(connection: TransportConnectionId, xid: u32) -> Self {
         Self {
             connection,
@@ -89,7 +86,6 @@ impl LiveConnection {
         self.pending_bindings.iter().chain(in_flight).any(|binding| binding.is_required)
     }
 
-    /// Marks the binding to a session as refused by the server.
     pub(super) fn refuse_binding(&mut self, session: u32) {
         self.bindings
             .iter_mut()
@@ -121,9 +117,7 @@ pub(super) struct ReplayConnectionPool {
     pub(super) futile_retries: u32,
     /// Send times of the Calls in flight, in ascending order.
     pub(super) expiries: VecDeque<(Instant, CallTag)>,
-    /// Client whose state is being reclaimed.
     pub(super) reclaim: Option<ClientReclaim>,
-    /// Number of BIND_CONN_TO_SESSION sent.
     pub(super) binding_calls: u64,
     /// Number of recoveries, and number of Calls that they took.
     pub(super) recoveries: u32,

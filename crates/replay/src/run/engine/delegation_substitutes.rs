@@ -38,7 +38,6 @@ use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 use substitute_open_request::{DelegationSubstituteCall, DelegationSubstituteOpenRequest};
 
-/// Substitutes of a run.
 #[derive(Debug, Default)]
 pub(super) struct DelegationSubstitutes {
     /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
@@ -148,7 +147,6 @@ impl LiveCallBuilder {
         wanted.surplus_open.is_none()
     }
 
-    /// Completes a stage.
     fn complete_stage(
         &mut self,
         one: &mut PendingDelegationSubstitute,
@@ -356,7 +354,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(one)
     }
 
-    /// Handles a Reply to the Call of a substitute.
     pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) {
         let Some(mut one) = self.take_substitute(reply.tag) else { return };
         self.unpark_connection(reply.connection, 1);
@@ -454,7 +451,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
         let waiting = self.call_builder.substitutes.waiting.iter();
         let late = waiting.filter(|one| one.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
@@ -481,7 +477,6 @@ pub(in crate::run) struct OperationWithSubstituteOpenStateid {
     pub(in crate::run) operation: usize,
     /// `true` if the open has this program's own open-owner.
     pub(in crate::run) has_own_owner: bool,
-    /// Variable of the delegation.
     pub(in crate::run) variable: u32,
     /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
     pub(in crate::run) seqid: u32,

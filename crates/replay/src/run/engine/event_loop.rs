@@ -16,7 +16,6 @@ use super::step_window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
 
-/// Interval at which the loop checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum time to wait for Calls in flight when a run is ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -260,7 +259,6 @@ fn engine_of_connection<'e, 'r, R>(
     engines.get_mut(at.unwrap_or(0))
 }
 
-/// Reports the progress to the monitor.
 fn report_progress<R>(
     engines: &[ReplayEngine<'_, R>],
     total: u64,

@@ -27,7 +27,6 @@ const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct RenewableGssContext {
     /// Version of NFS that the context is for.
     version: u32,
-    /// Current context.
     pub(super) context: GssContext,
     /// Previous context, which may have signed Replies in flight.
     previous: Option<GssContext>,
@@ -36,7 +35,6 @@ pub(super) struct RenewableGssContext {
     state: GssContextRenewalState,
 }
 
-/// State of a context.
 #[derive(Debug)]
 enum GssContextRenewalState {
     /// Calls can be signed.
@@ -60,7 +58,6 @@ struct GssContextRenewal {
 }
 
 impl RenewableGssContext {
-    /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
         Self { version, context, previous: None, generation: 0, state: GssContextRenewalState::Ready }
     }
@@ -99,7 +96,6 @@ impl LiveCallBuilder {
         }
     }
 
-    /// Returns the indices of the contexts that are being renewed.
     fn renewing_contexts(&mut self) -> Vec<usize> {
         let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
         (0..count).filter(|at| self.renewal_mut(*at).is_some()).collect()
@@ -156,7 +152,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Continues the renewal of contexts.
     pub(super) fn renew_contexts(
         &mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
@@ -255,7 +250,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
         for at in self.call_builder.renewing_contexts() {
             let sent = self.call_builder.renewal_mut(at).and_then(|renewal| renewal.sent);

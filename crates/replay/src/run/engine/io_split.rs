@@ -36,7 +36,6 @@ use crate::trace::{GssProtection, TraceStep, VariableUseKind};
 const PIECE_HEADROOM_BYTES: u32 = 512;
 /// Pieces of at least this many bytes are a multiple of it.
 const PIECE_ALIGNMENT_BYTES: u32 = 4096;
-/// Maximum number of Calls for one step.
 const MAX_CALLS_PER_STEP: u32 = 4096;
 
 /// Reason code of a step that exceeds a limit of the live server.
@@ -73,21 +72,17 @@ impl UnboundVariableReason {
 pub(super) struct SplitIoPiece {
     /// Bytes of the previous pieces.
     pub(super) done_bytes: u32,
-    /// Bytes of this piece.
     pub(super) length_bytes: u32,
     /// Bytes of all pieces.
     total_bytes: u32,
-    /// Number of Calls so far.
     calls: u32,
     /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
     committed: u32,
-    /// Send time of the first piece.
     pub(super) first_sent: Option<Instant>,
 }
 
 /// File data of a READ or WRITE as its Reply reports it.
 struct ReadOrWriteResult<'a> {
-    /// Data that was read.
     data: &'a [u8],
     bytes: u32,
     /// End of file.
@@ -243,7 +238,6 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the Reply to a piece.
     pub(super) fn handle_piece_reply(
         &mut self,
         held: &mut StepWindowEntry,
@@ -298,7 +292,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Progress of a step that is split into pieces.
 pub(super) enum SplitIoProgress {
     NextPiece,
     /// A piece failed; its Reply is that to the whole step.

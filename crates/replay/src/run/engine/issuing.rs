@@ -88,7 +88,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Returns the state of a step that is not sent.
 fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
     let reason = reason?;
     let why = || format!("{}: {}", reason.code(), reason.text());

@@ -21,7 +21,6 @@ use crate::trace::value_substitution::{ReplayedRpcHeader, TracePayloadInMessage,
 #[derive(Default)]
 pub(super) struct LiveCallBuilder {
     pub(super) values: LiveVariableValues,
-    /// State that the clients hold at the server.
     pub(super) client_state: RecoverableState,
     /// Variables of state that could not be recovered.
     pub(super) unrecovered: FxHashSet<u32>,
@@ -37,7 +36,6 @@ pub(super) struct LiveCallBuilder {
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
     pub(super) substitutes: DelegationSubstitutes,
-    /// Captured answers to CB_GETATTR.
     pub(super) cb_getattr_answers: CapturedCbGetattrAnswers,
     /// Connections of the programs other than NFS; `None` while one of them is in use.
     pub(super) auxiliary: Option<AuxiliaryRpcConnections>,

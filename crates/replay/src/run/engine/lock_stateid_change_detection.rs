@@ -11,7 +11,6 @@ use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery::recoverable_client_state::slot_variable;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of lock-owners that are remembered.
 const MAX_LOCK_OWNERS: usize = 1 << 12;
 
 /// Client, file, and the variables of the open and the lock-owner of a LOCK.

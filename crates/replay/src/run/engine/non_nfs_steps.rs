@@ -136,7 +136,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .map_or_else(|| self.no_reply_state(why).into(), StepSendObstacle::UnreachableUntil)
     }
 
-    /// Returns the state of a step whose program does not reply.
     fn no_reply_state(&mut self, why: &AuxiliaryProgramError) -> StepOutcome {
         if let AuxiliaryProgramError::Silent(why) = why {
             self.report.end.silent_program.get_or_insert_with(|| why.clone());

@@ -47,7 +47,6 @@ impl StepPacer {
         self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / calls_per_second))
     }
 
-    /// Records the completion of a step.
     pub(super) fn record_completion(&mut self, held: &StepWindowEntry, now: Instant) {
         if self.pace == ReplayPace::ThinkTime {
             let client = self.clients.entry(held.captured.client).or_default();

@@ -37,7 +37,6 @@ use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
 type SessionUsedForReclaim = (Sessionid4, u32, u32);
 
-/// A client whose state is being reclaimed.
 #[derive(Debug, Default)]
 pub(super) struct ClientReclaim {
     client: Clientid4,
@@ -59,7 +58,6 @@ pub(super) struct ClientReclaim {
     is_return: bool,
 }
 
-/// Progress of a recovery.
 enum RecoveryProgress {
     /// It waits for a Reply, capacity, or this time.
     Waiting(Option<Instant>),
@@ -67,7 +65,6 @@ enum RecoveryProgress {
     Finished,
 }
 
-/// Sets the stateid of these variables.
 fn set_stateid(values: &mut LiveVariableValues, variables: &[u32], stateid: &Stateid4) {
     for variable in variables {
         values.set_value(*variable, &stateid.other);
@@ -167,7 +164,6 @@ impl LiveCallBuilder {
         }
     }
 
-    /// Plans the recovery of the client and all its state.
     fn plan_recovery(&self, restart: &mut ClientReclaim) {
         let Some(client) = self.client_state.clients.get(&restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
@@ -515,7 +511,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(RecoveryProgress::Waiting(None))
     }
 
-    /// Returns `true` if a tag is that of the last Call of a recovery.
     fn is_last_recovery_call(&self, tag: CallTag) -> bool {
         tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls)
     }
@@ -528,7 +523,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Handles a Reply to a Call of a recovery.
     pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) {
         if !self.is_last_recovery_call(reply.tag) {
             return;
@@ -635,7 +629,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.requeue_client(captured);
     }
 
-    /// Ends a recovery; the steps continue.
     fn finish_recovery(&mut self, restart: &ClientReclaim) {
         if restart.is_return {
             return;

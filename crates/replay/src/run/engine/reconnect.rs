@@ -28,7 +28,6 @@ use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
-/// Returns the state of a step that has no connection.
 fn no_connection_state() -> StepOutcome {
     StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
@@ -317,7 +316,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Records that a binding gets no Reply.
     pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) {
         let Some((number, line, binding)) = self.connections.take_binding(tag) else { return };
         line.refuse_binding(binding.session);
@@ -325,7 +323,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
     }
 
-    /// Gives up bindings that got no Reply in time.
     pub(super) fn expire_bindings(&mut self, now: Instant) {
         let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
         let late: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
@@ -334,7 +331,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
         let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
         let PendingSessionBinding { session, direction, .. } = binding;

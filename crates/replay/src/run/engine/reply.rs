@@ -41,9 +41,7 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, Trans
 pub(super) struct CompletedStep {
     pub(super) window_index: u32,
     pub(super) window_step: Box<StepWindowEntry>,
-    /// Send time of the Call.
     pub(super) sent: Instant,
-    /// Arrival time of the Reply.
     pub(super) replied: Instant,
 }
 
@@ -148,7 +146,6 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles a Reply.
     pub(super) fn handle_reply(
         &mut self,
         reply: &TransportReply<'_>,
@@ -611,7 +608,6 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
     is_name && slot.part == VariableUseKind::DEFINED
 }
 
-/// Returns the outcome of the recorded Reply.
 fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndSessionGrants {
     let items = recorded_items(step, |_| None);
     ReplyStatusesAndSessionGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))

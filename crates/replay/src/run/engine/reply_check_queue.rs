@@ -19,10 +19,8 @@ use crate::trace::{TraceError, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
-/// Maximum number of free buffers.
 const MAX_FREE_BUFFERS: usize = 1024;
 
-/// Result of processing a Reply.
 pub(super) enum StepReplyDisposition {
     /// The step is to be sent again.
     Retry,
@@ -30,7 +28,6 @@ pub(super) enum StepReplyDisposition {
     BindAndResend,
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
-    /// The Reply is to be checked.
     Check(UncheckedLiveReplyFacts),
 }
 
@@ -57,7 +54,6 @@ pub(super) struct UncheckedLiveReplyFacts {
     pub(super) latency: Duration,
 }
 
-/// A live Reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveReply<'a> {
     pub(super) message: &'a [u8],
@@ -65,7 +61,6 @@ pub(super) struct LiveReply<'a> {
 }
 
 impl<'a> LiveReply<'a> {
-    /// Returns a cursor at the start of the message.
     pub(super) fn cursor(self) -> Cursor<'a> {
         Cursor::new(self.message).with_chunks(self.chunks)
     }
@@ -86,13 +81,11 @@ struct QueuedReplyCheck {
 }
 
 impl QueuedReplyCheck {
-    /// Returns the number of bytes that it holds.
     fn size_bytes(&self) -> usize {
         self.reply.bytes.len() + self.window_step.step.len() + self.window_step.call.message.len()
     }
 }
 
-/// A stored Reply.
 #[derive(Debug, Default)]
 struct OwnedLiveReply {
     /// Message, followed by the contents of its chunks.
@@ -134,17 +127,14 @@ pub(super) struct ReplyCheckQueue {
     queue: VecDeque<QueuedReplyCheck>,
     bytes: usize,
     free_buffers: Vec<QueuedReplyCheck>,
-    /// Capacity of the free buffers in bytes.
     free_bytes: usize,
 }
 
 impl ReplyCheckQueue {
-    /// Returns `true` if Replies wait to be checked.
     pub(super) fn is_behind(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Returns `true` if the queue is more than half full.
     pub(super) fn is_far_behind(&self) -> bool {
         self.bytes > MAX_QUEUED_BYTES / 2
     }
@@ -166,7 +156,6 @@ impl ReplyCheckQueue {
         window_step
     }
 
-    /// Removes and returns the oldest Reply.
     fn pop(&mut self) -> Option<QueuedReplyCheck> {
         let kept = self.queue.pop_front()?;
         self.bytes = self.bytes.saturating_sub(kept.size_bytes());
@@ -199,7 +188,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(window_step)
     }
 
-    /// Checks the oldest queued Reply.
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
         let Some(mut kept) = self.verification.unchecked_replies.pop() else { return Ok(()) };
         let QueuedReplyCheck { window_step: held, findings, reply } = &mut kept;

@@ -7,7 +7,6 @@ use super::step_window::call_tag;
 use super::{MAX_REPLY_TIMEOUTS, OptionalReplayRecorder, ReplayEngine, ReplayRunError};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the Calls whose Reply timed out.
     pub(super) fn expire(
         &mut self,
         now: Instant,
@@ -80,7 +79,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up all Calls in flight.
     pub(super) fn abandon_in_flight(
         &mut self,
         what: &str,

@@ -32,20 +32,17 @@ const MAX_CONTEXTS: usize = 64;
 /// Function that creates this program's side of a security context with a host.
 type GssSecurityContextFactory = fn(&str) -> Result<Box<dyn GssMechanismContext>, GssMechanismError>;
 
-/// Signs Calls and verifies Replies.
 #[derive(Debug)]
 pub(super) struct GssCallSigner {
     /// One context for each captured one.
     pub(super) contexts: Vec<RenewableGssContext>,
     /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
-    /// Machine credential by captured client.
     machine_credentials: FxHashMap<u32, MachineCredentialGssContext>,
     pub(super) mechanism: GssSecurityContextFactory,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
-    /// Signature of the last Call.
     pub(super) last_signature: Option<GssReplyVerificationData>,
     /// Signatures of Calls in flight that are no steps.
     pub(super) own_signatures: FxHashMap<CallTag, GssReplyVerificationData>,
@@ -71,7 +68,6 @@ struct MachineCredentialGssContext {
     service: RpcGssService,
 }
 
-/// Reason for not signing a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GssUnsignedCallReason {
     /// The context is being renewed.
@@ -134,12 +130,10 @@ impl GssCallSigner {
         }))
     }
 
-    /// Returns the index of the context that a step uses.
     fn context_index(&self, step: &TraceStep<'_>) -> usize {
         context_handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
     }
 
-    /// Signs an emitted Call.
     fn sign(
         &mut self,
         step: &TraceStep<'_>,
@@ -234,7 +228,6 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
         .then_some(MachineCredentialGssContext { context, service })
 }
 
-/// Returns `true` if the captured Call was signed.
 pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
     step.asked.flavor == Flavor::RPCSEC_GSS.0
 }

@@ -112,7 +112,6 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Sends a step that is ready.
     pub(super) fn send(
         &mut self,
         window_index: u32,

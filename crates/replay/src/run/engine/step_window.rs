@@ -36,7 +36,6 @@ pub(super) struct StepWindowEntry {
     pub(super) objects: ObjectsOfStep,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
-    /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     /// Number of times the server asked to retry it later.
     pub(super) delay_retries: u32,
@@ -64,7 +63,6 @@ impl StepWindowEntry {
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
 pub(super) struct CapturedStepFacts {
-    /// Times of its Call and Reply.
     pub(super) call_time_ns: u64,
     pub(super) reply_time_ns: u64,
     pub(super) client: u32,
@@ -95,9 +93,7 @@ pub(super) struct LastSentStepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
-    /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
-    /// Identifiers that its Reply may give.
     pub(super) reply_identifiers: ReplyIdentifierKinds,
     /// Signature, needed to verify the Reply.
     pub(super) signature: Option<GssReplyVerificationData>,
@@ -138,7 +134,6 @@ pub(super) struct OwnedTraceStep {
     bytes: Vec<u8>,
     /// The step without its borrowed parts.
     unborrowed: Option<TraceStep<'static>>,
-    /// Ranges of the heads of Call and Reply.
     heads: [Range<usize>; 2],
     /// Offset and number of items of each other list.
     lists: [(usize, u32); LISTS],
@@ -216,7 +211,6 @@ fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32)
     list.begins().map_or((0, 0), |at| (at, list.len()))
 }
 
-/// Returns a step without its borrowed parts.
 fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     let message = |of: &TraceMessage<'_>| TraceMessage {
         seen: of.seen,
@@ -272,7 +266,6 @@ impl StepWindowSlots {
         self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
-    /// Puts a step into its entry.
     pub(super) fn put(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
         if let Some(place) = self.held.get_mut(window_index as usize) {
             *place = Some(held);
@@ -298,7 +291,6 @@ impl StepWindowSlots {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
     }
 
-    /// Returns the number of steps in the window.
     pub(super) fn count(&self) -> usize {
         self.held.len() - self.free.len()
     }
@@ -312,7 +304,6 @@ impl StepWindowSlots {
         waiting
     }
 
-    /// Returns the signatures of signed Calls in flight.
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssReplyVerificationData> + '_ {
         self.held
             .iter()
@@ -320,7 +311,6 @@ impl StepWindowSlots {
             .filter_map(|held| held.call.in_flight.and(held.call.signature))
     }
 
-    /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
         let entries = (0..).zip(&self.held);
         let is_flying = |held: &StepWindowEntry| held.call.in_flight.is_some();
@@ -359,7 +349,6 @@ pub(super) fn window_index(tag: CallTag) -> u32 {
     (tag.0 & INDEX_MASK) as u32
 }
 
-/// Returns the turn in a tag.
 pub(super) fn turn(tag: CallTag) -> u64 {
     tag.0 >> 20 & TURN_MASK
 }

@@ -44,13 +44,11 @@ const CHANGED_OUTSIDE_REASON: &str =
 pub(super) struct LiveReplyVerificationState<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
-    /// `true` if the run signs Calls with RPCSEC_GSS.
     signs_calls: bool,
     pub(super) checker: ReplyChecker,
     pub(super) unchecked_replies: ReplyCheckQueue,
     /// Variables given by Replies that are not processed yet.
     pub(super) pending_variables: FxHashSet<u32>,
-    /// Expected file tree after the run.
     pub(super) expected_tree: Option<ExpectedFinalTree>,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
@@ -123,7 +121,6 @@ impl<'r> LiveReplyVerificationState<'r> {
         });
     }
 
-    /// Returns the outcome of a step from its Reply.
     pub(super) fn check<R: Read + Seek>(
         &mut self,
         held: &StepWindowEntry,
@@ -211,7 +208,6 @@ impl<'r> LiveReplyVerificationState<'r> {
         self.checker.mark_uncertain(files, &description.effects, description.may_change_sizes());
     }
 
-    /// Compares the Reply with the recorded one.
     fn compare_reply<R: Read + Seek>(
         &mut self,
         held: &StepWindowEntry,

@@ -17,7 +17,6 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Opaque, Text};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
 
-/// A Call of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum RecoveryCall {
     /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
@@ -45,7 +44,6 @@ pub(in crate::run) enum RecoveryCall {
 }
 
 impl RecoveryCall {
-    /// Returns the name of the operation.
     pub(in crate::run) fn name(self) -> &'static str {
         let operation = match self {
             Self::ExchangeId => Operation::EXCHANGE_ID,
@@ -223,7 +221,6 @@ pub(in crate::run) fn successful_results(mut cursor: Cursor<'_>) -> Option<Curso
     message.reply().is_some_and(|reply| reply.status().is_success()).then_some(cursor)
 }
 
-/// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::run) enum RecoveryCallResult {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
@@ -232,11 +229,9 @@ pub(in crate::run) enum RecoveryCallResult {
     Unconfirmed(Clientid4, Verifier4),
     /// Session ID and number of granted slots.
     Session(Sessionid4, u32),
-    /// Stateid.
     Stateid(Stateid4),
     /// Stateid of an open to be confirmed.
     UnconfirmedOpen(Stateid4),
-    /// No result.
     Done,
 }
 
@@ -299,7 +294,6 @@ impl RecoveryReply {
         }
     }
 
-    /// Returns the status of the COMPOUND.
     pub(in crate::run) fn status(&self) -> Nfsstat4 {
         self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
     }

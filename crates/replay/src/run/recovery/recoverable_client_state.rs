@@ -37,15 +37,12 @@ const MAX_OPERATIONS: usize = 256;
 /// Constant part of a stateid: RFC 8881 section 3.3.12.
 pub(in crate::run) type StateidOther = [u8; 12];
 
-/// A client.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableNfs4ClientState {
     /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
-    /// Its owner string.
     owner: Box<[u8]>,
     pub(in crate::run) minor_version: u32,
-    /// Captured client.
     pub(in crate::run) captured_client: u32,
     /// Variables of its client ID, and of the confirm verifier in NFSv4.0.
     pub(in crate::run) variables: [u32; 2],
@@ -59,7 +56,6 @@ pub(in crate::run) struct RecoverableNfs4ClientState {
     pub(in crate::run) recovery_count: u32,
 }
 
-/// A session.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableSession {
     pub(in crate::run) client: Clientid4,
@@ -145,7 +141,6 @@ pub(in crate::run) struct SentCallWithReply<'a> {
     pub(in crate::run) reply: Cursor<'a>,
 }
 
-/// Returns `true` if a COMPOUND may change the state.
 pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| {
         matches!(
@@ -568,7 +563,6 @@ impl RecoverableState {
         keys_where(&self.locks, |lock| lock.open == open)
     }
 
-    /// Replaces the ID of a client.
     pub(in crate::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
         rename(&mut self.clients, &old, new);
         self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
@@ -576,7 +570,6 @@ impl RecoverableState {
         self.delegations.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
     }
 
-    /// Replaces the stateid of an open.
     pub(in crate::run) fn rename_open(&mut self, old: StateidOther, new: StateidOther) {
         rename(&mut self.opens, &old, new);
         self.locks.values_mut().filter(|lock| lock.open == old).for_each(|lock| lock.open = new);
@@ -625,7 +618,6 @@ fn add_variables(variables: &mut Vec<u32>, more: Vec<u32>) {
     }
 }
 
-/// Subtracts a range from others.
 fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
     let mut left = Vec::with_capacity(ranges.len() + 1);
     for range in ranges.drain(..) {

@@ -67,7 +67,6 @@ pub(super) enum DelegationSubstituteCall {
 }
 
 impl DelegationSubstituteOpenRequest {
-    /// Returns the stages of the request.
     pub(super) fn stages(&self) -> VecDeque<DelegationSubstituteCall> {
         let mut stages = VecDeque::new();
         stages.extend(self.unconfirmed.clone().map(DelegationSubstituteCall::ConfirmCaptured));
