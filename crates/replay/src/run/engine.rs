@@ -297,7 +297,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.add_refusal(format!("a file that was opened before the capture: {why}"));
         }
         let mut substitutes = DelegationSubstitutes::default();
-        made.delegations.iter().for_each(|variable| substitutes.insert_active(*variable));
+        substitutes.active.extend(&made.delegations);
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
             GssCallReplayPolicy::Krb5 => {

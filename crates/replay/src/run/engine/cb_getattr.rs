@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
+    Attribute, Bitmap4, BitmapKeyedValue, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
     mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
@@ -55,10 +55,10 @@ impl CapturedCbGetattrAnswers {
         if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
-        let Ok(call) = CbCompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver) else {
-            return;
-        };
-        let Ok(reply) = CbCompoundReply::decode(&mut step.reply.body_cursor(), &mut NullFieldObserver) else {
+        let (Ok(call), Ok(reply)) = (
+            CbCompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver),
+            CbCompoundReply::decode(&mut step.reply.body_cursor(), &mut NullFieldObserver),
+        ) else {
             return;
         };
         let operations =
@@ -109,24 +109,25 @@ impl CapturedCbGetattrAnswers {
                 answers.pop_front()?
             }
         };
-        let live = values.get(getattr_answer.change_variable).and_then(|value| value.first_chunk());
-        let change = live.map(|value| u64::from_be_bytes(*value)).or(getattr_answer.change);
-        // In ascending order of attribute number.
-        let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
-        let size =
-            getattr_answer.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
+        let live_change = values.identifier(getattr_answer.change_variable).map(u64::from_be_bytes);
         let [access, modify] =
             getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
-        let access = access.filter(|_| asked.contains(Attributes::TIME_DELEG_ACCESS));
-        let modify = modify.filter(|_| asked.contains(Attributes::TIME_DELEG_MODIFY));
-        let times = [access.map(Attribute::TIME_DELEG_ACCESS), modify.map(Attribute::TIME_DELEG_MODIFY)];
-        let items: Vec<_> = change.into_iter().chain(size).chain(times.into_iter().flatten()).collect();
-        Some(mask_and_values(&items))
+        // In ascending order of attribute number.
+        let known = [
+            live_change.or(getattr_answer.change).map(Attribute::CHANGE),
+            getattr_answer.size_bytes.map(Attribute::SIZE),
+            access.map(Attribute::TIME_DELEG_ACCESS),
+            modify.map(Attribute::TIME_DELEG_MODIFY),
+        ];
+        let known = known.into_iter().flatten();
+        Some(mask_and_values(&known.filter(|known| asked.contains(known.number())).collect::<Vec<_>>()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::v4::Attributes;
+
     use super::*;
     use crate::run::live_values::LiveVariableValues;
 

@@ -47,19 +47,7 @@ pub(super) struct DelegationSubstitutes {
     /// Substitutes that are to be made or in flight.
     waiting: VecDeque<PendingDelegationSubstitute>,
     /// Variables of delegations that are currently replaced by an open.
-    active: FxHashSet<u32>,
-}
-
-impl DelegationSubstitutes {
-    /// Returns `true` if an open of this program replaces the delegation.
-    pub(super) fn has_substitute(&self, variable: u32) -> bool {
-        self.active.contains(&variable)
-    }
-
-    /// Records that an open of this program replaces the delegation.
-    pub(super) fn insert_active(&mut self, variable: u32) {
-        self.active.insert(variable);
-    }
+    pub(super) active: FxHashSet<u32>,
 }
 
 /// A substitute that is being made.
@@ -117,12 +105,11 @@ impl LiveCallBuilder {
         });
         let of = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
             operation: slot.operation as usize,
-            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            has_own_owner: self.substitutes.active.contains(&slot.variable),
             variable: slot.variable,
-            seqid: if step.asked.minor_version == 0 {
-                self.values.next_seqid((false, slot.variable))
-            } else {
-                0
+            seqid: match step.asked.minor_version {
+                0 => self.values.next_seqid((false, slot.variable)),
+                _ => 0,
             },
         };
         slots.map(of).collect()
@@ -200,7 +187,7 @@ impl LiveCallBuilder {
         }
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
-        self.substitutes.insert_active(variable);
+        self.substitutes.active.insert(variable);
         let Some((client, _)) = self.client_of_substitute(one) else { return };
         let (file, header) = (wanted.file.clone(), wanted.header.clone());
         let replaced = RecoverableDelegation { client, file, access, header, variable };
@@ -210,10 +197,9 @@ impl LiveCallBuilder {
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
         for variable in step.call.variables(TraceSlotValueKind::STATEID) {
-            if !self.substitutes.active.remove(&variable) {
-                continue;
-            }
-            if let Some(other) = self.values.identifier(variable) {
+            if self.substitutes.active.remove(&variable)
+                && let Some(other) = self.values.identifier(variable)
+            {
                 self.client_state.remove_open(other);
             }
         }
@@ -243,10 +229,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_step: Box<StepWindowEntry>,
         connection: TransportConnectionId,
     ) {
-        let Some(wanted) = self.call_builder.substitutes.wanted.take() else {
-            return self.scheduler.release(window_index, window_step);
-        };
-        let Some(line) = self.connections.connection_index.get(&connection).copied() else {
+        let line = self.connections.connection_index.get(&connection).copied();
+        let Some((wanted, line)) = self.call_builder.substitutes.wanted.take().zip(line) else {
             return self.scheduler.release(window_index, window_step);
         };
         let stages = wanted.stages();
@@ -463,8 +447,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
         while let Some(one) = self.call_builder.substitutes.waiting.pop_front() {
-            self.scheduler.in_flight =
-                self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+            if one.sent.is_some() {
+                self.scheduler.end_flight();
+            }
             self.abandon_substitute(one);
         }
     }

@@ -95,11 +95,7 @@ struct ReadOrWriteResult<'a> {
 fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
     let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
     let read = step.needs.payloads.iter().max();
-    match (written, read) {
-        (Some(bytes), _) => Some((bytes, false)),
-        (None, Some(bytes)) => Some((bytes, true)),
-        (None, None) => None,
-    }
+    written.map(|bytes| (bytes, false)).or(read.map(|bytes| (bytes, true)))
 }
 
 /// Returns the state of a step that has more than `most` of a unit.

@@ -129,19 +129,17 @@ impl LiveCallBuilder {
         if self.unrecovered.is_empty() {
             return None;
         }
+        let kinds = [TraceSlotValueKind::SESSION, TraceSlotValueKind::CLIENTID, TraceSlotValueKind::STATEID];
         let is_lost = step.call.slots.iter().any(|slot| {
-            matches!(
-                slot.holds,
-                TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
-            ) && self.unrecovered.contains(&slot.variable)
+            kinds.contains(&slot.holds)
+                && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
-        let status = held.resend.forgotten_status.map(Nfsstat4);
-        is_lost.then(|| match status {
-            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
-                held,
-                &format!("{status}, and not reclaimed"),
-            )]),
+        is_lost.then(|| match held.resend.forgotten_status.map(Nfsstat4) {
+            Some(status) => {
+                let why = format!("{status}, and not reclaimed");
+                StepOutcome::Mismatched(vec![missing_reply_difference(held, &why)])
+            }
             None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
     }
@@ -193,7 +191,7 @@ impl LiveCallBuilder {
             if delegation.access == ShareAccess(0) {
                 continue;
             }
-            self.substitutes.insert_active(variable);
+            self.substitutes.active.insert(variable);
             self.client_state.add_substitute_open(other, delegation);
             // Before RECLAIM_COMPLETE.
             let sessions =

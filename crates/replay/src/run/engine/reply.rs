@@ -109,7 +109,7 @@ impl LiveCallBuilder {
                 && values.has_create_sequence(slot.variable);
             let value = match stands_in {
                 _ if is_established => None,
-                Some(_) if substitutes.has_substitute(slot.variable) => None,
+                Some(_) if substitutes.active.contains(&slot.variable) => None,
                 Some((_, stateid)) => {
                     if borrowed.len() < MAX_DIVERGENT_FILES {
                         borrowed.insert(slot.variable);

@@ -46,12 +46,8 @@ impl LiveCallBuilder {
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
     ) -> Option<String> {
-        if self.missing_values.is_empty()
-            || !parts
-                .effects
-                .iter()
-                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
-        {
+        let creates = |act| matches!(act, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
+        if self.missing_values.is_empty() || !parts.effects.iter().any(creates) {
             return None;
         }
         let mut given = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
@@ -62,20 +58,16 @@ impl LiveCallBuilder {
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
     /// else.
     pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
-        match self.values.unbound() {
-            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
-                self.missing_values.get(&slot.variable).map(|lack| lack.text())
-            }
-            Some(slot) if self.refused_opens.contains_key(&slot.variable) => {
-                let why = self.refused_opens.get(&slot.variable);
-                why.map(|why| format!("no-value: a file that was opened before the capture: {why}"))
-            }
-            Some(slot) => {
-                Some(format!("no-value: no Reply of this run returned the {}", slot.holds.display_name()))
-            }
-            None if !is_emitted => Some("wrong-slot: a field of the Call cannot hold its value".into()),
-            None => None,
-        }
+        let Some(slot) = self.values.unbound() else {
+            return (!is_emitted).then(|| "wrong-slot: a field of the Call cannot hold its value".into());
+        };
+        Some(if let Some(lack) = self.missing_values.get(&slot.variable) {
+            lack.text()
+        } else if let Some(why) = self.refused_opens.get(&slot.variable) {
+            format!("no-value: a file that was opened before the capture: {why}")
+        } else {
+            format!("no-value: no Reply of this run returned the {}", slot.holds.display_name())
+        })
     }
 
     /// Reads the file data of the Call. Calls `notice` for each file and range whose data the trace does not have.

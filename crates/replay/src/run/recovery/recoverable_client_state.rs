@@ -32,7 +32,7 @@ const MAX_VARIABLES: usize = 8;
 /// Maximum length of a stored Call in bytes.
 const MAX_CALL_BYTES: usize = 4096;
 /// Maximum number of operations of a COMPOUND that are read.
-const MAX_OPERATIONS: usize = 256;
+pub(in crate::run) const MAX_OPERATIONS: usize = 256;
 
 /// Constant part of a stateid: RFC 8881 section 3.3.12.
 pub(in crate::run) type StateidOther = [u8; 12];

@@ -12,15 +12,13 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
 use super::super::super::recovery::calls::{split_header, successful_results};
-use super::super::super::recovery::recoverable_client_state::slot_variable;
+use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of operations of a COMPOUND that are read.
-const MAX_OPERATIONS: usize = 256;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
 const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
 
