@@ -187,19 +187,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
         let Some(version) = self.call_builder.context_mut(at).map(|kept| kept.version) else { return Ok(()) };
         let Some(renewal) = self.call_builder.renewal_mut(at) else { return Ok(()) };
-        let establishing = match renewal.setup.take() {
-            Some(establishing) => Ok(establishing),
-            None => mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version)),
-        };
-        let establishing = match establishing {
-            Ok(establishing) => establishing,
+        let begin = || mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version));
+        let setup = match renewal.setup.take().map_or_else(begin, Ok) {
+            Ok(setup) => renewal.setup.insert(setup),
             Err(error) => {
                 self.lose_context(at, &error.to_string());
                 return Ok(());
             }
         };
-        let control = establishing.call(xid);
-        renewal.setup = Some(establishing);
+        let control = setup.call(xid);
         match transport.submit(connection, &ContainmentCheckedCall::control(&control, tag)) {
             Ok(_) => {
                 renewal.sent = Some((Instant::now(), xid));
