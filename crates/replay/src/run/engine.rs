@@ -45,6 +45,7 @@ mod send;
 mod step_window;
 mod verification;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -155,6 +156,16 @@ impl ReplayMonitor for () {
 /// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
 
+/// Passes the recorder to `record`, if there is one.
+fn with_recorder(
+    recorder: &RefCell<OptionalReplayRecorder>,
+    record: impl FnOnce(&mut dyn ReplayMessageRecorder),
+) {
+    if let Some(recorder) = &mut *recorder.borrow_mut() {
+        record(&mut **recorder);
+    }
+}
+
 /// Reason why a step was not sent.
 enum StepSendObstacle {
     Finished(StepOutcome),
@@ -239,20 +250,19 @@ pub fn run_all<R: Read + Seek>(
     watch: &mut dyn ReplayMonitor,
 ) -> Result<ReplayReport, ReplayRunError> {
     let callbacks = CallbackServer::new(target.address.ip());
+    let recorder = RefCell::default();
     let mut engines = Vec::new();
-    for (number, party) in parties.into_iter().take(MAX_CLIENT_COPIES).enumerate() {
-        engines.push(ReplayEngine::new(number as u32, party, transport, target, options, &callbacks)?);
+    for (number, party) in (0..).zip(parties.into_iter().take(MAX_CLIENT_COPIES)) {
+        engines.push(ReplayEngine::new(number, party, transport, target, options, &callbacks, &recorder)?);
     }
-    let mut tape = watch.recorder();
-    if tape.is_some() {
-        callbacks.record();
-    }
+    recorder.replace(watch.recorder());
+    with_recorder(&recorder, |_| callbacks.record());
     // From here on, every Call passes the containment check before it is sent.
     let transport = &mut ContainmentCheckedTransport::new(transport);
-    event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
+    event_loop::drive(&mut engines, transport, watch, &recorder, &callbacks)?;
     callbacks.end_recording();
     // The Calls of the tree check are not part of the recording.
-    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
+    let recorded_as = recorder.take().map(|recorder| recorder.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
@@ -272,6 +282,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         target: &'r ConnectTarget,
         options: &'r ReplayOptions,
         callbacks: &'r CallbackServer,
+        recorder: &'r RefCell<OptionalReplayRecorder>,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = party;
         let plan = run_plan::step_replayability::StepPlanner::new(steps)?
@@ -336,7 +347,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             },
             connections: ReplayConnectionPool::default(),
             report,
-            context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks },
+            context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks, recorder },
             contents,
         })
     }
@@ -352,6 +363,8 @@ struct ReplayClientCopyContext<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     callbacks: &'r CallbackServer,
+    /// Shared by all copies.
+    recorder: &'r RefCell<OptionalReplayRecorder>,
 }
 
 impl ReplayClientCopyContext<'_> {

@@ -1,5 +1,6 @@
 //! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
 
+use std::cell::RefCell;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::reply_check_queue::ReplyCheckQueue;
 use super::step_window::client_copy;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
 
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -53,7 +54,7 @@ pub(super) fn drive<R: Read + Seek>(
     engines: &mut [ReplayEngine<'_, R>],
     transport: &mut ContainmentCheckedTransport<'_>,
     watch: &mut dyn ReplayMonitor,
-    tape: &mut OptionalReplayRecorder,
+    recorder: &RefCell<OptionalReplayRecorder>,
     callbacks: &CallbackServer,
 ) -> Result<(), ReplayRunError> {
     let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
@@ -76,10 +77,10 @@ pub(super) fn drive<R: Read + Seek>(
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && !takes_more && busy.contains(number) {
                 // Steps that became ready are sent before others are read ahead.
-                engine.issue(transport, tape)?;
+                engine.issue(transport)?;
                 transport.flush();
                 engine.admit()?;
-                engine.scheduler.next_due = engine.issue(transport, tape)?;
+                engine.scheduler.next_due = engine.issue(transport)?;
             }
             due = [due, engine.scheduler.next_due].into_iter().flatten().min();
             in_flight += engine.scheduler.in_flight;
@@ -99,7 +100,7 @@ pub(super) fn drive<R: Read + Seek>(
             for engine in &mut *engines {
                 engine.check_all()?;
             }
-            tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+            with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
             report_progress(engines, total, watch, begin.elapsed());
             return Ok(());
         }
@@ -135,15 +136,13 @@ pub(super) fn drive<R: Read + Seek>(
         match event {
             Some(RpcTransportEvent::Reply(reply)) => {
                 if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
-                    engine.handle_reply(&reply, tape)?;
+                    engine.handle_reply(&reply)?;
                 }
             }
             Some(RpcTransportEvent::RdmaError { tag, error, .. }) => {
-                if let Some(tape) = tape {
-                    tape.record_lost(tag, Some(&error));
-                }
+                with_recorder(recorder, |recorder| recorder.record_lost(tag, Some(&error)));
                 if let Some(engine) = engines.get_mut(client_copy(tag)) {
-                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
+                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"))?;
                 }
             }
             Some(RpcTransportEvent::Call(call)) => {
@@ -155,9 +154,9 @@ pub(super) fn drive<R: Read + Seek>(
                 };
                 let message =
                     callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
-                if let Some(tape) = tape {
-                    tape.record_callback(call.connection, call.message, message.as_deref());
-                }
+                with_recorder(recorder, |recorder| {
+                    recorder.record_callback(call.connection, call.message, message.as_deref());
+                });
                 answer = message.map(|message| (call.connection, call.xid, message));
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
@@ -182,7 +181,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
                     if let Some(engine) = engines.get_mut(client_copy(*tag)) {
-                        engine.handle_lost_call(*tag, &what, tape)?;
+                        engine.handle_lost_call(*tag, &what)?;
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
@@ -219,11 +218,11 @@ pub(super) fn drive<R: Read + Seek>(
             continue;
         }
         (now, events, busy) = (Instant::now(), 0, EnginesWithPendingWork::All);
-        engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        engines.iter_mut().try_for_each(|engine| engine.expire(now))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, asked)
         });
-        tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+        with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
         report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
         if ending.is_none() && (is_late || watch.should_stop()) {
@@ -235,7 +234,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         if ending.is_some_and(|end| now > end) {
             for engine in &mut *engines {
-                engine.abandon_in_flight("no Reply before the run was ended", tape)?;
+                engine.abandon_in_flight("no Reply before the run was ended")?;
             }
         }
         // If the transport does not block, the loop sleeps itself.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle};
+use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::containment::ContainmentCheckedTransport;
 use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 
@@ -32,7 +32,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn issue(
         &mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if self.scheduler.in_flight == 0 {
             // No Reply will arrive to wake parked steps.
@@ -64,7 +63,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 _ => {}
             }
-            match self.send(window_index, &mut held, transport, tape) {
+            match self.send(window_index, &mut held, transport) {
                 Ok(()) => self.scheduler.window.put(window_index, held),
                 Err(StepSendObstacle::Failed(error)) => return Err(error),
                 Err(StepSendObstacle::Finished(outcome)) => {

@@ -21,9 +21,7 @@ use super::step_window::{
     BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, call_tag, unreadable_state,
     window_index,
 };
-use super::{
-    NonStepCallSubmitResult, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle,
-};
+use super::{NonStepCallSubmitResult, ReplayEngine, ReplayRunError, StepSendObstacle, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
@@ -179,12 +177,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
-    pub(super) fn handle_lost_call(
-        &mut self,
-        tag: CallTag,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_lost_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
                 RECOVERY_INDEX => self.handle_recovery_loss(tag),
@@ -197,11 +190,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_vain =
             self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
         if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
-            return self.handle_failed_call(tag, what, tape);
+            return self.handle_failed_call(tag, what);
         }
-        if let Some(tape) = tape {
-            tape.record_lost(tag, None);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
         let mut held = self.scheduler.window.take(window_index);
         held.call.in_flight = None;
         held.resend.is_pending = true;
@@ -217,10 +208,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_index: u32,
         held: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
-        let mut nobody = None;
-        let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
+        let is_recorded = !held.rewrites.is_substituted;
         let StepWindowEntry { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
         let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
@@ -230,7 +219,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let tag = call_tag(self.context.number, window_index, *turn);
         swap(&mut self.call_builder.call_buffer, sent);
         swap(&mut self.call_builder.placed, placed);
-        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
+        let submitted =
+            self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
         if submitted.is_err() {
             swap(&mut self.call_builder.call_buffer, sent);
             swap(&mut self.call_builder.placed, placed);

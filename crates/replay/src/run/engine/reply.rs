@@ -24,9 +24,7 @@ use super::step_window::{
     BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, unreadable_state,
     window_index,
 };
-use super::{
-    MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
-};
+use super::{MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, ReplayEngine, ReplayRunError, with_recorder};
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
@@ -146,11 +144,7 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    pub(super) fn handle_reply(
-        &mut self,
-        reply: &TransportReply<'_>,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_reply(&mut self, reply: &TransportReply<'_>) -> Result<(), ReplayRunError> {
         self.connections.record_reply();
         let Some(window_index) = self.scheduler.window.find(reply.tag) else {
             match window_index(reply.tag) {
@@ -162,9 +156,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut held = self.scheduler.window.take(window_index);
         let now = Instant::now();
         let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
-        if let Some(tape) = tape {
-            tape.record_reply(reply);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_reply(reply));
         self.scheduler.end_flight();
         self.unpark_connection(connection, 1);
         if self.call_builder.signing.is_some() {
@@ -494,12 +486,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Call that will get no Reply.
-    pub(super) fn handle_failed_call(
-        &mut self,
-        tag: CallTag,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_failed_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
                 BIND_INDEX => self.lose_binding(tag, what),
@@ -509,9 +496,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(());
         };
-        if let Some(tape) = tape {
-            tape.record_lost(tag, None);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
         let mut held = self.scheduler.window.take(window_index);
         self.scheduler.end_flight();
         if let Some((connection, _)) = held.call.in_flight.take() {

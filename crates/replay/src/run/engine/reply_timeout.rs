@@ -4,14 +4,10 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use super::step_window::call_tag;
-use super::{MAX_REPLY_TIMEOUTS, OptionalReplayRecorder, ReplayEngine, ReplayRunError};
+use super::{MAX_REPLY_TIMEOUTS, ReplayEngine, ReplayRunError};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    pub(super) fn expire(
-        &mut self,
-        now: Instant,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn expire(&mut self, now: Instant) -> Result<(), ReplayRunError> {
         self.detect_stall(now);
         self.expire_substitutes(now);
         self.expire_contexts(now);
@@ -34,14 +30,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let held = self.scheduler.window.get_mut(window_index);
             let is_first = held.is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
             match is_first && !self.report.end.is_interrupted {
-                true => self.handle_lost_call(tag, &what, tape)?,
-                false => self.handle_failed_call(tag, &what, tape)?,
+                true => self.handle_lost_call(tag, &what)?,
+                false => self.handle_failed_call(tag, &what)?,
             }
             // Calls that were in flight at the same time count as one timeout.
             if self.connections.silent_since.is_none_or(|since| sent > since) {
                 self.count_reply_timeout(now);
                 if self.connections.reply_timeouts >= MAX_REPLY_TIMEOUTS {
-                    self.abandon_in_flight(&what, tape)?;
+                    self.abandon_in_flight(&what)?;
                 }
             }
             // A late Reply there is ignored; the next Call opens a new connection.
@@ -79,15 +75,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    pub(super) fn abandon_in_flight(
-        &mut self,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn abandon_in_flight(&mut self, what: &str) -> Result<(), ReplayRunError> {
         self.abandon_substitutes();
         for window_index in self.scheduler.window.in_flight_indices() {
             if let Some(held) = self.scheduler.window.get(window_index) {
-                self.handle_failed_call(call_tag(self.context.number, window_index, held.turn), what, tape)?;
+                self.handle_failed_call(call_tag(self.context.number, window_index, held.turn), what)?;
             }
         }
         Ok(())

@@ -24,8 +24,8 @@ use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::live_call_builder::LiveCallBuilder;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle,
-    record_divergence,
+    NO_DELEGATION_REASON, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, record_divergence,
+    with_recorder,
 };
 use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::value_substitution::captured_value;
@@ -109,21 +109,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_index: u32,
         held: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
         let StepWindowEntry { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return Err(self.call_auxiliary(held, tape));
+            return Err(self.call_auxiliary(held));
         }
         if let Some(why) = self.call_builder.recreates_refused_object(&step, parts) {
             return Err(StepSendObstacle::unreplayable(why));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
-            return match self.resend(window_index, held, transport, tape) {
+            return match self.resend(window_index, held, transport) {
                 Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(why))) => {
                     let what = match (held.resend.is_denied, held.resend.was_unbound) {
                         (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
@@ -213,9 +212,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         )?;
         let tag = call_tag(self.context.number, window_index, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
-        let mut nobody = None;
-        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
-        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)?;
+        let is_recorded = !gives_back || borrowed.is_empty();
+        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, is_recorded)?;
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
             if held.rewrites.piece.is_none() {
@@ -275,7 +273,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (parts, piece): (&CallOperationsAndFiles, Option<SplitIoPiece>),
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
+        is_recorded: bool,
     ) -> Result<(Instant, ReplyIdentifierKinds), StepSendObstacle> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Err(StepSendObstacle::Parked(number));
@@ -345,16 +343,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         // The time is taken before the Call is recorded, which takes time of its own.
         let now = Instant::now();
-        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
-            tape.record_call(&ReplayRecorderSentCall {
-                call: call.call(),
-                connection,
-                terms,
-                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
-                client_copy: self.context.number,
-                client: step.caller.client,
-                roots: &parts.roots(),
-                step: step.origin.id,
+        if let Some(terms) = transport.terms(connection).filter(|_| is_recorded) {
+            with_recorder(self.context.recorder, |recorder| {
+                recorder.record_call(&ReplayRecorderSentCall {
+                    call: call.call(),
+                    connection,
+                    terms,
+                    credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                    client_copy: self.context.number,
+                    client: step.caller.client,
+                    roots: &parts.roots(),
+                    step: step.origin.id,
+                });
             });
         }
         Ok((now, call.reply_identifiers()))
