@@ -3,7 +3,7 @@
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
-//!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
+//!   [`overlapping_changes`]) and pace ([`pacer`]);
 //! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the
 //!   live server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
@@ -17,15 +17,14 @@
 //! - [`issuing`] and [`send`]: send a step; [`non_nfs_steps`]: steps of programs other than NFS;
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
-//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
-//! - [`final_delegation_return`]: delegations that the capture does not return.
+//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten; return of the
+//!   delegations that the capture does not return.
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;
 mod connections;
 mod delegation_substitutes;
 mod event_loop;
-mod final_delegation_return;
 mod gss_context_renewal;
 mod io_split;
 mod issuing;
@@ -44,9 +43,9 @@ mod rpcsec_gss;
 mod scheduler;
 mod send;
 mod step_window;
-mod think_time;
 mod verification;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -67,7 +66,7 @@ use super::file_divergence::FileDivergence;
 use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport, TreeCheckLimits};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
+use super::preexisting_client_state::create_missing_state;
 use super::report::{ReplayReport, StepIdWithFrames};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
@@ -150,7 +149,6 @@ pub trait ReplayMonitor {
     }
 }
 
-/// Monitor that does nothing.
 impl ReplayMonitor for () {
     fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 }
@@ -158,9 +156,18 @@ impl ReplayMonitor for () {
 /// Recorder of everything sent and received, if there is one.
 type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
 
+/// Passes the recorder to `record`, if there is one.
+fn with_recorder(
+    recorder: &RefCell<OptionalReplayRecorder>,
+    record: impl FnOnce(&mut dyn ReplayMessageRecorder),
+) {
+    if let Some(recorder) = &mut *recorder.borrow_mut() {
+        record(&mut **recorder);
+    }
+}
+
 /// Reason why a step was not sent.
 enum StepSendObstacle {
-    /// The step has this outcome.
     Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
     Parked(usize),
@@ -170,7 +177,6 @@ enum StepSendObstacle {
     UnreachableUntil(Instant),
     /// The slot of the live session is in use by a step that used another slot in the capture.
     SlotBusy((u32, u32)),
-    /// The run ends.
     Failed(ReplayRunError),
 }
 
@@ -193,13 +199,10 @@ impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
     }
 }
 
-/// Result of submitting a Call that is no step.
 enum NonStepCallSubmitResult {
     Sent,
-    /// The connection has no capacity.
-    Busy,
-    /// The Call cannot be signed yet.
-    Unready,
+    /// The connection has no capacity, or the Call cannot be signed yet.
+    NotYet,
     /// The connection is lost; the transport reports its end later.
     Lost,
     /// The Call can never be signed, for this reason.
@@ -247,20 +250,19 @@ pub fn run_all<R: Read + Seek>(
     watch: &mut dyn ReplayMonitor,
 ) -> Result<ReplayReport, ReplayRunError> {
     let callbacks = CallbackServer::new(target.address.ip());
+    let recorder = RefCell::default();
     let mut engines = Vec::new();
-    for (number, party) in parties.into_iter().take(MAX_CLIENT_COPIES).enumerate() {
-        engines.push(ReplayEngine::new(number as u32, party, transport, target, options, &callbacks)?);
+    for (number, party) in (0..).zip(parties.into_iter().take(MAX_CLIENT_COPIES)) {
+        engines.push(ReplayEngine::new(number, party, transport, target, options, &callbacks, &recorder)?);
     }
-    let mut tape = watch.recorder();
-    if tape.is_some() {
-        callbacks.record();
-    }
+    recorder.replace(watch.recorder());
+    with_recorder(&recorder, |_| callbacks.record());
     // From here on, every Call passes the containment check before it is sent.
     let transport = &mut ContainmentCheckedTransport::new(transport);
-    event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
+    event_loop::drive(&mut engines, transport, watch, &recorder, &callbacks)?;
     callbacks.end_recording();
     // The Calls of the tree check are not part of the recording.
-    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
+    let recorded_as = recorder.take().map(|recorder| recorder.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
@@ -280,6 +282,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         target: &'r ConnectTarget,
         options: &'r ReplayOptions,
         callbacks: &'r CallbackServer,
+        recorder: &'r RefCell<OptionalReplayRecorder>,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = party;
         let plan = run_plan::step_replayability::StepPlanner::new(steps)?
@@ -296,12 +299,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
         let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
-        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
-        let made = match made {
-            Ok(made) => made,
-            Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
-            Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
-        };
+        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment)?;
         report.synthesized = made.counts;
         for why in &made.refused_clients {
             report.add_refusal(format!("a client from before the capture: {why}"));
@@ -310,7 +308,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.add_refusal(format!("a file that was opened before the capture: {why}"));
         }
         let mut substitutes = DelegationSubstitutes::default();
-        made.delegations.iter().for_each(|variable| substitutes.insert_active(*variable));
+        substitutes.active.extend(&made.delegations);
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
             GssCallReplayPolicy::Krb5 => {
@@ -349,7 +347,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             },
             connections: ReplayConnectionPool::default(),
             report,
-            context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks },
+            context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks, recorder },
             contents,
         })
     }
@@ -365,6 +363,20 @@ struct ReplayClientCopyContext<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     callbacks: &'r CallbackServer,
+    /// Shared by all copies.
+    recorder: &'r RefCell<OptionalReplayRecorder>,
+}
+
+impl ReplayClientCopyContext<'_> {
+    /// Returns `true` if the Reply to a Call sent at this time is overdue.
+    fn is_overdue(&self, sent: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(sent) > self.options.timeout
+    }
+
+    /// Returns the reason for giving up a Call whose Reply is overdue.
+    fn timeout_text(&self) -> String {
+        format!("no Reply within {} s", self.options.timeout.as_secs_f64())
+    }
 }
 
 /// The run of one client copy.
@@ -450,13 +462,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::Unready,
+            Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::NotYet,
             Err(GssUnsignedCallReason::Never(why)) => return NonStepCallSubmitResult::Unsigned(why),
         };
         let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.call_builder.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
             Ok(Ok(_)) => NonStepCallSubmitResult::Sent,
-            Ok(Err(SubmitError::Busy(_))) => NonStepCallSubmitResult::Busy,
+            Ok(Err(SubmitError::Busy(_))) => NonStepCallSubmitResult::NotYet,
             Ok(Err(SubmitError::Refused(_))) => NonStepCallSubmitResult::Lost,
             Err(escape) => NonStepCallSubmitResult::Escapes(escape.to_string()),
         }

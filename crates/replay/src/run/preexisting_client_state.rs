@@ -10,6 +10,7 @@ use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::engine::ReplayRunError;
 use super::live_values::{LiveServerSession, LiveVariableValues};
 use super::report::SynthesizedStateCounts;
 use crate::containment::{Containment, ContainmentCheckedRpcClient};
@@ -63,15 +64,6 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) refused_clients: Vec<String>,
 }
 
-/// An error that ends a prologue early.
-#[derive(Debug)]
-pub(super) enum PreexistingStateSetupError {
-    /// Error in the trace.
-    Trace(TraceError),
-    /// Error of the transport.
-    Transport(nfsrdma_rpc::RpcTransportError),
-}
-
 /// Creates the missing state and assigns it to its variables.
 ///
 /// # Errors
@@ -83,12 +75,12 @@ pub(super) fn create_missing_state(
     tag: &str,
     values: &mut LiveVariableValues,
     containment: &mut Containment,
-) -> Result<PreexistingStateSetupResult, PreexistingStateSetupError> {
-    let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
+) -> Result<PreexistingStateSetupResult, ReplayRunError> {
+    let clients = missing_state(trace)?;
     let mut made = PreexistingStateSetupResult::default();
     let mut clients = clients.into_iter();
     while let Some((ClientOfMinorVersion { client, minor_version }, missing)) = clients.next() {
-        let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
+        let connection = transport.connect(target)?;
         let xid = nfsrdma_analysis::comparison::record::hash(
             format!("{tag} prologue {client} {minor_version}").as_bytes(),
         );

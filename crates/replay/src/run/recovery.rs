@@ -7,7 +7,6 @@
 
 pub(super) mod calls;
 pub(super) mod recoverable_client_state;
-pub(super) mod recoverable_substitute_open;
 
 use std::time::Duration;
 
@@ -23,7 +22,6 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::step_outcome::StepOutcome;
 
-/// Maximum number of times a Call is sent again.
 pub(super) const MAX_RESENDS: u32 = 8;
 /// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
 /// nothing is sent.
@@ -31,7 +29,6 @@ pub(super) const MAX_FAILED_CONNECTIONS: u32 = 12;
 /// Increment of the delay before the next connection, for each connection lost without a Reply.
 pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum number of recoveries of one client in a run.
 pub(super) const MAX_CLIENT_RECOVERIES: u32 = 16;
 
 /// Maximum number of sessions per connection whose binding is remembered.
@@ -46,66 +43,45 @@ pub struct StepRecoveryReasonCode {
     pub text: &'static str,
 }
 
-/// The Reply came after the Call was sent again.
-pub const SENT_AGAIN: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "sent-again",
-    text: "its connection was lost; it was sent again on another, and the Reply matched",
-};
-/// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
-pub const REPLY_UNKNOWN: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "reply-unknown",
-    text: "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared",
-};
-/// The server executed the Call, the Reply was lost, and it executed the Call again.
-pub const DONE_TWICE: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "done-twice",
-    text: "its connection was lost after it was executed; sent again, it found its own result",
-};
+/// Defines a constant for each reason, and the list of all.
+macro_rules! recovery_reasons {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
+        $($(#[$doc])* pub const $name: StepRecoveryReasonCode = StepRecoveryReasonCode { code: $code, text: $text };)*
 
-/// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
-pub const RESTARTED: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "server-restarted",
-    text: "the server had forgotten its client or session; that was re-established, and it was sent again",
-};
-/// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
-pub const CONTEXT_RENEWED: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "context-renewed",
-    text: "the server no longer knew its security context; it was sent again with a new one",
-};
-/// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
-pub const CONNECTION_BOUND: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "connection-bound",
-    text: "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the Call again",
-};
-/// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
-pub const NOT_RECLAIMED: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "not-reclaimed",
-    text: "uses a client, session, open or lock that the server lost and that was not reclaimed",
-};
-/// Repeatedly lost connections: the step is unreplayable.
-pub const NO_CONNECTION: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "no-connection",
-    text: "connections to the server were lost, and no Reply came",
-};
+        /// All reasons.
+        pub const ALL_REASONS: &[StepRecoveryReasonCode] = &[$($name),*];
+    };
+}
 
-/// The server accepts less in one READ or WRITE than the captured one.
-pub const SPLIT: StepRecoveryReasonCode = StepRecoveryReasonCode {
-    code: "split",
-    text: "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole",
-};
-
-/// All reasons.
-pub const ALL_REASONS: &[StepRecoveryReasonCode] = &[
-    SENT_AGAIN,
-    REPLY_UNKNOWN,
-    DONE_TWICE,
-    RESTARTED,
-    CONTEXT_RENEWED,
-    CONNECTION_BOUND,
-    NOT_RECLAIMED,
-    NO_CONNECTION,
-    SPLIT,
-];
+recovery_reasons! {
+    /// The Reply came after the Call was sent again.
+    SENT_AGAIN = "sent-again",
+        "its connection was lost; it was sent again on another, and the Reply matched";
+    /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
+    REPLY_UNKNOWN = "reply-unknown",
+        "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared";
+    /// The server executed the Call, the Reply was lost, and it executed the Call again.
+    DONE_TWICE = "done-twice",
+        "its connection was lost after it was executed; sent again, it found its own result";
+    /// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
+    RESTARTED = "server-restarted",
+        "the server had forgotten its client or session; that was re-established, and it was sent again";
+    /// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
+    CONTEXT_RENEWED = "context-renewed",
+        "the server no longer knew its security context; it was sent again with a new one";
+    /// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
+    CONNECTION_BOUND = "connection-bound",
+        "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the Call again";
+    /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
+    NOT_RECLAIMED = "not-reclaimed",
+        "uses a client, session, open or lock that the server lost and that was not reclaimed";
+    /// Repeatedly lost connections: the step is unreplayable.
+    NO_CONNECTION = "no-connection",
+        "connections to the server were lost, and no Reply came";
+    /// The server accepts less in one READ or WRITE than the captured one.
+    SPLIT = "split",
+        "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole";
+}
 
 /// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
@@ -157,11 +133,9 @@ pub(super) fn failed_by_first_execution(
     const NOT_SYNC: u32 = 10_002;
     const STALE_CLIENTID: u32 = 10_022;
     const BADSESSION: u32 = 10_052;
-    let Some((status, at)) = outcome.statuses.last().zip(outcome.statuses.len().checked_sub(1)) else {
-        return false;
-    };
+    let Some(status) = outcome.last_status() else { return false };
     match procedure {
-        Some(Procedure::V3(procedure)) => match *status {
+        Some(Procedure::V3(procedure)) => match status {
             EXIST => matches!(
                 procedure,
                 v3::Procedure::CREATE
@@ -178,8 +152,8 @@ pub(super) fn failed_by_first_execution(
         },
         // SEQUENCE prevents a second execution.
         Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
-            let Some(operation) = operations.get(at) else { return false };
-            match *status {
+            let Some(operation) = operations.get(outcome.statuses.len() - 1) else { return false };
+            match status {
                 EXIST => matches!(*operation, Operation::CREATE | Operation::LINK),
                 NOENT => matches!(*operation, Operation::REMOVE | Operation::RENAME),
                 BADSESSION => *operation == Operation::DESTROY_SESSION,
@@ -219,11 +193,9 @@ pub(super) fn bind_conn_to_session(
     CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
-/// Reason why a connection is not bound to a session.
 pub(super) enum SessionBindError {
     /// The server does not know the session any more.
     UnknownSession,
-    /// The server asks to retry later.
     Delayed,
     /// Message for the report.
     Refused(String),

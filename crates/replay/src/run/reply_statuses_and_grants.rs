@@ -178,6 +178,10 @@ impl ReplyStatusesAndSessionGrants {
         (outcome, None)
     }
 
+    pub(super) fn last_status(&self) -> Option<u32> {
+        self.statuses.last().copied()
+    }
+
     /// Returns `true` if the server asked to retry later.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.statuses.last(), Some(&(DELAY | GRACE)))

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
+    Attribute, Bitmap4, BitmapKeyedValue, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
     mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use rustc_hash::FxHashMap;
 
 use super::super::live_values::LiveVariableValues;
-use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
+use super::super::recovery::recoverable_client_state::slot_variable;
+use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of answers that are kept.
 const MAX_ANSWERS: usize = 1 << 14;
 
 /// Answer of a client about one file.
@@ -39,12 +39,6 @@ pub(super) struct CapturedCbGetattrAnswers {
     count: usize,
 }
 
-fn variable(message: &TraceMessage<'_>, holds: TraceSlotValueKind, operation: usize) -> u32 {
-    let mut slots = message.slots.iter();
-    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
-    slot.map_or(NONE, |slot| slot.variable)
-}
-
 /// Returns the age of a time at the Call of a step.
 fn age(step: &TraceStep<'_>, time: &Nfstime4) -> Duration {
     let since = Duration::new(time.seconds.max(0).cast_unsigned(), time.nseconds.min(999_999_999));
@@ -61,21 +55,21 @@ impl CapturedCbGetattrAnswers {
         if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
-        let Ok(call) = CbCompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver) else {
-            return;
-        };
-        let Ok(reply) = CbCompoundReply::decode(&mut step.reply.body_cursor(), &mut NullFieldObserver) else {
+        let (Ok(call), Ok(reply)) = (
+            CbCompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver),
+            CbCompoundReply::decode(&mut step.reply.body_cursor(), &mut NullFieldObserver),
+        ) else {
             return;
         };
         let operations =
             call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, both) in operations.enumerate() {
             let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
-            let file = variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
+            let file = slot_variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
             if file == NONE {
                 continue;
             }
-            let change_variable = variable(&step.reply, TraceSlotValueKind::CHANGE, at);
+            let change_variable = slot_variable(&step.reply, TraceSlotValueKind::CHANGE, at);
             let mut getattr_answer =
                 CapturedCbGetattrAnswer { change_variable, ..CapturedCbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {
@@ -115,24 +109,25 @@ impl CapturedCbGetattrAnswers {
                 answers.pop_front()?
             }
         };
-        let live = values.get(getattr_answer.change_variable).and_then(|value| value.first_chunk());
-        let change = live.map(|value| u64::from_be_bytes(*value)).or(getattr_answer.change);
-        // In ascending order of attribute number.
-        let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
-        let size =
-            getattr_answer.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
+        let live_change = values.identifier(getattr_answer.change_variable).map(u64::from_be_bytes);
         let [access, modify] =
             getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
-        let access = access.filter(|_| asked.contains(Attributes::TIME_DELEG_ACCESS));
-        let modify = modify.filter(|_| asked.contains(Attributes::TIME_DELEG_MODIFY));
-        let times = [access.map(Attribute::TIME_DELEG_ACCESS), modify.map(Attribute::TIME_DELEG_MODIFY)];
-        let items: Vec<_> = change.into_iter().chain(size).chain(times.into_iter().flatten()).collect();
-        Some(mask_and_values(&items))
+        // In ascending order of attribute number.
+        let known = [
+            live_change.or(getattr_answer.change).map(Attribute::CHANGE),
+            getattr_answer.size_bytes.map(Attribute::SIZE),
+            access.map(Attribute::TIME_DELEG_ACCESS),
+            modify.map(Attribute::TIME_DELEG_MODIFY),
+        ];
+        let known = known.into_iter().flatten();
+        Some(mask_and_values(&known.filter(|known| asked.contains(known.number())).collect::<Vec<_>>()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::v4::Attributes;
+
     use super::*;
     use crate::run::live_values::LiveVariableValues;
 

@@ -4,12 +4,12 @@ use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
-use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
+use super::super::expected_final_tree::ExpectedFinalTree;
 use super::super::file_divergence::FileDivergence;
+use super::super::recovery::calls::successful_results;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
 use super::verification::LiveReplyVerificationState;
@@ -44,30 +44,23 @@ impl LiveReplyVerificationState<'_> {
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
             }
-            let is_gone =
-                recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
             let is_there = found.is_some_and(|status| status.ends_with("_OK"));
-            let is_stale = recorded.is_some_and(|status| status.ends_with("ERR_STALE"));
-            let must_be_there = || match is_stale {
-                true => self.must_have_file(step),
-                false => self.must_have_name(step, parts),
+            let must_be_there = || match recorded {
+                Some(status) if status.ends_with("ERR_STALE") => must_have_file(walk, step),
+                Some(status) if status.ends_with("ERR_NOENT") => must_have_name(walk, step, parts),
+                _ => false,
             };
-            if difference.kind == DifferenceKind::Status && is_gone && is_there && must_be_there() {
+            if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
                 return Ok(Some(FileDivergence::by_other_client(true)));
             }
         }
         for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            let length =
-                with_read_data(step.asked.find_description(), live, payload.operation, |data| data.len());
-            let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
-                continue;
-            };
+            let Some(data) = read_data(step, live, payload.operation) else { continue };
+            let end = payload.offset.saturating_add(data.len() as u64);
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // The common part of the data must be the same.
-            let has_size =
-                self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
             if is_other
-                && has_size
+                && walk.size(payload.file) == Some(end)
                 && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
@@ -100,52 +93,49 @@ impl LiveReplyVerificationState<'_> {
         }
         Some(size)
     }
+}
 
-    /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
-    fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
-        let Some(walk) = &self.expected_tree else { return false };
-        step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| walk.must_exist(file))
-    }
+/// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
+fn must_have_file(walk: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
+    step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| walk.must_exist(file))
+}
 
-    /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-    fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
-        let Some(walk) = &self.expected_tree else { return false };
-        let items = step.call.items();
-        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
-        let mut cursor = Cursor::new(body).with_chunks(&items);
-        match step.asked.find_description() {
-            Some(Procedure::Compound) => {
-                let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
-                    return false;
-                };
-                call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
-                    let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
-                    let name = match &operation {
-                        v4::Args::LOOKUP(args) => args.objname.0,
-                        v4::Args::REMOVE(args) => args.target.0,
-                        v4::Args::OPEN(args) => match &args.claim {
-                            v4::OpenClaim4::Null(name) => name.0,
-                            _ => return false,
-                        },
+/// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
+fn must_have_name(walk: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
+    let items = step.call.items();
+    let mut cursor = step.call.body_cursor().with_chunks(&items);
+    match step.asked.find_description() {
+        Some(Procedure::Compound) => {
+            let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
+                return false;
+            };
+            call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
+                let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
+                let name = match &operation {
+                    v4::Args::LOOKUP(args) => args.objname.0,
+                    v4::Args::REMOVE(args) => args.target.0,
+                    v4::Args::OPEN(args) => match &args.claim {
+                        v4::OpenClaim4::Null(name) => name.0,
                         _ => return false,
-                    };
-                    directory.is_some_and(|directory| walk.has_name(*directory, name))
-                })
-            }
-            Some(Procedure::V3(procedure)) => {
-                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
-                    return false;
-                };
-                let directory = step.call.variable(TraceSlotValueKind::FILEHANDLE);
-                let name = match &arguments {
-                    v3::Args::LOOKUP(args) => args.what.name.0,
-                    v3::Args::REMOVE(args) => args.object.name.0,
+                    },
                     _ => return false,
                 };
-                directory.is_some_and(|directory| walk.has_name(directory, name))
-            }
-            _ => false,
+                directory.is_some_and(|directory| walk.has_name(*directory, name))
+            })
         }
+        Some(Procedure::V3(procedure)) => {
+            let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
+                return false;
+            };
+            let directory = step.call.variable(TraceSlotValueKind::FILEHANDLE);
+            let name = match &arguments {
+                v3::Args::LOOKUP(args) => args.what.name.0,
+                v3::Args::REMOVE(args) => args.object.name.0,
+                _ => return false,
+            };
+            directory.is_some_and(|directory| walk.has_name(directory, name))
+        }
+        _ => false,
     }
 }
 
@@ -163,40 +153,33 @@ pub(super) fn is_data_unchanged_except<R: Read + Seek>(
         if !read_content(contents, key, &payload, &mut recorded)? {
             continue;
         }
-        let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
-            let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
-            touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
-                let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
-                recorded.get(range.clone()) == data.get(range)
-            })
+        let Some(data) = read_data(step, live, payload.operation) else { continue };
+        let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+        let is_same = touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
+            let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+            recorded.get(range.clone()) == data.get(range)
         });
-        if is_same == Some(false) {
+        if !is_same {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.
-fn with_read_data<T>(
-    procedure: Option<Procedure>,
-    live: LiveReply<'_>,
-    operation: u32,
-    look: impl FnOnce(&[u8]) -> T,
-) -> Option<T> {
-    let mut cursor = live.cursor();
-    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    match procedure? {
+/// Returns the data of a READ in a live Reply; `operation` is its index in a COMPOUND.
+fn read_data<'a>(step: &TraceStep<'_>, live: LiveReply<'a>, operation: u32) -> Option<&'a [u8]> {
+    let mut cursor = successful_results(live.cursor())?;
+    match step.asked.find_description()? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             match reply.operations().map_while(Result::ok).nth(operation as usize)? {
-                v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                v4::Results::READ(outcome) => outcome.ok()?.data.bytes(),
                 _ => None,
             }
         }
         Procedure::V3(v3::Procedure::READ) => {
             match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut NullFieldObserver).ok()? {
-                v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                v3::Results::READ(outcome) => outcome.ok()?.data.bytes(),
                 _ => None,
             }
         }

@@ -18,7 +18,6 @@ pub(super) struct PendingSessionBinding {
     /// Variable of the session.
     pub(super) session: u32,
     pub(super) minor_version: u32,
-    /// Requested channels.
     pub(super) direction: ChannelDirFromClient4,
     /// `true` if the server has refused a Call on the connection because it is not bound: steps wait for the binding.
     pub(super) is_required: bool,
@@ -45,7 +44,6 @@ pub(super) struct PendingBindConnToSession {
     pub(super) sent: Instant,
 }
 
-/// A live connection.
 #[derive(Debug)]
 pub(super) struct LiveConnection {
     pub(super) connection: TransportConnectionId,
@@ -64,7 +62,6 @@ pub(super) struct LiveConnection {
 }
 
 impl LiveConnection {
-    /// Returns a new connection.
     pub(super) fn new(connection: TransportConnectionId, xid: u32) -> Self {
         Self {
             connection,
@@ -78,13 +75,17 @@ impl LiveConnection {
         }
     }
 
+    pub(super) fn next_xid(&mut self) -> Xid {
+        self.xid = self.xid.wrapping_add(1);
+        Xid(self.xid)
+    }
+
     /// Returns `true` if steps must wait until the connection is bound to a session.
     pub(super) fn is_waiting_for_binding(&self) -> bool {
         let in_flight = self.binding_in_flight.iter().map(|in_flight| &in_flight.binding);
         self.pending_bindings.iter().chain(in_flight).any(|binding| binding.is_required)
     }
 
-    /// Marks the binding to a session as refused by the server.
     pub(super) fn refuse_binding(&mut self, session: u32) {
         self.bindings
             .iter_mut()
@@ -116,9 +117,7 @@ pub(super) struct ReplayConnectionPool {
     pub(super) futile_retries: u32,
     /// Send times of the Calls in flight, in ascending order.
     pub(super) expiries: VecDeque<(Instant, CallTag)>,
-    /// Client whose state is being reclaimed.
     pub(super) reclaim: Option<ClientReclaim>,
-    /// Number of BIND_CONN_TO_SESSION sent.
     pub(super) binding_calls: u64,
     /// Number of recoveries, and number of Calls that they took.
     pub(super) recoveries: u32,
@@ -129,13 +128,6 @@ impl ReplayConnectionPool {
     /// Returns a connection by its identifier, unless it is lost.
     pub(super) fn line_mut(&mut self, connection: TransportConnectionId) -> Option<&mut LiveConnection> {
         self.lines.get_mut(*self.connection_index.get(&connection)?)
-    }
-
-    /// Returns the next XID of the connection with this index.
-    pub(super) fn next_xid(&mut self, number: usize) -> Option<Xid> {
-        let line = self.lines.get_mut(number)?;
-        line.xid = line.xid.wrapping_add(1);
-        Some(Xid(line.xid))
     }
 
     /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
@@ -200,31 +192,21 @@ impl ReplayConnectionPool {
         minor_version: u32,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return false };
-        let known = line.bindings.iter().position(|binding| binding.session == session);
-        if known.is_none() {
-            if line.bindings.len() >= MAX_BINDINGS {
-                return false;
-            }
+        let is_same = |other: &PendingSessionBinding| other.session == session;
+        if !line.bindings.iter().any(is_same) && line.bindings.len() < MAX_BINDINGS {
             let direction = ChannelDirFromClient4::CDFC4_FORE;
-            line.bindings.push(PendingSessionBinding {
-                direction,
-                ..PendingSessionBinding::of_backchannel(session, minor_version)
-            });
+            let binding = PendingSessionBinding::of_backchannel(session, minor_version);
+            line.bindings.push(PendingSessionBinding { direction, ..binding });
         }
-        let at = known.unwrap_or(line.bindings.len() - 1);
-        let Some(binding) = line.bindings.get_mut(at).filter(|binding| !binding.is_refused) else {
-            return false;
-        };
+        let known = line.bindings.iter_mut().find(|binding| is_same(binding));
+        let Some(binding) = known.filter(|binding| !binding.is_refused) else { return false };
         binding.is_required = true;
         if binding.direction == ChannelDirFromClient4::CDFC4_BACK_OR_BOTH {
             binding.direction = ChannelDirFromClient4::CDFC4_FORE_OR_BOTH;
         }
         let binding = *binding;
-        let is_same = |other: &PendingSessionBinding| other.session == session;
-        let is_in_flight = |in_flight: PendingBindConnToSession| {
-            is_same(&in_flight.binding) && in_flight.binding.is_required
-        };
-        if !line.binding_in_flight.is_some_and(is_in_flight) {
+        let in_flight = line.binding_in_flight.map(|in_flight| in_flight.binding);
+        if !in_flight.is_some_and(|in_flight| is_same(&in_flight) && in_flight.is_required) {
             line.pending_bindings.retain(|other| !is_same(other));
             line.pending_bindings.push(binding);
         }
@@ -237,10 +219,9 @@ impl ReplayConnectionPool {
         &mut self,
         tag: CallTag,
     ) -> Option<(usize, &mut LiveConnection, PendingSessionBinding)> {
-        let is_of =
-            |line: &LiveConnection| line.binding_in_flight.is_some_and(|in_flight| in_flight.tag == tag);
-        let number = self.lines.iter().position(is_of)?;
-        let line = self.lines.get_mut(number)?;
+        let mut lines = self.lines.iter_mut().enumerate();
+        let (number, line) =
+            lines.find(|(_, line)| line.binding_in_flight.is_some_and(|in_flight| in_flight.tag == tag))?;
         let binding = line.binding_in_flight.take()?.binding;
         Some((number, line, binding))
     }

@@ -21,26 +21,23 @@ use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
-use super::connections::LiveConnection;
+use super::super::recovery::calls::{RecoveryCallResult, RecoveryReply, encode_compound};
+use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
-use substitute_open_request::{
-    DelegationSubstituteCall, DelegationSubstituteCallReply, DelegationSubstituteOpenRequest, UnconfirmedOpen,
-};
+use substitute_open_request::{DelegationSubstituteCall, DelegationSubstituteOpenRequest};
 
-/// Substitutes of a run.
 #[derive(Debug, Default)]
 pub(super) struct DelegationSubstitutes {
     /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
@@ -50,23 +47,11 @@ pub(super) struct DelegationSubstitutes {
     /// Substitutes that are to be made or in flight.
     waiting: VecDeque<PendingDelegationSubstitute>,
     /// Variables of delegations that are currently replaced by an open.
-    active: FxHashSet<u32>,
-}
-
-impl DelegationSubstitutes {
-    /// Returns `true` if an open of this program replaces the delegation.
-    pub(super) fn has_substitute(&self, variable: u32) -> bool {
-        self.active.contains(&variable)
-    }
-
-    /// Records that an open of this program replaces the delegation.
-    pub(super) fn insert_active(&mut self, variable: u32) {
-        self.active.insert(variable);
-    }
+    pub(super) active: FxHashSet<u32>,
 }
 
 /// A substitute that is being made.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct PendingDelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     window_index: u32,
@@ -103,24 +88,8 @@ impl LiveCallBuilder {
             _ => 0,
         };
         let owner = wanted.delegation.map(|(variable, _)| substitute_owner(variable)).unwrap_or_default();
-        let mut operations: Vec<Args<'_>> = Vec::new();
-        if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
-            operations.push(Args::SEQUENCE(Sequence4Args {
-                sa_sessionid,
-                sa_sequenceid,
-                sa_slotid,
-                sa_highest_slotid: sa_slotid,
-                sa_cachethis: true,
-            }));
-        }
-        operations.extend(wanted.operations(stage, &owner, seqid));
-        let mut encoder = Encoder::new();
-        encoder.raw(&wanted.header);
-        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor_version };
-        CompoundCall::new(head, &operations).encode(&mut encoder);
-        let mut message = encoder.finish().0;
-        message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
-        Some(message)
+        let operations = wanted.operations(stage, &owner, seqid);
+        encode_compound(&wanted.header, xid, wanted.minor_version, sequence, &operations)
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
@@ -136,12 +105,11 @@ impl LiveCallBuilder {
         });
         let of = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
             operation: slot.operation as usize,
-            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            has_own_owner: self.substitutes.active.contains(&slot.variable),
             variable: slot.variable,
-            seqid: if step.asked.minor_version == 0 {
-                self.values.next_seqid((false, slot.variable))
-            } else {
-                0
+            seqid: match step.asked.minor_version {
+                0 => self.values.next_seqid((false, slot.variable)),
+                _ => 0,
             },
         };
         slots.map(of).collect()
@@ -149,59 +117,43 @@ impl LiveCallBuilder {
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
     fn update_renewed(&mut self, one: &mut PendingDelegationSubstitute) -> bool {
-        let renewed = |values: &super::LiveVariableValues, variable: u32, stateid: &mut Stateid4| {
-            let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
-                return false;
-            };
-            (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
-            true
-        };
         let wanted = &mut one.request;
-        if wanted.minor_version == 0 {
-            let client = wanted.clientid;
-            let is_new = |client: u64| self.client_state.client(client).is_none();
-            if is_new(client) {
-                let Some(variable) = wanted.client_variable else { return false };
-                let id = self.values.identifier(variable);
-                let Some(id) = id else { return false };
-                wanted.clientid = u64::from_be_bytes(id);
-            }
+        if wanted.minor_version == 0 && !self.client_state.clients.contains_key(&wanted.clientid) {
+            let id = wanted.client_variable.and_then(|variable| self.values.identifier(variable));
+            let Some(id) = id else { return false };
+            wanted.clientid = u64::from_be_bytes(id);
         }
         // The captured owner's open stands in for the delegation while there is no substitute.
         if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
-            return renewed(&self.values, variable, surplus);
+            let Some(other) = self.values.identifier(variable) else { return false };
+            *surplus = Stateid4 { seqid: self.values.seqid(variable), other };
+            return true;
         }
         // A recovery has confirmed the captured owner.
         one.stages.retain(|stage| !matches!(stage, DelegationSubstituteCall::ConfirmCaptured(_)));
         wanted.surplus_open.is_none()
     }
 
-    /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
     fn complete_stage(
         &mut self,
         one: &mut PendingDelegationSubstitute,
         stage: &DelegationSubstituteCall,
-        stateid: Option<(Stateid4, bool)>,
+        result: RecoveryCallResult,
         is_done: bool,
     ) {
         one.stages.pop_front();
-        match (stage, stateid) {
-            (
-                DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen {
-                    variables: [variable, _], ..
-                }),
-                Some((stateid, _)),
-            ) => {
-                self.values.set_seqid(*variable, stateid.seqid);
-            }
+        match (stage, result) {
             (DelegationSubstituteCall::ReturnDelegation(stateid), _) => {
-                self.client_state.remove_delegation(&stateid.other);
+                self.client_state.delegations.remove(&stateid.other);
             }
-            (DelegationSubstituteCall::Open, Some((stateid, true))) => {
+            (DelegationSubstituteCall::ConfirmCaptured(open), RecoveryCallResult::Stateid(stateid)) => {
+                self.values.set_seqid(open.variables[0], stateid.seqid);
+            }
+            (DelegationSubstituteCall::Open, RecoveryCallResult::UnconfirmedOpen(stateid)) => {
                 one.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
             }
-            (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
-            (_, None) => {}
+            (_, RecoveryCallResult::Stateid(stateid)) => self.take_substitute_stateid(one, &stateid),
+            _ => {}
         }
         if let Some(surplus) = one
             .request
@@ -210,6 +162,18 @@ impl LiveCallBuilder {
             .filter(|_| is_done && matches!(stage, DelegationSubstituteCall::Open))
         {
             self.client_state.remove_open(surplus.other);
+        }
+    }
+
+    /// Returns the client of a substitute, and its session from NFSv4.1 on.
+    fn client_of_substitute(
+        &self,
+        one: &PendingDelegationSubstitute,
+    ) -> Option<(Clientid4, Option<Sessionid4>)> {
+        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
+        match id {
+            Some(id) => Some((self.client_state.sessions.get(&id)?.client, Some(id))),
+            None => Some((one.request.clientid, None)),
         }
     }
 
@@ -223,33 +187,19 @@ impl LiveCallBuilder {
         }
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
-        self.substitutes.insert_active(variable);
-        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
-        let client = match id {
-            Some(id) => self.client_state.session(id).map(|session| session.client),
-            None => Some(wanted.clientid),
-        };
-        let Some(client) = client else { return };
-        self.client_state.add_substitute_open(
-            stateid.other,
-            DelegationSubstituteOpen {
-                client,
-                file: &wanted.file,
-                access,
-                owner: &substitute_owner(variable),
-                header: &wanted.header,
-                variable,
-            },
-        );
+        self.substitutes.active.insert(variable);
+        let Some((client, _)) = self.client_of_substitute(one) else { return };
+        let (file, header) = (wanted.file.clone(), wanted.header.clone());
+        let replaced = RecoverableDelegation { client, file, access, header, variable };
+        self.client_state.add_substitute_open(stateid.other, replaced);
     }
 
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
         for variable in step.call.variables(TraceSlotValueKind::STATEID) {
-            if !self.substitutes.active.remove(&variable) {
-                continue;
-            }
-            if let Some(other) = self.values.identifier(variable) {
+            if self.substitutes.active.remove(&variable)
+                && let Some(other) = self.values.identifier(variable)
+            {
                 self.client_state.remove_open(other);
             }
         }
@@ -279,10 +229,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_step: Box<StepWindowEntry>,
         connection: TransportConnectionId,
     ) {
-        let Some(wanted) = self.call_builder.substitutes.wanted.take() else {
-            return self.scheduler.release(window_index, window_step);
-        };
-        let Some(line) = self.connections.connection_index.get(&connection).copied() else {
+        let line = self.connections.connection_index.get(&connection).copied();
+        let Some((wanted, line)) = self.call_builder.substitutes.wanted.take().zip(line) else {
             return self.scheduler.release(window_index, window_step);
         };
         let stages = wanted.stages();
@@ -293,13 +241,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             request: wanted,
             stages,
             line,
-            slot: None,
-            message: None,
-            sent: None,
-            retry_at: None,
-            tries: 0,
-            resends: 0,
-            is_renewed: false,
+            ..PendingDelegationSubstitute::default()
         });
     }
 
@@ -339,9 +281,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(false);
         }
         self.bind_sessions(one.line, transport);
-        if self.connections.lines.get(one.line).is_some_and(LiveConnection::is_waiting_for_binding) {
+        let Some(line) = self.connections.lines.get_mut(one.line) else { return Ok(true) };
+        if line.is_waiting_for_binding() {
             return Ok(false);
         }
+        let connection = line.connection;
         let (xid, message) = match one.message.take() {
             Some(message) => message,
             None => {
@@ -357,17 +301,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     let next = self.call_builder.values.next_sequence((session, slot));
                     (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
-                let Some(xid) = self.connections.next_xid(one.line) else {
-                    return Ok(true);
-                };
+                let xid = line.next_xid();
                 let Some(message) = self.call_builder.substitute_call(one, sequence, xid) else {
                     return Ok(true);
                 };
                 (xid, message)
             }
-        };
-        let Some(connection) = self.connections.lines.get(one.line).map(|line| line.connection) else {
-            return Ok(true);
         };
         let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
         match self.submit_own(connection, (xid, tag), (&message, None), transport) {
@@ -399,25 +338,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Some(one)
     }
 
-    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
-    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
+    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(mut one) = self.take_substitute(reply.tag) else { return };
         self.unpark_connection(reply.connection, 1);
         if let Some((_, message)) = one.message.take() {
             self.call_builder.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
-        let Some(opened) = DelegationSubstituteCallReply::of(reply.cursor()) else {
-            self.abandon_substitute(one);
-            return true;
-        };
+        let connection = reply.connection;
+        let Some(reply) = RecoveryReply::of(reply.cursor()) else { return self.abandon_substitute(one) };
         if let Some(slot) = one.slot.take() {
-            self.free_slot(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
+            self.free_slot(slot, reply.statuses.first() == Some(&Nfsstat4::NFS4_OK));
         }
-        let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
-        let Some(stage) = one.stages.front().cloned() else { return true };
+        let status = reply.status();
+        let Some(stage) = one.stages.front().cloned() else { return };
         // If the operation was not reached, the server did not count the seqid.
         if one.request.minor_version == 0
-            && opened.statuses.len() > 1
+            && reply.statuses.len() > 1
             && let Some(owner) = one.request.seqid_owner(&stage)
         {
             let seqid = self.call_builder.values.next_seqid((false, owner));
@@ -432,23 +368,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_STATEID => !is_return,
             _ => false,
         };
-        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
-            self.call_builder.substitutes.waiting.push_back(one);
-            return true;
+        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, connection) {
+            return self.call_builder.substitutes.waiting.push_back(one);
         }
-        one.stages.extend(opened.delegation.map(DelegationSubstituteCall::ReturnDelegation));
-        match (status, opened.stateid) {
-            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
-                if one.tries < self.context.options.max_delay_retries =>
+        let is_open = reply.opened().is_some();
+        one.stages.extend(reply.delegation.map(DelegationSubstituteCall::ReturnDelegation));
+        match status {
+            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
+                if !is_open && one.tries < self.context.options.max_delay_retries =>
             {
                 one.tries += 1;
                 one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
                 self.report.delayed += 1;
                 self.call_builder.substitutes.waiting.push_back(one);
             }
-            (status, stateid) => {
+            _ => {
                 let is_done = is_return || status == Nfsstat4::NFS4_OK;
-                self.call_builder.complete_stage(&mut one, &stage, stateid, is_done);
+                self.call_builder.complete_stage(&mut one, &stage, reply.result, is_done);
                 self.report.returned_delegations += u64::from(is_return);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.call_builder.substitutes.waiting.push_back(one),
@@ -457,7 +393,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
             }
         }
-        true
     }
 
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
@@ -467,13 +402,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         one: &mut PendingDelegationSubstitute,
         connection: TransportConnectionId,
     ) -> bool {
-        let id = one.session.and_then(|(session, _)| self.call_builder.values.identifier(session));
-        let client = match id {
-            Some(id) => self.call_builder.client_state.session(id).map(|session| session.client),
-            None => Some(one.request.clientid),
-        };
-        let Some(client) = client.filter(|client| self.call_builder.client_state.client(*client).is_some())
-        else {
+        let client = self.call_builder.client_of_substitute(one);
+        let known = &self.call_builder.client_state.clients;
+        let Some((client, id)) = client.filter(|(client, _)| known.contains_key(client)) else {
             return false;
         };
         self.start_recovery(client, id, connection);
@@ -504,14 +435,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up substitutes whose Reply timed out.
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
-        let timeout = self.context.options.timeout;
-        let is_late = |one: &PendingDelegationSubstitute| {
-            one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
-        };
-        while let Some(late) = self.call_builder.substitutes.waiting.iter().find(|one| is_late(one)) {
-            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
+        let waiting = self.call_builder.substitutes.waiting.iter();
+        let late = waiting.filter(|one| one.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
+        for window_index in late.map(|one| one.window_index).collect::<Vec<_>>() {
+            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, window_index.into());
             self.lose_substitute(tag, false);
         }
     }
@@ -519,8 +447,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
         while let Some(one) = self.call_builder.substitutes.waiting.pop_front() {
-            self.scheduler.in_flight =
-                self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+            if one.sent.is_some() {
+                self.scheduler.end_flight();
+            }
             self.abandon_substitute(one);
         }
     }
@@ -533,7 +462,6 @@ pub(in crate::run) struct OperationWithSubstituteOpenStateid {
     pub(in crate::run) operation: usize,
     /// `true` if the open has this program's own open-owner.
     pub(in crate::run) has_own_owner: bool,
-    /// Variable of the delegation.
     pub(in crate::run) variable: u32,
     /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
     pub(in crate::run) seqid: u32,

@@ -1,7 +1,8 @@
 //! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
 
+use std::cell::RefCell;
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
@@ -13,10 +14,9 @@ use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::reply_check_queue::ReplyCheckQueue;
 use super::step_window::client_copy;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
 
-/// Interval at which the loop checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum time to wait for Calls in flight when a run is ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
@@ -43,15 +43,10 @@ impl EnginesWithPendingWork {
     fn with(self, number: usize) -> Self {
         match self {
             Self::NoEngine => Self::One(number),
-            one if one == Self::One(number) => one,
-            Self::One(_) | Self::All => Self::All,
+            _ if self.contains(number) => self,
+            _ => Self::All,
         }
     }
-}
-
-/// Returns the time since 1970.
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Runs the engines until all steps are finished or the run is ended.
@@ -59,7 +54,7 @@ pub(super) fn drive<R: Read + Seek>(
     engines: &mut [ReplayEngine<'_, R>],
     transport: &mut ContainmentCheckedTransport<'_>,
     watch: &mut dyn ReplayMonitor,
-    tape: &mut OptionalReplayRecorder,
+    recorder: &RefCell<OptionalReplayRecorder>,
     callbacks: &CallbackServer,
 ) -> Result<(), ReplayRunError> {
     let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
@@ -82,10 +77,10 @@ pub(super) fn drive<R: Read + Seek>(
         for (number, engine) in engines.iter_mut().enumerate() {
             if ending.is_none() && !takes_more && busy.contains(number) {
                 // Steps that became ready are sent before others are read ahead.
-                engine.issue(transport, tape)?;
+                engine.issue(transport)?;
                 transport.flush();
                 engine.admit()?;
-                engine.scheduler.next_due = engine.issue(transport, tape)?;
+                engine.scheduler.next_due = engine.issue(transport)?;
             }
             due = [due, engine.scheduler.next_due].into_iter().flatten().min();
             in_flight += engine.scheduler.in_flight;
@@ -105,7 +100,7 @@ pub(super) fn drive<R: Read + Seek>(
             for engine in &mut *engines {
                 engine.check_all()?;
             }
-            tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+            with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
             report_progress(engines, total, watch, begin.elapsed());
             return Ok(());
         }
@@ -141,34 +136,28 @@ pub(super) fn drive<R: Read + Seek>(
         match event {
             Some(RpcTransportEvent::Reply(reply)) => {
                 if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
-                    engine.handle_reply(&reply, tape)?;
+                    engine.handle_reply(&reply)?;
                 }
             }
             Some(RpcTransportEvent::RdmaError { tag, error, .. }) => {
-                if let Some(tape) = tape {
-                    tape.record_lost(tag, Some(&error));
-                }
+                with_recorder(recorder, |recorder| recorder.record_lost(tag, Some(&error)));
                 if let Some(engine) = engines.get_mut(client_copy(tag)) {
-                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
+                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"))?;
                 }
             }
             Some(RpcTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
-                    let engine = engine_of_connection(engines, call.connection)?;
-                    engine.call_builder.cb_getattr_answers.next_attributes(
-                        &engine.call_builder.values,
-                        handle,
-                        asked,
-                        since_1970(),
-                    )
+                    engine_of_connection(engines, call.connection)?
+                        .call_builder
+                        .next_cb_getattr_attributes(handle, asked)
                 };
-                answer = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes)
-                    .map(|message| (call.connection, call.xid, message));
-                if let Some(tape) = tape {
-                    let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
-                    tape.record_callback(call.connection, call.message, answer);
-                }
+                let message =
+                    callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
+                with_recorder(recorder, |recorder| {
+                    recorder.record_callback(call.connection, call.message, message.as_deref());
+                });
+                answer = message.map(|message| (call.connection, call.xid, message));
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
                         *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
@@ -192,7 +181,7 @@ pub(super) fn drive<R: Read + Seek>(
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {
                     if let Some(engine) = engines.get_mut(client_copy(*tag)) {
-                        engine.handle_lost_call(*tag, &what, tape)?;
+                        engine.handle_lost_call(*tag, &what)?;
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
@@ -211,9 +200,8 @@ pub(super) fn drive<R: Read + Seek>(
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
-                if let Some(engine) = engines
-                    .iter_mut()
-                    .find(|engine| is_behind && engine.verification.unchecked_replies.is_behind())
+                let mut behind = engines.iter_mut().filter(|_| is_behind);
+                if let Some(engine) = behind.find(|engine| engine.verification.unchecked_replies.is_behind())
                 {
                     engine.check_next()?;
                 }
@@ -230,27 +218,23 @@ pub(super) fn drive<R: Read + Seek>(
             continue;
         }
         (now, events, busy) = (Instant::now(), 0, EnginesWithPendingWork::All);
-        engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        engines.iter_mut().try_for_each(|engine| engine.expire(now))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
-            let engine = engines.get_mut(number as usize)?;
-            engine.call_builder.cb_getattr_answers.next_attributes(
-                &engine.call_builder.values,
-                handle,
-                asked,
-                since_1970(),
-            )
+            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, asked)
         });
-        tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+        with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
         report_progress(engines, total, watch, now - begin);
         let is_late = now.saturating_duration_since(begin) > limit;
         if ending.is_none() && (is_late || watch.should_stop()) {
-            engines.iter_mut().for_each(|engine| engine.report.end.limit = is_late.then_some(limit));
-            engines.iter_mut().for_each(|engine| engine.report.end.is_interrupted = true);
+            for engine in &mut *engines {
+                (engine.report.end.limit, engine.report.end.is_interrupted) =
+                    (is_late.then_some(limit), true);
+            }
             ending = Some(now + DRAIN_TIMEOUT);
         }
         if ending.is_some_and(|end| now > end) {
             for engine in &mut *engines {
-                engine.abandon_in_flight("no Reply before the run was ended", tape)?;
+                engine.abandon_in_flight("no Reply before the run was ended")?;
             }
         }
         // If the transport does not block, the loop sleeps itself.
@@ -274,17 +258,14 @@ fn engine_of_connection<'e, 'r, R>(
     engines.get_mut(at.unwrap_or(0))
 }
 
-/// Reports the progress to the monitor.
 fn report_progress<R>(
     engines: &[ReplayEngine<'_, R>],
     total: u64,
     watch: &mut dyn ReplayMonitor,
     elapsed: Duration,
 ) {
-    let Some((first, others)) = engines.split_first() else { return };
-    if others.is_empty() {
-        watch.report_progress(&first.report, total, elapsed);
-        return;
+    if let [engine] = engines {
+        return watch.report_progress(&engine.report, total, elapsed);
     }
     // Only the counters that the progress display shows.
     let mut sum = ReplayReport::default();

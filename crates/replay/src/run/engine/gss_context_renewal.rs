@@ -14,7 +14,7 @@ use nfsrdma_rpc::{CallTag, SubmitError, TransportConnectionId, TransportReply};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::live_call_builder::LiveCallBuilder;
 use super::rpcsec_gss::{GssReplyVerificationData, GssUnsignedCallReason};
-use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag};
+use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag, turn};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainmentCheckedCall, ContainmentCheckedTransport};
 use nfsrdma_analysis::comparison::record::hash;
@@ -27,7 +27,6 @@ const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) struct RenewableGssContext {
     /// Version of NFS that the context is for.
     version: u32,
-    /// Current context.
     pub(super) context: GssContext,
     /// Previous context, which may have signed Replies in flight.
     previous: Option<GssContext>,
@@ -36,7 +35,6 @@ pub(super) struct RenewableGssContext {
     state: GssContextRenewalState,
 }
 
-/// State of a context.
 #[derive(Debug)]
 enum GssContextRenewalState {
     /// Calls can be signed.
@@ -60,7 +58,6 @@ struct GssContextRenewal {
 }
 
 impl RenewableGssContext {
-    /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
         Self { version, context, previous: None, generation: 0, state: GssContextRenewalState::Ready }
     }
@@ -85,13 +82,6 @@ impl RenewableGssContext {
             _ => None,
         }
     }
-
-    fn renewal(&mut self) -> Option<&mut GssContextRenewal> {
-        match &mut self.state {
-            GssContextRenewalState::Renewing(renewal) => Some(renewal),
-            GssContextRenewalState::Ready | GssContextRenewalState::Lost(_) => None,
-        }
-    }
 }
 
 impl LiveCallBuilder {
@@ -99,10 +89,16 @@ impl LiveCallBuilder {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
-    /// Returns the index of the context whose Call has this tag.
-    fn context_of_tag(&self, copy: u32, tag: CallTag) -> Option<usize> {
-        let count = self.signing.as_ref()?.contexts.len();
-        (0..count).find(|at| call_tag(copy, CONTEXT_INDEX, *at as u64) == tag)
+    fn renewal_mut(&mut self, at: usize) -> Option<&mut GssContextRenewal> {
+        match &mut self.context_mut(at)?.state {
+            GssContextRenewalState::Renewing(renewal) => Some(renewal),
+            GssContextRenewalState::Ready | GssContextRenewalState::Lost(_) => None,
+        }
+    }
+
+    fn renewing_contexts(&mut self) -> Vec<usize> {
+        let count = self.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        (0..count).filter(|at| self.renewal_mut(*at).is_some()).collect()
     }
 }
 
@@ -142,35 +138,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held.resend.denials += 1;
         let line = self.connections.line_mut(connection);
         if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
-            line.xid = line.xid.wrapping_add(1);
-            xid.copy_from_slice(&line.xid.to_be_bytes());
+            xid.copy_from_slice(&line.next_xid().0.to_be_bytes());
         }
         self.scheduler.put_back(window_index, held, None);
     }
 
     /// Queues a denied Call that is no step to be sent again.
     pub(super) fn resend_denied_control(&mut self, reply: &TransportReply<'_>) {
-        if self.handle_recovery_loss(reply.tag) {
-            return;
-        }
+        self.handle_recovery_loss(reply.tag);
         if let Some((number, line, binding)) = self.connections.take_binding(reply.tag) {
             line.pending_bindings.push(binding);
             self.scheduler.unpark(number, usize::MAX);
         }
     }
 
-    /// Continues the renewal of contexts.
     pub(super) fn renew_contexts(
         &mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
-        let count = self.call_builder.signing.as_ref().map_or(0, |signing| signing.contexts.len());
-        for at in 0..count {
-            let due = self
-                .call_builder
-                .context_mut(at)
-                .and_then(RenewableGssContext::renewal)
-                .filter(|renewal| renewal.sent.is_none());
+        for at in self.call_builder.renewing_contexts() {
+            let due = self.call_builder.renewal_mut(at).filter(|renewal| renewal.sent.is_none());
             if let Some(line) = due.map(|renewal| renewal.connection_index) {
                 self.renew_context(at, line, transport)?;
             }
@@ -191,33 +178,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.ensure_connected(line, transport)?.is_some() {
             return Ok(());
         }
-        let Some((connection, xid)) = self.connections.lines.get_mut(line).map(|line| {
-            line.xid = line.xid.wrapping_add(1);
-            (line.connection, Xid(line.xid))
-        }) else {
-            return Ok(());
-        };
+        let Some(line) = self.connections.lines.get_mut(line) else { return Ok(()) };
+        let (connection, xid) = (line.connection, line.next_xid());
         let Some(mechanism) = self.call_builder.signing.as_ref().map(|signing| signing.mechanism) else {
             return Ok(());
         };
         let (host, tag) =
             (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
-        let Some(kept) = self.call_builder.context_mut(at) else { return Ok(()) };
-        let version = kept.version;
-        let Some(renewal) = kept.renewal() else { return Ok(()) };
-        let establishing = match renewal.setup.take() {
-            Some(establishing) => Ok(establishing),
-            None => mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version)),
-        };
-        let establishing = match establishing {
-            Ok(establishing) => establishing,
+        let Some(version) = self.call_builder.context_mut(at).map(|kept| kept.version) else { return Ok(()) };
+        let Some(renewal) = self.call_builder.renewal_mut(at) else { return Ok(()) };
+        let begin = || mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version));
+        let setup = match renewal.setup.take().map_or_else(begin, Ok) {
+            Ok(setup) => renewal.setup.insert(setup),
             Err(error) => {
                 self.lose_context(at, &error.to_string());
                 return Ok(());
             }
         };
-        let control = establishing.call(xid);
-        renewal.setup = Some(establishing);
+        let control = setup.call(xid);
         match transport.submit(connection, &ContainmentCheckedCall::control(&control, tag)) {
             Ok(_) => {
                 renewal.sent = Some((Instant::now(), xid));
@@ -233,18 +211,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
-    /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
-    pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        let Some(at) = self.call_builder.context_of_tag(self.context.number, reply.tag) else { return false };
+    /// Handles a Reply to a Call that establishes a context.
+    pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) {
+        let at = turn(reply.tag) as usize;
         self.unpark_connection(reply.connection, 1);
-        let Some(renewal) = self.call_builder.context_mut(at).and_then(RenewableGssContext::renewal) else {
-            return true;
-        };
+        let Some(renewal) = self.call_builder.renewal_mut(at) else { return };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
-            return true;
+            return;
         }
         renewal.sent = None;
-        let Some(establishing) = renewal.setup.take() else { return true };
+        let Some(establishing) = renewal.setup.take() else { return };
         match establishing.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
@@ -257,35 +233,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             Err(error) => self.lose_context(at, &error.to_string()),
         }
-        true
     }
 
-    /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
-    pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
-        let Some(at) = self.call_builder.context_of_tag(self.context.number, tag) else { return false };
-        let Some(renewal) = self.call_builder.context_mut(at).and_then(RenewableGssContext::renewal) else {
-            return true;
-        };
+    /// Handles the loss of the connection of such a Call; another is sent.
+    pub(super) fn handle_setup_loss(&mut self, tag: CallTag) {
+        let at = turn(tag) as usize;
+        let Some(renewal) = self.call_builder.renewal_mut(at) else { return };
         (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
         if renewal.tries > MAX_RESENDS {
             self.lose_context(at, "connections were lost without a Reply");
         }
-        true
     }
 
-    /// Gives up contexts whose Reply timed out.
     pub(super) fn expire_contexts(&mut self, now: Instant) {
-        let timeout = self.context.options.timeout;
-        let count = self.call_builder.signing.as_ref().map_or(0, |signing| signing.contexts.len());
-        for at in 0..count {
-            let sent = self
-                .call_builder
-                .context_mut(at)
-                .and_then(RenewableGssContext::renewal)
-                .and_then(|renewal| renewal.sent);
-            if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
-                self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
+        for at in self.call_builder.renewing_contexts() {
+            let sent = self.call_builder.renewal_mut(at).and_then(|renewal| renewal.sent);
+            if sent.is_some_and(|(sent, _)| self.context.is_overdue(sent, now)) {
+                self.lose_context(at, &self.context.timeout_text());
             }
         }
     }

@@ -17,12 +17,12 @@ use nfsrdma_dissectors::nfs::v4::{
     self, Args, Operation, Read4Args, Read4Resok, Results, StableHow4, Write4Args, Write4Resok,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
-use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
-use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
+use nfsrdma_rpc::TransportReply;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use super::super::recovery;
+use super::super::recovery::calls::{split_header, successful_results};
+use super::super::recovery::is_repeatable;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
 use super::live_call_builder::LiveCallBuilder;
@@ -36,7 +36,6 @@ use crate::trace::{GssProtection, TraceStep, VariableUseKind};
 const PIECE_HEADROOM_BYTES: u32 = 512;
 /// Pieces of at least this many bytes are a multiple of it.
 const PIECE_ALIGNMENT_BYTES: u32 = 4096;
-/// Maximum number of Calls for one step.
 const MAX_CALLS_PER_STEP: u32 = 4096;
 
 /// Reason code of a step that exceeds a limit of the live server.
@@ -69,46 +68,39 @@ impl UnboundVariableReason {
 }
 
 /// The piece of a READ or WRITE that a Call transfers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SplitIoPiece {
     /// Bytes of the previous pieces.
     pub(super) done_bytes: u32,
-    /// Bytes of this piece.
     pub(super) length_bytes: u32,
     /// Bytes of all pieces.
     total_bytes: u32,
-    /// Number of Calls so far.
     calls: u32,
     /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
     committed: u32,
-    /// Send time of the first piece.
     pub(super) first_sent: Option<Instant>,
 }
 
 /// File data of a READ or WRITE as its Reply reports it.
 struct ReadOrWriteResult<'a> {
-    /// Data that was read.
     data: &'a [u8],
     bytes: u32,
     /// End of file.
     is_end: bool,
-    committed: Option<u32>,
+    /// `committed` value of a WRITE; the highest number for a READ.
+    committed: u32,
 }
 
 /// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
 fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
     let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
     let read = step.needs.payloads.iter().max();
-    match (written, read) {
-        (Some(bytes), _) => Some((bytes, false)),
-        (None, Some(bytes)) => Some((bytes, true)),
-        (None, None) => None,
-    }
+    written.map(|bytes| (bytes, false)).or(read.map(|bytes| (bytes, true)))
 }
 
-/// Returns the state of a step that exceeds a limit.
-fn limit_exceeded_state(what: &str) -> StepOutcome {
-    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
+/// Returns the state of a step that has more than `most` of a unit.
+fn limit_exceeded_state(most: u32, unit: &str) -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: this server accepts at most {most} {unit}"))
 }
 
 impl LiveCallBuilder {
@@ -124,18 +116,13 @@ impl LiveCallBuilder {
         let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
-            return Err(limit_exceeded_state(&format!(
-                "this server accepts at most {most} operations in a COMPOUND"
-            )));
+            return Err(limit_exceeded_state(most, "operations in a COMPOUND"));
         }
         // Its data is not DDP-eligible, and its segments are not split.
         if parts.operations.contains(&Operation::READ_PLUS)
             && step.reply.payloads.iter().map(|of| u64::from(of.length)).sum::<u64>() > io.read_bytes.into()
         {
-            return Err(limit_exceeded_state(&format!(
-                "this server accepts at most {} bytes in a READ_PLUS",
-                io.read_bytes
-            )));
+            return Err(limit_exceeded_state(io.read_bytes, "bytes in a READ_PLUS"));
         }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
@@ -148,24 +135,15 @@ impl LiveCallBuilder {
         if total <= most && last.is_none() {
             return Ok(None);
         }
-        let done = last.map_or(0, |piece| piece.done_bytes);
+        let last = last.unwrap_or(SplitIoPiece { committed: u32::MAX, ..SplitIoPiece::default() });
         let most = if most >= PIECE_ALIGNMENT_BYTES { most - most % PIECE_ALIGNMENT_BYTES } else { most };
-        let length = total.saturating_sub(done).min(most);
-        let what = if is_read { "READ" } else { "WRITE" };
+        let length = total.saturating_sub(last.done_bytes).min(most);
         let is_whole = step.asked.protection == GssProtection::PLAIN;
-        if length == 0 || !is_whole || self.set_io_range(step, parts, done, length).is_none() {
-            return Err(limit_exceeded_state(&format!(
-                "this server accepts at most {most} bytes in a {what}"
-            )));
+        if length == 0 || !is_whole || self.set_io_range(step, parts, last.done_bytes, length).is_none() {
+            let unit = if is_read { "bytes in a READ" } else { "bytes in a WRITE" };
+            return Err(limit_exceeded_state(most, unit));
         }
-        Ok(Some(SplitIoPiece {
-            done_bytes: done,
-            length_bytes: length,
-            total_bytes: total,
-            calls: last.map_or(0, |piece| piece.calls),
-            committed: last.map_or(u32::MAX, |piece| piece.committed),
-            first_sent: last.and_then(|piece| piece.first_sent),
-        }))
+        Ok(Some(SplitIoPiece { length_bytes: length, total_bytes: total, ..last }))
     }
 
     /// Sets the range of the only READ or WRITE of the Call. Returns `None` if there is not exactly one, or if another
@@ -178,13 +156,13 @@ impl LiveCallBuilder {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
+        let shift = |offset: u64| offset.checked_add(done.into());
         let items = TracePayloadInMessage::items(&self.placed);
-        let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
-        rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+        let (header, mut cursor) = split_header(&self.call_buffer, &items)?;
         let mut encoder = Encoder::new();
-        encoder.raw(self.call_buffer.get(..cursor.at())?);
+        encoder.raw(header);
         match step.asked.find_description()? {
-            Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
+            Procedure::Compound if is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let mut found = 0;
                 let mut operations = Vec::new();
@@ -192,13 +170,11 @@ impl LiveCallBuilder {
                     operations.push(match operation.ok()? {
                         Args::READ(args) => {
                             found += 1;
-                            let offset = args.offset.checked_add(done.into())?;
-                            Args::READ(Read4Args { offset, count: length, ..args })
+                            Args::READ(Read4Args { offset: shift(args.offset)?, count: length, ..args })
                         }
                         Args::WRITE(args) => {
                             found += 1;
-                            let offset = args.offset.checked_add(done.into())?;
-                            Args::WRITE(Write4Args { offset, data: data(), ..args })
+                            Args::WRITE(Write4Args { offset: shift(args.offset)?, data: data(), ..args })
                         }
                         operation if operation.number() == Operation::READ_PLUS => return None,
                         operation => operation,
@@ -212,11 +188,10 @@ impl LiveCallBuilder {
             Procedure::V3(procedure) => {
                 match v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
                     v3::Args::READ(args) => {
-                        let offset = args.offset.checked_add(done.into())?;
-                        v3::Args::READ(v3::Read3Args { offset, count: length, ..args })
+                        v3::Args::READ(v3::Read3Args { offset: shift(args.offset)?, count: length, ..args })
                     }
                     v3::Args::WRITE(args) => {
-                        let offset = args.offset.checked_add(done.into())?;
+                        let offset = shift(args.offset)?;
                         v3::Args::WRITE(v3::Write3Args { offset, count: length, data: data(), ..args })
                     }
                     _ => return None,
@@ -245,54 +220,33 @@ impl LiveCallBuilder {
         &self,
         held: &StepWindowEntry,
         outcome: &ReplyStatusesAndSessionGrants,
-        recorded: impl FnOnce() -> ReplyStatusesAndSessionGrants,
+        recorded_status: impl FnOnce() -> Option<u32>,
     ) -> Option<StepOutcome> {
-        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
+        let status = outcome.last_status().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
         let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
-        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
-            return None;
-        }
-        Some(limit_exceeded_state(&format!(
-            "the session takes less than that of the capture ({})",
-            v4::Nfsstat4(*status)
-        )))
+        (session.has_lower_limit && recorded_status() != Some(status)).then(|| {
+            StepOutcome::Unreplayable(format!(
+                "{SERVER_LIMIT_CODE}: the session takes less than that of the capture ({})",
+                v4::Nfsstat4(status)
+            ))
+        })
     }
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
-    /// piece is to be sent.
-    pub(super) fn handle_piece_reply<'j>(
+    pub(super) fn handle_piece_reply(
         &mut self,
         held: &mut StepWindowEntry,
-        reply: &TransportReply<'_>,
-        joined: &'j mut Vec<u8>,
-    ) -> Option<SplitIoStepReply<'j>> {
-        let kept = std::mem::take(&mut held.step);
-        let whole = match (kept.trace_step(), held.rewrites.piece) {
-            (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
-            _ => Some(SplitIoStepReply::LastPiece),
-        };
-        held.step = kept;
-        whole
-    }
-
-    fn handle_step_piece<'j>(
-        &mut self,
-        held: &mut StepWindowEntry,
-        step: &TraceStep<'_>,
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
-        joined: &'j mut Vec<u8>,
-    ) -> Option<SplitIoStepReply<'j>> {
-        let procedure = step.asked.find_description();
-        let Some((bytes, is_end)) = read_io_payload(procedure, reply.cursor(), |moved| {
-            held.read_data.extend_from_slice(moved.data);
-            piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
-            (moved.bytes, moved.is_end)
-        }) else {
-            return Some(SplitIoStepReply::LastPiece);
+    ) -> SplitIoProgress {
+        let procedure = held.step.trace_step().and_then(|step| step.asked.find_description());
+        let Some(ReadOrWriteResult { data, bytes, is_end, committed }) = io_result(procedure, reply.cursor())
+        else {
+            return SplitIoProgress::Failed;
         };
+        held.read_data.extend_from_slice(data);
+        piece.committed = piece.committed.min(committed);
         if bytes > piece.length_bytes {
             // RFC 8881 sections 18.22.3 and 18.32.3, RFC 1813 sections 3.3.6 and 3.3.7.
             self.report.protocol.count_violation("a READ or WRITE of more bytes than requested".to_owned());
@@ -306,12 +260,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
             self.count_sequences(&held.call.counts, &outcome);
             held.call.counts.slot = None;
-            return None;
+            return SplitIoProgress::NextPiece;
         }
-        match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
-            Some(()) => Some(SplitIoStepReply::Joined(joined)),
-            None => Some(SplitIoStepReply::LastPiece),
-        }
+        join_replies(procedure, reply, piece, held.read_data.len() as u32)
+            .map_or(SplitIoProgress::Failed, SplitIoProgress::Joined)
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
@@ -336,39 +288,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Reply to a step that was split into pieces.
-pub(super) enum SplitIoStepReply<'j> {
-    /// Reply to the last piece, unchanged, because a piece failed.
-    LastPiece,
-    /// Joined Reply to all pieces; the file data that was read is kept separately.
-    Joined(&'j [u8]),
+pub(super) enum SplitIoProgress {
+    NextPiece,
+    /// A piece failed; its Reply is that to the whole step.
+    Failed,
+    /// Joined Reply to all pieces, without the file data that was read.
+    Joined(Vec<u8>),
 }
 
-impl SplitIoStepReply<'_> {
-    /// Returns the Reply with the file data that was read.
-    pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
-        match self {
-            Self::LastPiece => came.clone(),
-            Self::Joined(message) => {
-                let payloads = if data.is_empty() && came.payloads.items().is_empty() {
-                    ReplyWriteChunkReceivedData::None
-                } else {
-                    [data].into_iter().collect()
-                };
-                TransportReply { message, payloads, ..came.clone() }
-            }
-        }
-    }
-}
-
-/// Passes the file data that a Reply reports to `take`. Returns `None` if anything in the Reply failed.
-fn read_io_payload<T>(
-    procedure: Option<Procedure>,
-    mut cursor: Cursor<'_>,
-    mut take: impl FnMut(ReadOrWriteResult<'_>) -> T,
-) -> Option<T> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    message.reply().filter(|reply| reply.status().is_success())?;
+/// Returns the file data that a Reply reports, or `None` if anything in the Reply failed.
+fn io_result<'a>(procedure: Option<Procedure>, cursor: Cursor<'a>) -> Option<ReadOrWriteResult<'a>> {
+    let mut cursor = successful_results(cursor)?;
+    let read = |data: &'a [u8], is_end| {
+        let bytes = data.len() as u32;
+        ReadOrWriteResult { data, bytes, is_end, committed: u32::MAX }
+    };
+    let written = |bytes, committed| ReadOrWriteResult { data: &[], bytes, is_end: false, committed };
     match procedure? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
@@ -378,24 +313,8 @@ fn read_io_payload<T>(
             let mut found = None;
             for results in reply.operations() {
                 match results.ok()? {
-                    Results::READ(StatusUnion::Ok(ok)) => {
-                        let data = ok.data.bytes()?;
-                        found = Some(take(ReadOrWriteResult {
-                            data,
-                            bytes: data.len() as u32,
-                            is_end: ok.eof,
-                            committed: None,
-                        }));
-                    }
-                    Results::WRITE(StatusUnion::Ok(ok)) => {
-                        let committed = Some(ok.committed.0);
-                        found = Some(take(ReadOrWriteResult {
-                            data: &[],
-                            bytes: ok.count,
-                            is_end: false,
-                            committed,
-                        }));
-                    }
+                    Results::READ(StatusUnion::Ok(ok)) => found = Some(read(ok.data.bytes()?, ok.eof)),
+                    Results::WRITE(StatusUnion::Ok(ok)) => found = Some(written(ok.count, ok.committed.0)),
                     _ => {}
                 }
             }
@@ -403,21 +322,8 @@ fn read_io_payload<T>(
         }
         Procedure::V3(procedure) => {
             match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
-                v3::Results::READ(outcome) => {
-                    let ok = outcome.ok()?;
-                    let data = ok.data.bytes()?;
-                    Some(take(ReadOrWriteResult {
-                        data,
-                        bytes: data.len() as u32,
-                        is_end: ok.eof,
-                        committed: None,
-                    }))
-                }
-                v3::Results::WRITE(outcome) => {
-                    let ok = outcome.ok()?;
-                    let committed = Some(ok.committed.0);
-                    Some(take(ReadOrWriteResult { data: &[], bytes: ok.count, is_end: false, committed }))
-                }
+                v3::Results::READ(StatusUnion::Ok(ok)) => Some(read(ok.data.bytes()?, ok.eof)),
+                v3::Results::WRITE(StatusUnion::Ok(ok)) => Some(written(ok.count, ok.committed.0)),
                 _ => None,
             }
         }
@@ -425,18 +331,16 @@ fn read_io_payload<T>(
     }
 }
 
-/// Writes the last Reply with the counts of all pieces and `length` bytes of read data.
+/// Returns the last Reply with the counts of all pieces and `length` bytes of read data.
 fn join_replies(
     procedure: Option<Procedure>,
     reply: &TransportReply<'_>,
     piece: SplitIoPiece,
     length: u32,
-    joined: &mut Vec<u8>,
-) -> Option<()> {
-    let mut cursor = reply.cursor();
-    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+) -> Option<Vec<u8>> {
+    let (header, mut cursor) = split_header(reply.message, reply.payloads.items())?;
     let mut encoder = Encoder::new();
-    encoder.raw(reply.message.get(..cursor.at())?);
+    encoder.raw(header);
     let data = || Ddp::Chunk { length, bytes: None };
     match procedure? {
         Procedure::Compound => {
@@ -473,7 +377,5 @@ fn join_replies(
         }
         _ => return None,
     }
-    joined.clear();
-    joined.extend_from_slice(&encoder.finish().0);
-    Some(())
+    Some(encoder.finish().0)
 }

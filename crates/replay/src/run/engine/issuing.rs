@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle};
+use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::containment::ContainmentCheckedTransport;
 use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 
@@ -32,7 +32,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn issue(
         &mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<Option<Instant>, ReplayRunError> {
         if self.scheduler.in_flight == 0 {
             // No Reply will arrive to wake parked steps.
@@ -64,7 +63,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 }
                 _ => {}
             }
-            match self.send(window_index, &mut held, transport, tape) {
+            match self.send(window_index, &mut held, transport) {
                 Ok(()) => self.scheduler.window.put(window_index, held),
                 Err(StepSendObstacle::Failed(error)) => return Err(error),
                 Err(StepSendObstacle::Finished(outcome)) => {
@@ -88,15 +87,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 }
 
-/// Returns the state of a step that is not sent.
 fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
-    if let Some(reason) = reason {
-        let why = || format!("{}: {}", reason.code(), reason.text());
-        match reason.state() {
-            PlannedStepDisposition::Skipped => return Some(StepOutcome::Skipped(why())),
-            PlannedStepDisposition::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
-            PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => {}
-        }
+    let reason = reason?;
+    let why = || format!("{}: {}", reason.code(), reason.text());
+    match reason.state() {
+        PlannedStepDisposition::Skipped => Some(StepOutcome::Skipped(why())),
+        PlannedStepDisposition::Unreplayable => Some(StepOutcome::Unreplayable(why())),
+        PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => None,
     }
-    None
 }

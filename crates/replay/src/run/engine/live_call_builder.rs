@@ -1,5 +1,8 @@
 //! Calls of a run: the values, stateids and signatures that they need, and the check that each must pass.
 
+use std::time::SystemTime;
+
+use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -18,7 +21,6 @@ use crate::trace::value_substitution::{ReplayedRpcHeader, TracePayloadInMessage,
 #[derive(Default)]
 pub(super) struct LiveCallBuilder {
     pub(super) values: LiveVariableValues,
-    /// State that the clients hold at the server.
     pub(super) client_state: RecoverableState,
     /// Variables of state that could not be recovered.
     pub(super) unrecovered: FxHashSet<u32>,
@@ -34,7 +36,6 @@ pub(super) struct LiveCallBuilder {
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
     pub(super) substitutes: DelegationSubstitutes,
-    /// Captured answers to CB_GETATTR.
     pub(super) cb_getattr_answers: CapturedCbGetattrAnswers,
     /// Connections of the programs other than NFS; `None` while one of them is in use.
     pub(super) auxiliary: Option<AuxiliaryRpcConnections>,
@@ -50,6 +51,16 @@ pub(super) struct LiveCallBuilder {
 }
 
 impl LiveCallBuilder {
+    /// Returns the mask words and values of the attributes for which the live server asks in CB_GETATTR.
+    pub(super) fn next_cb_getattr_attributes(
+        &mut self,
+        handle: &[u8],
+        requested: &Bitmap4<'_>,
+    ) -> Option<(Vec<u32>, Vec<u8>)> {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.cb_getattr_answers.next_attributes(&self.values, handle, requested, since_1970)
+    }
+
     /// Writes the Call of a step with the values of this run, and with this header if its own cannot be used. Returns
     /// `true` if all values have room; that values are missing is noted in them.
     pub(super) fn emit_call(

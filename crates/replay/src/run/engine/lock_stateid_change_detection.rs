@@ -8,9 +8,9 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use crate::trace::{TraceSlotValueKind, TraceStep};
+use super::super::recovery::recoverable_client_state::slot_variable;
+use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of lock-owners that are remembered.
 const MAX_LOCK_OWNERS: usize = 1 << 12;
 
 /// Client, file, and the variables of the open and the lock-owner of a LOCK.
@@ -50,11 +50,9 @@ impl LiveLockStateidChangeDetector {
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
 fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LockOwnerAndFileKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
-    let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
-    let of =
-        |holds: TraceSlotValueKind| slots.clone().find(|slot| slot.holds == holds).map(|slot| slot.variable);
-    let named = [of(TraceSlotValueKind::STATEID)?, of(TraceSlotValueKind::OWNER)?];
-    Some((step.caller.client, *parts.files.get(at)?, named))
+    let named = [TraceSlotValueKind::STATEID, TraceSlotValueKind::OWNER]
+        .map(|kind| slot_variable(&step.call, kind, at));
+    (!named.contains(&NONE)).then_some((step.caller.client, *parts.files.get(at)?, named))
 }
 
 /// Returns `true` if a server may discard lock stateids after this operation, or if it creates or ends a client or

@@ -11,7 +11,7 @@ use super::super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxil
 use super::reply_check_queue::StepReplyDisposition;
 use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle};
+use super::{REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, with_recorder};
 use crate::auxiliary_programs::{
     AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
@@ -19,11 +19,7 @@ use crate::trace::TraceStep;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
-    pub(super) fn call_auxiliary(
-        &mut self,
-        held: &mut StepWindowEntry,
-        tape: &mut OptionalReplayRecorder,
-    ) -> StepSendObstacle {
+    pub(super) fn call_auxiliary(&mut self, held: &mut StepWindowEntry) -> StepSendObstacle {
         if let Err(error) = self.check_all() {
             return error.into();
         }
@@ -33,7 +29,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
             Some(step) => self
-                .call_program(&step, held, &mut beside, tape)
+                .call_program(&step, held, &mut beside)
                 .map_or_else(|unsent| unsent, StepSendObstacle::Finished),
             None => unreadable_state().into(),
         };
@@ -47,7 +43,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         held: &mut StepWindowEntry,
         beside: &mut AuxiliaryRpcConnections,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<StepOutcome, StepSendObstacle> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
@@ -75,17 +70,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
         held.call.reply_identifiers = call.reply_identifiers();
-        let mut answer_of_tape = None;
+        let recorder = self.context.recorder;
+        let mut recorded_reply = None;
         let mut process = |reply: &TransportReply<'_>| {
-            answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
+            with_recorder(recorder, |_| recorded_reply = Some((reply.message.to_vec(), Instant::now())));
             self.call_builder.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
                 StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => {
                     Err(StepSendObstacle::RetryLater)
                 }
                 StepReplyDisposition::Finished(outcome) => Ok(outcome),
-                StepReplyDisposition::Check(findings) => {
-                    Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
+                StepReplyDisposition::Check(mut findings) => {
+                    findings.latency = sent.elapsed();
+                    Ok(self.checked_outcome(held, step, reply.into(), &findings)?)
                 }
             }
         };
@@ -106,19 +103,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return Err(StepSendObstacle::UnreachableUntil(due));
         }
-        if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
-            let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
-            tape.record_exchange(&CallbackOrAuxiliaryExchange {
+        if let AuxiliaryRpcConnection { number, local: Some(caller), peer: callee, .. } = lane {
+            let (reply, came) = recorded_reply.map_or((None, sent), |(reply, came)| (Some(reply), came));
+            let exchange = CallbackOrAuxiliaryExchange {
                 // Each copy of the clients has its own connections.
                 stream: CallbackOrAuxiliaryStream::Program(u64::from(self.context.number) << 24 | number),
-                caller: local,
-                callee: peer,
+                caller,
+                callee,
                 client_key: (self.context.number, client),
                 step: step.origin.id,
                 message: captured.as_deref().unwrap_or(&message),
-                answer: answer.as_deref(),
+                answer: reply.as_deref(),
                 times: [sent, came],
-            });
+            };
+            with_recorder(recorder, |recorder| recorder.record_exchange(&exchange));
         }
         answered.map_err(|why| self.no_reply_state(&why))?
     }
@@ -135,7 +133,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .map_or_else(|| self.no_reply_state(why).into(), StepSendObstacle::UnreachableUntil)
     }
 
-    /// Returns the state of a step whose program does not reply.
     fn no_reply_state(&mut self, why: &AuxiliaryProgramError) -> StepOutcome {
         if let AuxiliaryProgramError::Silent(why) = why {
             self.report.end.silent_program.get_or_insert_with(|| why.clone());

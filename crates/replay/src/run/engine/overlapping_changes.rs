@@ -3,7 +3,6 @@
 
 use nfsrdma_rpc::CallTag;
 
-/// Maximum number of overlapping steps that are tracked.
 const MAX_OVERLAPPING: usize = 1 << 12;
 
 /// Steps that were in flight in the capture when the last step was sent.
@@ -74,7 +73,6 @@ impl ObjectsOfStep {
         self.numbers.get(..self.count).unwrap_or_default()
     }
 
-    /// Returns `true` if both may have an object in common.
     fn may_share(&self, other: &Self) -> bool {
         self.has_unknown
             || other.has_unknown

@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Steps that are ready to be sent.
 #[derive(Debug, Default)]
 pub(super) struct ReadyStepQueue {
     now: BinaryHeap<Reverse<(u64, u32)>>,

@@ -3,6 +3,10 @@
 //!
 //! No other Call is sent meanwhile. Recovery starts when nothing is in flight, so that all old Replies are processed.
 //! Its Calls are sent one at a time.
+//!
+//! Delegations that are still held when all steps are finished, because the capture ends before its clients returned
+//! them, are returned in the same way. Otherwise other users of the files, the final check among them, would wait until
+//! the server revokes the delegations (RFC 8881 sections 10.4.5 and 10.4.6).
 
 use std::collections::VecDeque;
 use std::io::{Read, Seek};
@@ -13,14 +17,13 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 
-use super::super::live_values::LiveServerSession;
+use super::super::live_values::{LiveServerSession, LiveVariableValues};
 use super::super::recovery::calls::{
     self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
 };
 use super::super::recovery::recoverable_client_state::{
-    RecoverableDelegation, SentCallWithReply, StateidOther, may_change_state,
+    RecoverableState, SentCallWithReply, StateidOther, may_change_state, rename,
 };
-use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
@@ -32,10 +35,9 @@ use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
 /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
-pub(super) type SessionUsedForReclaim = (Sessionid4, u32, u32);
+type SessionUsedForReclaim = (Sessionid4, u32, u32);
 
-/// A client whose state is being reclaimed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ClientReclaim {
     client: Clientid4,
     /// Index of the live connection that carries the Calls.
@@ -44,7 +46,8 @@ pub(super) struct ClientReclaim {
     session: Option<SessionUsedForReclaim>,
     /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
     message: Option<(Xid, Vec<u8>)>,
-    seqids: [u32; 2],
+    /// Variables and seqids of the open-owner and of the lock-owner whose seqids the Call counts.
+    seqids: [Option<(u32, u32)>; 2],
     sent: Option<Instant>,
     /// Earliest send time of the next Call.
     retry_at: Option<Instant>,
@@ -55,35 +58,6 @@ pub(super) struct ClientReclaim {
     is_return: bool,
 }
 
-impl ClientReclaim {
-    fn new(client: Clientid4, line: usize) -> Self {
-        Self {
-            client,
-            line,
-            calls: VecDeque::new(),
-            session: None,
-            message: None,
-            seqids: [0; 2],
-            sent: None,
-            retry_at: None,
-            tries: 0,
-            is_client_lost: false,
-            is_return: false,
-        }
-    }
-
-    /// Creates the return of the delegations of a client, by these Calls.
-    pub(super) fn for_return(
-        client: Clientid4,
-        line: usize,
-        calls: VecDeque<RecoveryCall>,
-        session: Option<SessionUsedForReclaim>,
-    ) -> Self {
-        Self { calls, session, is_return: true, ..Self::new(client, line) }
-    }
-}
-
-/// Progress of a recovery.
 enum RecoveryProgress {
     /// It waits for a Reply, capacity, or this time.
     Waiting(Option<Instant>),
@@ -91,55 +65,47 @@ enum RecoveryProgress {
     Finished,
 }
 
+fn set_stateid(values: &mut LiveVariableValues, variables: &[u32], stateid: &Stateid4) {
+    for variable in variables {
+        values.set_value(*variable, &stateid.other);
+        values.set_seqid(*variable, stateid.seqid);
+    }
+}
+
 impl LiveCallBuilder {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
         &mut self,
         restart: &mut ClientReclaim,
-        ask: RecoveryCall,
-        answer: &RecoveryReply,
+        call: RecoveryCall,
+        reply: &RecoveryReply,
     ) {
-        let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
-            && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
+        let is_sequenced = call.has_sequence() && reply.statuses.first() == Some(&Nfsstat4::NFS4_OK);
         if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
             *sequence = sequence.wrapping_add(1);
         }
-        let (open, lock) = match ask {
-            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
-            RecoveryCall::Lock(lock, at) => {
-                (self.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
-            }
-            _ => return,
-        };
         // If the operation was not reached, the server did not count the seqid.
-        if answer.statuses.len() < 2 {
+        if reply.statuses.len() < 2 {
             return;
         }
-        let [open_seqid, lock_seqid] = restart.seqids;
-        let status = answer.status().0;
-        if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
-            self.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
-        }
-        if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
-            self.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
+        for (is_lock, counted) in [false, true].into_iter().zip(restart.seqids) {
+            if let Some((owner, seqid)) = counted {
+                self.values.update_owner_seqid(is_lock, owner, seqid, reply.status().0);
+            }
         }
     }
 
-    /// Replaces the stateid of an open.
     fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
         self.client_state.rename_open(old, stateid.other);
-        let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
-        for variable in variables.unwrap_or_default() {
-            self.values.set_value(variable, &stateid.other);
-            self.values.set_seqid(variable, stateid.seqid);
+        if let Some(open) = self.client_state.opens.get(&stateid.other) {
+            set_stateid(&mut self.values, &open.variables, stateid);
         }
     }
 
-    /// Replaces the client ID of a client.
     fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
         self.client_state.rename_client(restart.client, id);
         restart.client = id;
-        if let Some(client) = self.client_state.client(id) {
+        if let Some(client) = self.client_state.clients.get(&id) {
             self.values.set_value(client.variables[0], &id.to_be_bytes());
         }
     }
@@ -163,19 +129,17 @@ impl LiveCallBuilder {
         if self.unrecovered.is_empty() {
             return None;
         }
+        let kinds = [TraceSlotValueKind::SESSION, TraceSlotValueKind::CLIENTID, TraceSlotValueKind::STATEID];
         let is_lost = step.call.slots.iter().any(|slot| {
-            matches!(
-                slot.holds,
-                TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
-            ) && self.unrecovered.contains(&slot.variable)
+            kinds.contains(&slot.holds)
+                && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
-        let status = held.resend.forgotten_status.map(Nfsstat4);
-        is_lost.then(|| match status {
-            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
-                held,
-                &format!("{status}, and not reclaimed"),
-            )]),
+        is_lost.then(|| match held.resend.forgotten_status.map(Nfsstat4) {
+            Some(status) => {
+                let why = format!("{status}, and not reclaimed");
+                StepOutcome::Mismatched(vec![missing_reply_difference(held, &why)])
+            }
             None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
     }
@@ -198,9 +162,8 @@ impl LiveCallBuilder {
         }
     }
 
-    /// Plans the recovery of the client and all its state.
     fn plan_recovery(&self, restart: &mut ClientReclaim) {
-        let Some(client) = self.client_state.client(restart.client) else { return };
+        let Some(client) = self.client_state.clients.get(&restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
         restart.calls.clear();
         if client.minor_version == 0 {
@@ -219,27 +182,17 @@ impl LiveCallBuilder {
     /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program,
     /// which can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
     fn replace_delegations(&mut self, restart: &mut ClientReclaim) {
-        let client = restart.client;
-        for (other, delegation) in self.client_state.take_delegations_of(client) {
-            let RecoverableDelegation { file, access, header, variable, .. } = delegation;
+        for (other, delegation) in self.client_state.take_delegations_of(restart.client) {
+            let variable = delegation.variable;
             if self.ungranted_delegations.len() < MAX_DIVERGENT_FILES {
                 self.ungranted_delegations.insert(variable);
             }
             self.values.unset(variable);
-            if access == ShareAccess(0) {
+            if delegation.access == ShareAccess(0) {
                 continue;
             }
-            self.substitutes.insert_active(variable);
-            let owner = substitute_owner(variable);
-            let open = DelegationSubstituteOpen {
-                client,
-                file: &file,
-                access,
-                owner: &owner,
-                header: &header,
-                variable,
-            };
-            self.client_state.add_substitute_open(other, open);
+            self.substitutes.active.insert(variable);
+            self.client_state.add_substitute_open(other, delegation);
             // Before RECLAIM_COMPLETE.
             let sessions =
                 restart.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
@@ -251,23 +204,23 @@ impl LiveCallBuilder {
     fn apply_recovery_result(
         &mut self,
         restart: &mut ClientReclaim,
-        ask: RecoveryCall,
-        got: RecoveryCallResult,
+        call: RecoveryCall,
+        result: RecoveryCallResult,
     ) -> Result<u64, String> {
         let mut reclaimed = 0;
-        match (ask, got) {
+        match (call, result) {
             (RecoveryCall::ExchangeId, RecoveryCallResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 let is_unchanged = is_known && id == restart.client;
                 if is_unchanged {
-                    restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
+                    restart.calls.retain(|call| matches!(call, RecoveryCall::CreateSession(_)));
                     restart.is_client_lost = false;
                 } else {
                     self.replace_delegations(restart);
                 }
                 self.replace_client_id(restart, id);
                 // RFC 8881 section 18.35.3: the csa_sequence of a confirmed client does not change.
-                if let Some(client) = self.client_state.client_mut(id).filter(|_| !is_unchanged) {
+                if let Some(client) = self.client_state.clients.get_mut(&id).filter(|_| !is_unchanged) {
                     client.sequence = sequence;
                     let [variable, _] = client.variables;
                     self.values.set_create_sequence(variable, sequence);
@@ -276,20 +229,20 @@ impl LiveCallBuilder {
             (RecoveryCall::Setclientid, RecoveryCallResult::Unconfirmed(id, verifier)) => {
                 self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
-                let Some(client) = self.client_state.client(id) else { return Ok(0) };
+                let Some(client) = self.client_state.clients.get(&id) else { return Ok(0) };
                 self.values.set_value(client.variables[1], &verifier);
                 if client.is_complete {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
             (RecoveryCall::CreateSession(old), RecoveryCallResult::Session(id, slots)) => {
-                self.client_state.rename_session(old, id);
-                if let Some(client) = self.client_state.client_mut(restart.client) {
+                rename(&mut self.client_state.sessions, &old, id);
+                if let Some(client) = self.client_state.clients.get_mut(&restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
                     let (variable, sequence) = (client.variables[0], client.sequence);
                     self.values.set_create_sequence(variable, sequence);
                 }
-                if let Some(session) = self.client_state.session(id) {
+                if let Some(session) = self.client_state.sessions.get(&id) {
                     self.values.set_value(session.variable, &id);
                     self.values.renew_session(session.variable, LiveServerSession::new(slots));
                 }
@@ -305,33 +258,30 @@ impl LiveCallBuilder {
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
-                let locks = self.client_state.locks_of(stateid.other);
-                locks
-                    .into_iter()
-                    .rev()
-                    .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
+                for lock in self.client_state.locks_of(stateid.other).into_iter().rev() {
+                    restart.calls.push_front(RecoveryCall::Lock(lock, 0));
+                }
             }
             (RecoveryCall::Lock(old, at), RecoveryCallResult::Stateid(stateid)) => {
-                let new = stateid.other;
-                self.client_state.rename_lock(old, new);
-                let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
-                for variable in variables.unwrap_or_default() {
-                    self.values.set_value(variable, &new);
-                    self.values.set_seqid(variable, stateid.seqid);
-                }
                 reclaimed += 1;
-                if at + 1 < self.client_state.ranges_of(new) {
-                    restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
+                rename(&mut self.client_state.locks, &old, stateid.other);
+                if let Some(lock) = self.client_state.locks.get(&stateid.other) {
+                    set_stateid(&mut self.values, &lock.variables, &stateid);
+                    if at + 1 < lock.ranges.len() {
+                        restart.calls.push_front(RecoveryCall::Lock(stateid.other, at + 1));
+                    }
                 }
+            }
+            (RecoveryCall::ReturnHeldDelegation(other, _), _) => {
+                self.client_state.delegations.remove(&other);
             }
             (
                 RecoveryCall::SetclientidConfirm(_)
                 | RecoveryCall::ReturnDelegation { .. }
-                | RecoveryCall::ReturnHeldDelegation(..)
                 | RecoveryCall::ReclaimComplete,
                 _,
             ) => {}
-            (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
+            (call, _) => return Err(format!("{}: its Reply has no result", call.name())),
         }
         Ok(reclaimed)
     }
@@ -340,17 +290,15 @@ impl LiveCallBuilder {
     fn drop_open(&mut self, open: StateidOther) -> u64 {
         let locks = self.client_state.locks_of(open);
         let dropped = locks.into_iter().map(|lock| self.drop_lock(lock)).sum::<u64>();
-        let variables = self.client_state.open(open).map(|open| open.variables.clone());
-        self.client_state.remove_open(open);
-        self.unset_variables(variables.unwrap_or_default());
+        let open = self.client_state.opens.remove(&open);
+        self.unset_variables(open.into_iter().flat_map(|open| open.variables));
         dropped + 1
     }
 
     /// Drops a lock that could not be reclaimed. Returns the number of locks dropped.
     fn drop_lock(&mut self, lock: StateidOther) -> u64 {
-        let variables = self.client_state.lock(lock).map(|lock| lock.variables.clone());
-        self.client_state.remove_lock(lock);
-        self.unset_variables(variables.unwrap_or_default());
+        let lock = self.client_state.locks.remove(&lock);
+        self.unset_variables(lock.into_iter().flat_map(|lock| lock.variables));
         1
     }
 
@@ -358,43 +306,43 @@ impl LiveCallBuilder {
     fn next_recovery_call(
         &self,
         restart: &mut ClientReclaim,
-        mut next_xid: impl FnMut() -> Option<Xid>,
+        mut next_xid: impl FnMut() -> Xid,
     ) -> Option<(Xid, Vec<u8>)> {
         loop {
-            let ask = *restart.calls.front()?;
-            let (open, lock) = match ask {
-                RecoveryCall::Open(open)
-                | RecoveryCall::OpenConfirm(open, _)
-                | RecoveryCall::ReturnDelegation { open, .. } => (self.client_state.open(open), None),
+            let call = *restart.calls.front()?;
+            let RecoverableState { clients, opens, locks, .. } = &self.client_state;
+            let (open, lock) = match call {
+                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (opens.get(&open), None),
                 RecoveryCall::Lock(lock, _) => {
-                    let lock = self.client_state.lock(lock);
-                    (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
+                    let lock = locks.get(&lock);
+                    (lock.and_then(|lock| opens.get(&lock.open)), lock)
                 }
                 _ => (None, None),
             };
-            let owners =
-                [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
-            restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
+            // Only the first LOCK of a lock-owner uses the open.
+            let counted_open = open.filter(|_| !matches!(call, RecoveryCall::Lock(_, 1..)));
+            let next = |is_lock, owner| (owner, self.values.next_seqid((is_lock, owner)));
+            restart.seqids = [
+                counted_open.map(|open| next(false, open.seqid_variable)),
+                lock.map(|lock| next(true, lock.seqid_of)),
+            ];
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_first =
-                self.client_state.client(restart.client).is_some_and(|client| client.minor_version == 0);
-            let count = |variables: Option<&Vec<u32>>| {
+            let is_minor_0 = clients.get(&restart.client).is_some_and(|client| client.minor_version == 0);
+            let stateid_seqid = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
-                variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
+                variable.filter(|_| is_minor_0).map_or(0, |variable| self.values.seqid(*variable))
             };
-            let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
-            let xid = next_xid()?;
+            let xid = next_xid();
             let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
-            let session =
-                session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
             let with = RecoveryCallContext {
                 xid,
                 client: restart.client,
-                session,
-                seqids: restart.seqids,
-                stateid_seqids: counts,
+                session: session.filter(|_| call.has_sequence()),
+                seqids: restart.seqids.map(|counted| counted.map_or(0, |(_, seqid)| seqid)),
+                stateid_seqids: [open.map(|open| &open.variables), lock.map(|lock| &lock.variables)]
+                    .map(stateid_seqid),
             };
-            match calls::encode_call(&self.client_state, ask, &with) {
+            match calls::encode_call(&self.client_state, call, &with) {
                 Some(message) => return Some((xid, message)),
                 None => restart.calls.pop_front(),
             };
@@ -411,29 +359,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         connection: TransportConnectionId,
         outcome: &ReplyStatusesAndSessionGrants,
-        recorded: impl FnOnce() -> ReplyStatusesAndSessionGrants,
+        recorded_status: impl FnOnce() -> Option<u32>,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
-        if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
+        if held.resend.renewals >= MAX_RESENDS || recorded_status() == Some(status) {
             return false;
         }
         let Some(client) = self.call_builder.client_state.client_of(step, &self.call_builder.values) else {
             return false;
         };
-        let is_known = self
-            .call_builder
-            .client_state
-            .client(client)
-            .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
-        if !is_known {
-            let id =
-                held.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
-            self.start_recovery(client, id, connection);
-        }
+        let id = held.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
+        self.start_recovery_since(client, id, connection, held.call.recoveries_at_send);
         held.resend.renewals += 1;
         held.resend.count += 1;
         held.resend.forgotten_status = Some(status);
         true
+    }
+
+    /// Starts the recovery of a client unless it was recovered since the run had this number of recoveries.
+    pub(super) fn start_recovery_since(
+        &mut self,
+        client: Clientid4,
+        id: Option<Sessionid4>,
+        connection: TransportConnectionId,
+        recoveries: u32,
+    ) {
+        let known = self.call_builder.client_state.clients.get(&client);
+        if known.is_none_or(|known| known.recovery_number <= recoveries) {
+            self.start_recovery(client, id, connection);
+        }
     }
 
     /// Starts the recovery of a client, beginning with the session `id` if one was forgotten.
@@ -447,8 +401,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.connections.reclaim.is_some() || self.report.end.is_interrupted {
             return;
         }
-        let mut restart = ClientReclaim::new(client, line);
-        match id.filter(|id| self.call_builder.client_state.session(*id).is_some()) {
+        let mut restart = ClientReclaim { client, line, ..ClientReclaim::default() };
+        match id.filter(|id| self.call_builder.client_state.sessions.contains_key(id)) {
             Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
             None => self.call_builder.plan_recovery(&mut restart),
         }
@@ -457,7 +411,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
     fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
-        let restarts = self.call_builder.client_state.client_mut(restart.client).map(|client| {
+        let restarts = self.call_builder.client_state.clients.get_mut(&restart.client).map(|client| {
             client.recovery_count += 1;
             client.recovery_count
         });
@@ -498,13 +452,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         restart: &mut ClientReclaim,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<RecoveryProgress, ReplayRunError> {
-        let (now, timeout) = (Instant::now(), self.context.options.timeout);
-        let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |ask| ask.name());
+        let now = Instant::now();
+        let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |call| call.name());
         if let Some(sent) = restart.sent {
-            if now.saturating_duration_since(sent) <= timeout {
+            if !self.context.is_overdue(sent, now) {
                 return Ok(RecoveryProgress::Waiting(None));
             }
-            let why = format!("no Reply to {} within {} s", name(restart), timeout.as_secs_f64());
+            let seconds = self.context.options.timeout.as_secs_f64();
+            let why = format!("no Reply to {} within {seconds} s", name(restart));
             return Ok(RecoveryProgress::Abandoned(why));
         }
         if self.connections.is_failing() {
@@ -522,28 +477,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return Ok(RecoveryProgress::Waiting(line.next_binding));
         }
-        let (lines, number) = (&mut self.connections, restart.line);
+        let Some(line) = self.connections.lines.get_mut(restart.line) else {
+            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
+        };
+        let connection = line.connection;
         let next = restart
             .message
             .take()
-            .or_else(|| self.call_builder.next_recovery_call(restart, || lines.next_xid(number)));
+            .or_else(|| self.call_builder.next_recovery_call(restart, || line.next_xid()));
         let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
-        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
-            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
-        };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        let client = self
-            .call_builder
-            .client_state
-            .client(restart.client)
-            .map_or(NONE, |client| client.captured_client);
+        let client = self.call_builder.client_state.clients.get(&restart.client);
+        let client = client.map_or(NONE, |client| client.captured_client);
         match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
             NonStepCallSubmitResult::Sent => {
                 self.report.calls += 1;
                 restart.sent = Some(now);
             }
-            NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {}
+            NonStepCallSubmitResult::NotYet => {}
             NonStepCallSubmitResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
@@ -557,62 +509,50 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(RecoveryProgress::Waiting(None))
     }
 
-    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
-    /// one.
-    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
-        let is_own = tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_own) {
-            restart.sent = None;
-        }
-        is_own
+    fn is_last_recovery_call(&self, tag: CallTag) -> bool {
+        tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls)
     }
 
-    /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
-    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
-        if reply.tag != call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls) {
-            return false;
+    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged.
+    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) {
+        let is_last = self.is_last_recovery_call(tag);
+        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_last) {
+            restart.sent = None;
+        }
+    }
+
+    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) {
+        if !self.is_last_recovery_call(reply.tag) {
+            return;
         }
         let Some(mut restart) = self.connections.reclaim.take().filter(|restart| restart.sent.is_some())
         else {
-            return true;
+            return;
         };
         if let Some((_, bytes)) = &restart.message {
             self.call_builder.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
         (restart.sent, restart.message) = (None, None);
         self.connections.stalled_since = None;
-        let Some(ask) = restart.calls.front().copied() else { return true };
-        let Some(answer) = RecoveryReply::of(reply.cursor()) else {
-            self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
-            return true;
+        let Some(call) = restart.calls.front().copied() else { return };
+        let Some(reply) = RecoveryReply::of(reply.cursor()) else {
+            return self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", call.name()));
         };
-        self.call_builder.count_recovery_sequences(&mut restart, ask, &answer);
-        let status = answer.status();
+        self.call_builder.count_recovery_sequences(&mut restart, call, &reply);
+        let status = reply.status();
         match status {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
                 restart.calls.pop_front();
-                let open = answer.opened();
-                match self.call_builder.apply_recovery_result(&mut restart, ask, answer.result) {
-                    Ok(reclaimed) => {
-                        if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
-                            self.call_builder.client_state.remove_delegation(&other);
-                        }
-                        self.report.returned_delegations += u64::from(matches!(
-                            ask,
-                            RecoveryCall::ReturnDelegation { .. } | RecoveryCall::ReturnHeldDelegation(..)
-                        ));
-                        // No step returns it.
-                        if let (Some(open), Some(Stateid4 { seqid, other: delegation })) =
-                            (open, answer.delegation)
-                        {
-                            let call = RecoveryCall::ReturnDelegation { open, delegation, seqid };
-                            restart.calls.push_front(call);
-                        }
-                        self.report.recovery.reclaimed += reclaimed;
-                        self.connections.reclaim = Some(restart);
-                    }
-                    Err(why) => self.abandon_recovery(&restart, &why),
+                let granted = reply.opened().zip(reply.delegation);
+                match self.call_builder.apply_recovery_result(&mut restart, call, reply.result) {
+                    Ok(reclaimed) => self.report.recovery.reclaimed += reclaimed,
+                    Err(why) => return self.abandon_recovery(&restart, &why),
+                }
+                self.report.returned_delegations += u64::from(call.is_delegation_return());
+                // No step returns it.
+                if let Some((open, Stateid4 { seqid, other: delegation })) = granted {
+                    restart.calls.push_front(RecoveryCall::ReturnDelegation { open, delegation, seqid });
                 }
             }
             Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
@@ -621,14 +561,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 restart.tries += 1;
                 restart.retry_at = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
                 self.report.delayed += 1;
-                self.connections.reclaim = Some(restart);
             }
             // The server does not know the client either.
             Nfsstat4::NFS4ERR_STALE_CLIENTID
-                if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
+                if matches!(call, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
             {
                 self.call_builder.plan_recovery(&mut restart);
-                self.connections.reclaim = Some(restart);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
@@ -637,40 +575,34 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 if !restart.is_return =>
             {
                 self.call_builder.plan_recovery(&mut restart);
-                self.continue_unless_repeated(restart);
+                return self.continue_unless_repeated(restart);
             }
-            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
+            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if call == RecoveryCall::ReclaimComplete => {
                 restart.calls.pop_front();
-                self.connections.reclaim = Some(restart);
             }
             _ if restart.is_return => {
-                if let RecoveryCall::ReturnHeldDelegation(other, _) = ask {
-                    self.call_builder.client_state.remove_delegation(&other);
+                if let RecoveryCall::ReturnHeldDelegation(other, _) = call {
+                    self.call_builder.client_state.delegations.remove(&other);
                 }
                 restart.calls.pop_front();
                 self.report.add_refusal(format!("delegation not returned: {status}"));
-                self.connections.reclaim = Some(restart);
             }
             _ => {
-                let why = format!("{}: {status}", ask.name());
+                let why = format!("{}: {status}", call.name());
                 restart.calls.pop_front();
-                let dropped = match ask {
+                let dropped = match call {
                     RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
                         self.call_builder.drop_open(open)
                     }
                     RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
-                    RecoveryCall::ReturnDelegation { .. } | RecoveryCall::ReturnHeldDelegation(..) => 0,
-                    _ => {
-                        self.abandon_recovery(&restart, &why);
-                        return true;
-                    }
+                    call if call.is_delegation_return() => 0,
+                    _ => return self.abandon_recovery(&restart, &why),
                 };
                 self.report.recovery.not_reclaimed += dropped;
                 (0..dropped).for_each(|_| self.report.add_refusal(why.clone()));
-                self.connections.reclaim = Some(restart);
             }
         }
-        true
+        self.connections.reclaim = Some(restart);
     }
 
     /// Gives up the recovery of a client; all its state is lost.
@@ -678,32 +610,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if restart.is_return {
             return self.abandon_delegation_return(restart.client, why);
         }
-        let Some(client) = self.call_builder.client_state.client(restart.client) else { return };
+        let Some(client) = self.call_builder.client_state.clients.get(&restart.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
         for open in self.call_builder.client_state.opens_of(restart.client) {
-            let locks = self.call_builder.client_state.locks_of(open);
-            let of = locks
-                .iter()
-                .filter_map(|lock| self.call_builder.client_state.lock(*lock))
-                .flat_map(|lock| &lock.variables);
-            let mut variables: Vec<u32> = of.copied().collect();
-            variables.extend(
-                self.call_builder.client_state.open(open).into_iter().flat_map(|open| &open.variables),
-            );
-            self.report.recovery.not_reclaimed += 1 + locks.len() as u64;
-            self.call_builder.unset_variables(variables);
+            self.report.recovery.not_reclaimed += self.call_builder.drop_open(open);
         }
-        let sessions = self.call_builder.client_state.sessions_of(restart.client);
-        let of = sessions.iter().filter_map(|id| self.call_builder.client_state.session(*id));
-        let sessions: Vec<u32> = of.map(|session| session.variable).collect();
-        sessions.iter().for_each(|session| self.call_builder.values.close_session(*session));
-        self.call_builder.unset_variables(sessions.into_iter().chain([variable]));
+        for id in self.call_builder.client_state.sessions_of(restart.client) {
+            if let Some(session) = self.call_builder.client_state.sessions.remove(&id) {
+                self.call_builder.values.close_session(session.variable);
+                self.call_builder.unset_variables([session.variable]);
+            }
+        }
+        self.call_builder.unset_variables([variable]);
         self.call_builder.client_state.remove_client(restart.client);
         self.requeue_client(captured);
     }
 
-    /// Ends a recovery; the steps continue.
     fn finish_recovery(&mut self, restart: &ClientReclaim) {
         if restart.is_return {
             return;
@@ -714,14 +637,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verification.checker.record_restart();
         }
         if let Some((id, sequence, slots)) = restart.session
-            && let Some(session) = self.call_builder.client_state.session(id)
+            && let Some(session) = self.call_builder.client_state.sessions.get(&id)
         {
             self.call_builder
                 .values
                 .renew_session(session.variable, LiveServerSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.connections.recoveries;
-        let captured = self.call_builder.client_state.client_mut(restart.client).map(|client| {
+        let captured = self.call_builder.client_state.clients.get_mut(&restart.client).map(|client| {
             client.recovery_number = recoveries;
             client.captured_client
         });
@@ -733,5 +656,53 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The server returns new lock stateids.
         std::mem::take(&mut self.verification.locks);
         self.scheduler.requeue_client(captured);
+    }
+
+    /// Starts to return the delegations of one client. Returns `false` if no client holds any.
+    pub(super) fn start_delegation_return(&mut self) -> bool {
+        if self.report.end.unreachable.is_some() {
+            return false;
+        }
+        while let Some(first) = self.call_builder.client_state.delegations.values().next() {
+            let (client, values) = (first.client, &self.call_builder.values);
+            if let Some((line, session)) = self.connection_of_client(client) {
+                let delegations = self.call_builder.client_state.delegations.iter();
+                let own = delegations.filter(|(_, delegation)| delegation.client == client);
+                let calls = own.map(|(other, delegation)| {
+                    RecoveryCall::ReturnHeldDelegation(*other, values.seqid(delegation.variable))
+                });
+                let (calls, is_return) = (calls.collect(), true);
+                let restart =
+                    ClientReclaim { client, line, calls, session, is_return, ..ClientReclaim::default() };
+                self.connections.reclaim = Some(restart);
+                return true;
+            }
+            self.abandon_delegation_return(client, "no connection or session");
+        }
+        false
+    }
+
+    /// Returns the index of a connection of a client and, from NFSv4.1 on, its session.
+    fn connection_of_client(&self, client: Clientid4) -> Option<(usize, Option<SessionUsedForReclaim>)> {
+        let known = self.call_builder.client_state.clients.get(&client)?;
+        let own = self.connections.connection_by_client.iter();
+        let own = own.filter(|((captured, _), _)| *captured == known.captured_client);
+        let line = own.map(|(_, line)| *line).min()?;
+        if known.minor_version == 0 {
+            return Some((line, None));
+        }
+        let values = &self.call_builder.values;
+        let mut sessions = self.call_builder.client_state.sessions.iter();
+        let (id, session) = sessions.find(|(_, session)| session.client == client)?;
+        let (slot, slots) = ((session.variable, 0), values.session(session.variable)?.slot_count());
+        let last = values.next_sequence(slot).wrapping_sub(1);
+        values.is_slot_certain(slot).then_some((line, Some((*id, last, slots))))
+    }
+
+    fn abandon_delegation_return(&mut self, client: Clientid4, why: &str) {
+        let count = self.call_builder.client_state.take_delegations_of(client).len();
+        if count > 0 {
+            self.report.add_refusal(format!("{count} delegations not returned: {why}"));
+        }
     }
 }

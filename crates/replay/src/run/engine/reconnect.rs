@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 use std::mem::swap;
 use std::time::Instant;
 
-use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::{
     CallTag, ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility, TransportReply,
@@ -17,15 +17,15 @@ use super::connections::{LiveConnection, PendingBindConnToSession, PendingSessio
 use super::reply::missing_reply_difference;
 use super::scheduler::RETRY_DELAY;
 use super::send::unsigned_header;
-use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
-use super::{
-    NonStepCallSubmitResult, OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle,
+use super::step_window::{
+    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, call_tag, unreadable_state,
+    window_index,
 };
+use super::{NonStepCallSubmitResult, ReplayEngine, ReplayRunError, StepSendObstacle, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
-/// Returns the state of a step that has no connection.
 fn no_connection_state() -> StepOutcome {
     StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
 }
@@ -38,14 +38,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<usize, StepSendObstacle> {
-        let of = step.caller.connection;
-        let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
-        let place = (step.caller.client, of);
+        let captured = step.caller.connection;
+        let max_connections = self.context.options.connections;
+        let captured = max_connections.map_or(captured, |most| captured % u64::from(most.max(1)));
+        let place = (step.caller.client, captured);
         let number = match self.connections.connection_by_client.get(&place) {
             Some(number) => *number,
-            None if self.connections.has_given_up() => {
-                return Err(no_connection_state().into());
-            }
+            None if self.connections.has_given_up() => return Err(no_connection_state().into()),
             None => {
                 let connection = self.open_connection(place, transport)?;
                 self.report.connections += 1;
@@ -64,19 +63,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.connections.has_given_up() {
             return Err(no_connection_state().into());
         }
-        let Some(line) = self.connections.lines.get(number) else {
-            return Err(StepSendObstacle::Parked(number));
-        };
-        let connection = line.connection;
         self.bind_sessions(number, transport);
-        if let Some(line) = self.connections.lines.get(number).filter(|line| line.is_waiting_for_binding()) {
-            return Err(match line.next_binding.filter(|due| *due > Instant::now()) {
-                Some(until) => StepSendObstacle::UnreachableUntil(until),
-                None => StepSendObstacle::Parked(number),
-            });
+        let parked = StepSendObstacle::Parked(number);
+        let Some(line) = self.connections.lines.get(number) else { return Err(parked) };
+        if line.is_waiting_for_binding() {
+            let due = line.next_binding.filter(|due| *due > Instant::now());
+            return Err(due.map_or(parked, StepSendObstacle::UnreachableUntil));
         }
-        match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Err(StepSendObstacle::Parked(number)),
+        match transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
+            true => Err(parked),
             false => Ok(number),
         }
     }
@@ -88,13 +83,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         number: usize,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        let gone = self
-            .connections
-            .lines
-            .get(number)
-            .and_then(|line| line.lost)
-            .filter(|_| !self.connections.has_given_up());
-        Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
+        match self.connections.lines.get(number).and_then(|line| line.lost) {
+            Some(attempts) if !self.connections.has_given_up() => self.reconnect(number, attempts, transport),
+            _ => Ok(None),
+        }
     }
 
     /// Opens a connection in place of a lost one. Returns the time until which the server is not to be contacted, if
@@ -105,13 +97,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut attempts: ReconnectionAttempts,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if attempts.next_attempt() > Instant::now() {
-            return Ok(Some(attempts.next_attempt()));
-        }
-        let connected = attempts.connect(self.context.target, |target| transport.connect(target));
+        let result = self.attempt_connection(&mut attempts, transport)?;
         let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
-        match connected {
-            Ok(Some(connection)) => {
+        match result {
+            Ok(connection) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.bindings.iter_mut().for_each(|binding| binding.is_refused = false);
@@ -122,16 +111,32 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.verification.checker.record_reconnection();
                 Ok(None)
             }
-            Ok(None) => {
+            Err(until) => {
                 line.lost = Some(attempts);
-                Ok(Some(attempts.next_attempt()))
+                Ok(until)
             }
-            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
-                self.mark_unreachable(&error);
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
         }
+    }
+
+    /// Makes an attempt to connect, if one is due. Returns the connection, or else the time of the next attempt; `None`
+    /// if the server is given up.
+    fn attempt_connection(
+        &mut self,
+        attempts: &mut ReconnectionAttempts,
+        transport: &mut ContainmentCheckedTransport<'_>,
+    ) -> Result<Result<TransportConnectionId, Option<Instant>>, ReplayRunError> {
+        if attempts.next_attempt() <= Instant::now() {
+            match attempts.connect(self.context.target, |target| transport.connect(target)) {
+                Ok(Some(connection)) => return Ok(Ok(connection)),
+                Ok(None) => {}
+                Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
+                    self.mark_unreachable(&error);
+                    return Ok(Err(None));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Err(Some(attempts.next_attempt())))
     }
 
     /// Opens a connection that the run does not have yet, or returns the outcome of the step that needs it. After the
@@ -141,27 +146,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         place: (u32, u64),
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<TransportConnectionId, StepSendObstacle> {
-        let target = self.context.target;
         if self.report.calls == 0 {
-            return transport.connect(target).map_err(|error| ReplayRunError::from(error).into());
+            return Ok(transport.connect(self.context.target)?);
         }
-        let new = || ReconnectionAttempts::new(Instant::now(), self.context.options.timeout);
-        let attempts = self.connections.first_attempts.entry(place).or_insert_with(new);
-        if attempts.next_attempt() > Instant::now() {
-            return Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt()));
-        }
-        match attempts.connect(target, |target| transport.connect(target)) {
-            Ok(Some(connection)) => {
-                self.connections.first_attempts.remove(&place);
-                Ok(connection)
+        let known = self.connections.first_attempts.remove(&place);
+        let mut attempts =
+            known.unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
+        self.attempt_connection(&mut attempts, transport)?.map_err(|until| match until {
+            Some(until) => {
+                self.connections.first_attempts.insert(place, attempts);
+                StepSendObstacle::UnreachableUntil(until)
             }
-            Ok(None) => Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt())),
-            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
-                self.mark_unreachable(&error);
-                Err(no_connection_state().into())
-            }
-            Err(error) => Err(ReplayRunError::from(error).into()),
-        }
+            None => no_connection_state().into(),
+        })
     }
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
@@ -180,27 +177,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
-    pub(super) fn handle_lost_call(
-        &mut self,
-        tag: CallTag,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
-        if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
-            return Ok(());
-        }
+    pub(super) fn handle_lost_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
-            self.lose_substitute(tag, true);
+            match window_index(tag) {
+                RECOVERY_INDEX => self.handle_recovery_loss(tag),
+                CONTEXT_INDEX => self.handle_setup_loss(tag),
+                SUBSTITUTE_INDEX => self.lose_substitute(tag, true),
+                _ => {}
+            }
             return Ok(());
         };
         let is_vain =
             self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
         if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
-            return self.handle_failed_call(tag, what, tape);
+            return self.handle_failed_call(tag, what);
         }
-        if let Some(tape) = tape {
-            tape.record_lost(tag, None);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
         let mut held = self.scheduler.window.take(window_index);
         held.call.in_flight = None;
         held.resend.is_pending = true;
@@ -216,10 +208,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         window_index: u32,
         held: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
-        let mut nobody = None;
-        let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
+        let is_recorded = !held.rewrites.is_substituted;
         let StepWindowEntry { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
         let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
@@ -229,7 +219,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let tag = call_tag(self.context.number, window_index, *turn);
         swap(&mut self.call_builder.call_buffer, sent);
         swap(&mut self.call_builder.placed, placed);
-        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
+        let submitted =
+            self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
         if submitted.is_err() {
             swap(&mut self.call_builder.call_buffer, sent);
             swap(&mut self.call_builder.placed, placed);
@@ -287,8 +278,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let binding = line.pending_bindings.swap_remove(at);
             let PendingSessionBinding { session, minor_version, direction, .. } = binding;
             let Some(id) = self.call_builder.values.identifier(session) else { continue };
-            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
-            line.xid = xid.0;
+            let (connection, xid) = (line.connection, line.next_xid());
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
@@ -299,18 +289,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };
-            if !matches!(result, NonStepCallSubmitResult::Unready | NonStepCallSubmitResult::Unsigned(_)) {
-                line.recoveries_at_binding = self.connections.recoveries;
-            }
             match result {
                 NonStepCallSubmitResult::Sent => {
                     self.report.calls += 1;
+                    line.recoveries_at_binding = self.connections.recoveries;
                     line.binding_in_flight = Some(PendingBindConnToSession { tag, binding, sent: now });
                     return;
                 }
-                NonStepCallSubmitResult::Busy | NonStepCallSubmitResult::Unready => {
-                    return line.pending_bindings.push(binding);
-                }
+                NonStepCallSubmitResult::NotYet => return line.pending_bindings.push(binding),
                 NonStepCallSubmitResult::Lost => return,
                 NonStepCallSubmitResult::Unsigned(why) | NonStepCallSubmitResult::Escapes(why) => {
                     line.refuse_binding(session);
@@ -320,27 +306,21 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Records that a binding gets no Reply. Returns `false` if the tag is not of one.
-    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) -> bool {
-        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return false };
+    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) {
+        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return };
         line.refuse_binding(binding.session);
         self.scheduler.unpark(number, usize::MAX);
         self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
-        true
     }
 
-    /// Gives up bindings that got no Reply in time.
     pub(super) fn expire_bindings(&mut self, now: Instant) {
-        let timeout = self.context.options.timeout;
         let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
-        let is_late = |sent: Instant| now.saturating_duration_since(sent) > timeout;
-        let late = in_flight.filter(|in_flight| is_late(in_flight.sent)).collect::<Vec<_>>();
+        let late: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
         for late in late {
-            self.lose_binding(late.tag, &format!("no Reply within {} s", timeout.as_secs_f64()));
+            self.lose_binding(late.tag, &self.context.timeout_text());
         }
     }
 
-    /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
         let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
         let PendingSessionBinding { session, direction, .. } = binding;
@@ -350,17 +330,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(SessionBindError::UnknownSession) => {
                 let id = self.call_builder.values.identifier(session);
-                let client = id
-                    .and_then(|id| self.call_builder.client_state.session(id))
-                    .map(|session| session.client);
-                let is_known = |client| {
-                    self.call_builder
-                        .client_state
-                        .client(client)
-                        .is_some_and(|known| since < known.recovery_number)
-                };
-                if let Some(client) = client.filter(|client| !is_known(*client)) {
-                    self.start_recovery(client, id, reply.connection);
+                if let Some(session) = id.and_then(|id| self.call_builder.client_state.sessions.get(&id)) {
+                    self.start_recovery_since(session.client, id, reply.connection, since);
                 }
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {

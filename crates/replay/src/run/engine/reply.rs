@@ -1,6 +1,7 @@
 //! Handles a Reply, or its loss, and stores the values that later steps need.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
@@ -9,20 +10,21 @@ use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
-use nfsrdma_rpc::{CallTag, TransportReply};
+use nfsrdma_rpc::{CallTag, ReplyWriteChunkReceivedData, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
 use super::super::step_outcome::StepOutcome;
 use super::connections::PendingSessionBinding;
-use super::io_split::SplitIoStepReply;
+use super::io_split::SplitIoProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
-use super::step_window::{StepWindowEntry, unreadable_state};
-use super::{
-    MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
+use super::step_window::{
+    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, unreadable_state,
+    window_index,
 };
+use super::{MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, ReplayEngine, ReplayRunError, with_recorder};
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
@@ -31,17 +33,13 @@ use crate::trace::{
     GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep,
     VariableUseKind, live_reply_binding,
 };
-use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, TransactionCaptureLocation};
 
 /// A step that was in flight.
 pub(super) struct CompletedStep {
     pub(super) window_index: u32,
     pub(super) window_step: Box<StepWindowEntry>,
-    /// Send time of the Call.
     pub(super) sent: Instant,
-    /// Arrival time of the Reply.
     pub(super) replied: Instant,
 }
 
@@ -109,7 +107,7 @@ impl LiveCallBuilder {
                 && values.has_create_sequence(slot.variable);
             let value = match stands_in {
                 _ if is_established => None,
-                Some(_) if substitutes.has_substitute(slot.variable) => None,
+                Some(_) if substitutes.active.contains(&slot.variable) => None,
                 Some((_, stateid)) => {
                     if borrowed.len() < MAX_DIVERGENT_FILES {
                         borrowed.insert(slot.variable);
@@ -146,25 +144,19 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles a Reply.
-    pub(super) fn handle_reply(
-        &mut self,
-        reply: &TransportReply<'_>,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_reply(&mut self, reply: &TransportReply<'_>) -> Result<(), ReplayRunError> {
         self.connections.record_reply();
         let Some(window_index) = self.scheduler.window.find(reply.tag) else {
-            if !self.handle_setup_reply(reply) {
-                self.verify_own_reply(reply);
+            match window_index(reply.tag) {
+                CONTEXT_INDEX => self.handle_setup_reply(reply),
+                _ => self.verify_own_reply(reply),
             }
             return Ok(());
         };
         let mut held = self.scheduler.window.take(window_index);
         let now = Instant::now();
         let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
-        if let Some(tape) = tape {
-            tape.record_reply(reply);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_reply(reply));
         self.scheduler.end_flight();
         self.unpark_connection(connection, 1);
         if self.call_builder.signing.is_some() {
@@ -184,45 +176,36 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the verified Reply to a Call that is no step.
     pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
-        if !self.handle_substitute_reply(reply) && !self.handle_recovery_reply(reply) {
-            self.handle_bind_reply(reply);
+        match window_index(reply.tag) {
+            SUBSTITUTE_INDEX => self.handle_substitute_reply(reply),
+            RECOVERY_INDEX => self.handle_recovery_reply(reply),
+            BIND_INDEX => self.handle_bind_reply(reply),
+            _ => {}
         }
     }
 
-    /// Handles the verified Reply to a step.
+    /// Handles the verified Reply to a step, or to a piece of it; queues the next piece or completes the step.
     pub(super) fn complete_call(
-        &mut self,
-        flown: CompletedStep,
-        reply: &TransportReply<'_>,
-    ) -> Result<(), ReplayRunError> {
-        if flown.window_step.rewrites.piece.is_some() {
-            return self.complete_piece(flown, reply);
-        }
-        self.complete_step(flown, reply)
-    }
-
-    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
-    fn complete_piece(
         &mut self,
         mut flown: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        let mut joined = Vec::new();
-        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
-            None => {
-                let CompletedStep { window_index, window_step: held, .. } = flown;
-                self.scheduler.put_back(window_index, held, None);
+        let Some(piece) = flown.window_step.rewrites.piece else { return self.complete_step(flown, reply) };
+        flown.sent = piece.first_sent.unwrap_or(flown.sent);
+        match self.handle_piece_reply(&mut flown.window_step, piece, reply) {
+            SplitIoProgress::NextPiece => {
+                self.scheduler.put_back(flown.window_index, flown.window_step, None);
                 Ok(())
             }
-            Some(whole) => {
-                // The data that was read is kept in case the last piece is sent again.
-                let data = match whole {
-                    SplitIoStepReply::LastPiece => Vec::new(),
-                    SplitIoStepReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
+            // The data that was read is kept in case the last piece is sent again.
+            SplitIoProgress::Failed => self.complete_step(flown, reply),
+            SplitIoProgress::Joined(message) => {
+                let data = std::mem::take(&mut flown.window_step.read_data);
+                let payloads = match data.is_empty() && reply.payloads.items().is_empty() {
+                    true => ReplyWriteChunkReceivedData::None,
+                    false => [&data[..]].into_iter().collect(),
                 };
-                flown.sent =
-                    flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
-                self.complete_step(flown, &whole.reply(reply, &data))
+                self.complete_step(flown, &TransportReply { message: &message, payloads, ..reply.clone() })
             }
         }
     }
@@ -243,10 +226,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.scheduler.pacer.record_completion(&held, now);
         }
         match disposition {
-            StepReplyDisposition::Check(mut answer) => {
-                answer.sent = Some(sent);
+            StepReplyDisposition::Check(mut findings) => {
+                (findings.sent, findings.latency) = (Some(sent), now - sent);
                 let slot = held.captured.slot;
-                let mut entry = self.queue_check(held, answer, now - sent, reply)?;
+                let mut entry = self.queue_check(held, findings, reply)?;
                 entry.captured.slot = slot;
                 self.release_after_substitute(window_index, entry, reply.connection);
             }
@@ -291,22 +274,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .is_none_or(|(slot, sequence)| self.call_builder.values.matches_sequence(slot, sequence));
         self.count_sequences(&held.call.counts, &outcome);
         let message = unprotected_reply(step);
-        let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
-        let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
-            true => recorded_outcome(step, &message),
-            // The recorded outcome is not used in this case.
-            false => ReplyStatusesAndSessionGrants::default(),
-        };
+        let recorded = LazyCell::new(|| recorded_outcome(step, &message));
+        let was_delayed_in_capture =
+            (step.asked.program == Program::NLM.0 || may_contain_delay(&message)) && recorded.is_delayed();
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
-        } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
+        } else if !was_delayed_in_capture && self.may_retry_delayed(held) {
             self.report.delayed += 1;
             return Ok(StepReplyDisposition::Retry);
         }
         let lists = held.description.operations.contains(&Operation::READDIR);
-        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
+        let has_recorded_delayed_entry = lists && has_delayed_entry(&message, Cursor::new(&message));
         if lists
-            && !is_recorded_so
+            && !has_recorded_delayed_entry
             && has_delayed_entry(reply.message, reply.cursor())
             && self.may_retry_delayed(held)
         {
@@ -322,7 +302,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if outcome.is_connection_unbound()
             && held.resend.denials < MAX_RESENDS
-            && !self::recorded_outcome(step, &message).is_connection_unbound()
+            && !recorded.is_connection_unbound()
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
             && self.connections.queue_binding(reply.connection, session, step.asked.minor_version)
         {
@@ -343,24 +323,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 held.resend.renewals > 0,
                 &outcome,
             )
-            && self::recorded_outcome(step, &message).is_success();
+            && recorded.is_success();
         if !is_done_twice
-            && self.needs_recovery(held, step, reply.connection, &outcome, || {
-                self::recorded_outcome(step, &message)
-            })
+            && self.needs_recovery(held, step, reply.connection, &outcome, || recorded.last_status())
         {
             return Ok(StepReplyDisposition::Retry);
         }
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
-        if let Some(last) = outcome.statuses.last()
-            && let status @ (Nfsstat4::NFS4ERR_NOSPC | Nfsstat4::NFS4ERR_ROFS | Nfsstat4::NFS4ERR_DQUOT) =
-                Nfsstat4(*last)
-            && self::recorded_outcome(step, &message).statuses.last() != Some(last)
+        if let Some(status @ (Nfsstat4::NFS4ERR_NOSPC | Nfsstat4::NFS4ERR_ROFS | Nfsstat4::NFS4ERR_DQUOT)) =
+            outcome.last_status().map(Nfsstat4)
+            && recorded.last_status() != Some(status.0)
         {
             self.report_export_status(held, status);
         }
-        if let Some(state) =
-            self.call_builder.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+        if let Some(state) = self.call_builder.session_limit_state(held, &outcome, || recorded.last_status())
         {
             // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
             let executed_count = outcome.statuses.len().saturating_sub(1);
@@ -373,14 +349,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && outcome.fore_channel.is_none()
             && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
         let missing = match waits {
-            true => self.defer_binding(step),
+            true => {
+                let used_slots = step.reply.slots.iter().filter(is_used);
+                self.verification.pending_variables.extend(used_slots.map(|slot| slot.variable));
+                None
+            }
             false => {
                 self.call_builder.register_identifiers(held, LiveReply::from(reply));
                 self.bind_values(step, LiveReply::from(reply), &outcome)
             }
         };
         if let Some(granted) = outcome.fore_channel {
-            let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
+            let captured = recorded.fore_channel.unwrap_or(granted);
             self.call_builder.begin_session(step, granted, captured);
             let session =
                 step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
@@ -424,17 +404,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let error = format!("{} of frame {call}: {fault}", held.description.title());
             self.report.protocol.add_own(error);
         }
-        let is_unbound = waits;
         Ok(StepReplyDisposition::Check(UncheckedLiveReplyFacts {
             outcome,
-            recorded,
+            was_delayed_in_capture,
             is_echo,
-            is_unbound,
+            is_unbound: waits,
             missing,
             is_other_lock,
             is_done_twice,
-            has_delayed_entry: is_recorded_so,
-            sent: None,
+            has_delayed_entry: has_recorded_delayed_entry,
+            ..UncheckedLiveReplyFacts::default()
         }))
     }
 
@@ -506,56 +485,32 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         })
     }
 
-    /// Puts off binding until the Reply is checked or a Call needs the values.
-    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<TraceSlotValueKind> {
-        let used_slots = step.reply.slots.iter().filter(is_used);
-        self.verification.pending_variables.extend(used_slots.map(|slot| slot.variable));
-        None
-    }
-
     /// Handles a Call that will get no Reply.
-    pub(super) fn handle_failed_call(
-        &mut self,
-        tag: CallTag,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_failed_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
-            if !self.lose_binding(tag, what) && !self.handle_setup_loss(tag) {
-                self.lose_substitute(tag, false);
+            match window_index(tag) {
+                BIND_INDEX => self.lose_binding(tag, what),
+                CONTEXT_INDEX => self.handle_setup_loss(tag),
+                SUBSTITUTE_INDEX => self.lose_substitute(tag, false),
+                _ => {}
             }
             return Ok(());
         };
-        // Earlier Replies are checked before its effects become uncertain.
-        self.check_all()?;
-        if let Some(tape) = tape {
-            tape.record_lost(tag, None);
-        }
+        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
         let mut held = self.scheduler.window.take(window_index);
-        let connection = held.call.in_flight.take().map(|(connection, _)| connection);
         self.scheduler.end_flight();
-        if let Some(slot) = held.call.counts.slot {
-            self.retire_slot(slot);
-        }
-        if let Some(connection) = connection {
+        if let Some((connection, _)) = held.call.in_flight.take() {
             self.unpark_connection(connection, 1);
         }
         let what = match held.resend.count {
             0 => what.to_owned(),
             resends => format!("{what} (sent again {resends} times)"),
         };
-        let difference = missing_reply_difference(&held, &what);
-        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
-            walk.mark_uncertain(&step, &held.description);
+        let mut state = self.unanswered_state(&held, &what)?;
+        let recorded = held.step.trace_step().map(|step| step.reply.seen);
+        if recorded.is_none_or(|seen| seen == MessageCaptureCompleteness::NOTHING) {
+            state = StepOutcome::Substituted(PlanReason::ReplyLost.code());
         }
-        let state = match held
-            .step
-            .trace_step()
-            .is_some_and(|step| step.reply.seen != MessageCaptureCompleteness::NOTHING)
-        {
-            true => StepOutcome::Mismatched(vec![difference]),
-            false => StepOutcome::Substituted(PlanReason::ReplyLost.code()),
-        };
         self.finish_step(window_index, held, state);
         Ok(())
     }
@@ -565,21 +520,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 pub(super) fn missing_reply_difference(held: &StepWindowEntry, what: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
-    let place = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
-    let half = |value: &str| DifferenceSideValue {
-        location: place,
-        frame: reply.or(call),
-        value: Some(value.to_owned()),
-    };
-    Difference {
-        kind: DifferenceKind::Reply,
-        operation: held.description.title().to_owned(),
-        path: String::new(),
-        field: "",
-        count: 1,
-        a: half("there"),
-        b: half(what),
+    let location = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
+    let mut difference = held.difference(DifferenceKind::Reply, "", ["there", what].map(str::to_owned));
+    for half in [&mut difference.a, &mut difference.b] {
+        (half.location, half.frame) = (location, reply.or(call));
     }
+    difference
 }
 
 /// Returns the recorded Reply without its integrity protection (RFC 2203 section 5.3.2.2): the length and sequence
@@ -647,7 +593,6 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
     is_name && slot.part == VariableUseKind::DEFINED
 }
 
-/// Returns the outcome of the recorded Reply.
 fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndSessionGrants {
     let items = recorded_items(step, |_| None);
     ReplyStatusesAndSessionGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))

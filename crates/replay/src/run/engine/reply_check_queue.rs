@@ -19,10 +19,8 @@ use crate::trace::{TraceError, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
-/// Maximum number of free buffers.
 const MAX_FREE_BUFFERS: usize = 1024;
 
-/// Result of processing a Reply.
 pub(super) enum StepReplyDisposition {
     /// The step is to be sent again.
     Retry,
@@ -30,7 +28,6 @@ pub(super) enum StepReplyDisposition {
     BindAndResend,
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
-    /// The Reply is to be checked.
     Check(UncheckedLiveReplyFacts),
 }
 
@@ -38,8 +35,8 @@ pub(super) enum StepReplyDisposition {
 #[derive(Debug, Default)]
 pub(super) struct UncheckedLiveReplyFacts {
     pub(super) outcome: ReplyStatusesAndSessionGrants,
-    /// Outcome of the recorded Reply, where it matters.
-    pub(super) recorded: ReplyStatusesAndSessionGrants,
+    /// `true` if the recorded Reply asked to retry later.
+    pub(super) was_delayed_in_capture: bool,
     /// `true` if it has the slot and the sequence ID of its Call.
     pub(super) is_echo: bool,
     /// `true` if its values are not bound yet.
@@ -52,11 +49,11 @@ pub(super) struct UncheckedLiveReplyFacts {
     pub(super) is_done_twice: bool,
     /// `true` if the recorded Reply has an entry of a directory whose attributes were delayed.
     pub(super) has_delayed_entry: bool,
-    /// Send time of the Call.
+    /// Send time of the Call, if it was sent with others in flight.
     pub(super) sent: Option<Instant>,
+    pub(super) latency: Duration,
 }
 
-/// A live Reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveReply<'a> {
     pub(super) message: &'a [u8],
@@ -64,7 +61,6 @@ pub(super) struct LiveReply<'a> {
 }
 
 impl<'a> LiveReply<'a> {
-    /// Returns a cursor at the start of the message.
     pub(super) fn cursor(self) -> Cursor<'a> {
         Cursor::new(self.message).with_chunks(self.chunks)
     }
@@ -81,18 +77,15 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 struct QueuedReplyCheck {
     window_step: Box<StepWindowEntry>,
     findings: UncheckedLiveReplyFacts,
-    latency: Duration,
     reply: OwnedLiveReply,
 }
 
 impl QueuedReplyCheck {
-    /// Returns the number of bytes that it holds.
     fn size_bytes(&self) -> usize {
         self.reply.bytes.len() + self.window_step.step.len() + self.window_step.call.message.len()
     }
 }
 
-/// A stored Reply.
 #[derive(Debug, Default)]
 struct OwnedLiveReply {
     /// Message, followed by the contents of its chunks.
@@ -134,17 +127,14 @@ pub(super) struct ReplyCheckQueue {
     queue: VecDeque<QueuedReplyCheck>,
     bytes: usize,
     free_buffers: Vec<QueuedReplyCheck>,
-    /// Capacity of the free buffers in bytes.
     free_bytes: usize,
 }
 
 impl ReplyCheckQueue {
-    /// Returns `true` if Replies wait to be checked.
     pub(super) fn is_behind(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Returns `true` if the queue is more than half full.
     pub(super) fn is_far_behind(&self) -> bool {
         self.bytes > MAX_QUEUED_BYTES / 2
     }
@@ -154,20 +144,18 @@ impl ReplyCheckQueue {
         &mut self,
         held: Box<StepWindowEntry>,
         findings: UncheckedLiveReplyFacts,
-        latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Box<StepWindowEntry> {
         let mut kept = self.free_buffers.pop().unwrap_or_default();
         self.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
         let window_step = std::mem::replace(&mut kept.window_step, held);
-        (kept.findings, kept.latency) = (findings, latency);
+        kept.findings = findings;
         self.bytes += kept.size_bytes();
         self.queue.push_back(kept);
         window_step
     }
 
-    /// Removes and returns the oldest Reply.
     fn pop(&mut self) -> Option<QueuedReplyCheck> {
         let kept = self.queue.pop_front()?;
         self.bytes = self.bytes.saturating_sub(kept.size_bytes());
@@ -191,26 +179,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: Box<StepWindowEntry>,
         findings: UncheckedLiveReplyFacts,
-        latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<StepWindowEntry>, ReplayRunError> {
-        let window_step = self.verification.unchecked_replies.push(held, findings, latency, reply);
+        let window_step = self.verification.unchecked_replies.push(held, findings, reply);
         while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
         }
         Ok(window_step)
     }
 
-    /// Checks the oldest queued Reply.
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
         let Some(mut kept) = self.verification.unchecked_replies.pop() else { return Ok(()) };
-        let QueuedReplyCheck { window_step: held, findings, latency, reply } = &mut kept;
+        let QueuedReplyCheck { window_step: held, findings, reply } = &mut kept;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
         let outcome = match held.step.trace_step() {
             Some(step) => {
                 self.bind_deferred(held, &step, live, findings);
-                self.checked_outcome(held, &step, live, findings, *latency)?
+                self.checked_outcome(held, &step, live, findings)?
             }
             None => unreadable_state(),
         };
@@ -232,33 +218,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &mut UncheckedLiveReplyFacts,
+        findings: &mut UncheckedLiveReplyFacts,
     ) {
-        if std::mem::take(&mut answer.is_unbound) {
+        if std::mem::take(&mut findings.is_unbound) {
             self.call_builder.register_identifiers(held, live);
-            answer.missing = self.bind_values(step, live, &answer.outcome);
+            findings.missing = self.bind_values(step, live, &findings.outcome);
         }
     }
 
     /// Binds the values of queued Replies if the step's Call needs one of them.
     pub(super) fn bind_deferred_for(&mut self, step: &TraceStep<'_>) {
-        if self.verification.pending_variables.is_empty()
-            || !step
-                .call
-                .slots
-                .iter()
-                .any(|slot| self.verification.pending_variables.contains(&slot.variable))
-        {
+        let pending = &mut self.verification.pending_variables;
+        if pending.is_empty() || !step.call.slots.iter().any(|slot| pending.contains(&slot.variable)) {
             return;
         }
-        self.verification.pending_variables.clear();
+        pending.clear();
         let mut queue = std::mem::take(&mut self.verification.unchecked_replies.queue);
-        for QueuedReplyCheck { window_step: held, findings: answer, reply, .. } in
-            queue.iter_mut().filter(|kept| kept.findings.is_unbound)
-        {
-            let payloads = reply.payloads();
-            if let Some(step) = held.step.trace_step() {
-                self.bind_deferred(held, &step, reply.live(&payloads), answer);
+        for QueuedReplyCheck { window_step: held, findings, reply } in &mut queue {
+            if let Some(step) = held.step.trace_step().filter(|_| findings.is_unbound) {
+                self.bind_deferred(held, &step, reply.live(&reply.payloads()), findings);
             }
         }
         self.verification.unchecked_replies.queue = queue;
@@ -278,14 +256,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &UncheckedLiveReplyFacts,
-        latency: Duration,
+        findings: &UncheckedLiveReplyFacts,
     ) -> Result<StepOutcome, TraceError> {
-        let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;
+        let outcome = self.verification.check(held, step, live, findings, self.contents)?;
         if step.origin.latency > 0 {
-            let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            let of = self.report.steps.operation(held.description.title());
-            for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
+            let live_ns = u64::try_from(findings.latency.as_nanos()).unwrap_or(u64::MAX);
+            let operation = self.report.steps.operation(held.description.title());
+            for (latencies, value) in operation.latencies.iter_mut().zip([step.origin.latency, live_ns]) {
                 latencies.add(value);
             }
         }

@@ -4,48 +4,41 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use super::step_window::call_tag;
-use super::{MAX_REPLY_TIMEOUTS, OptionalReplayRecorder, ReplayEngine, ReplayRunError};
+use super::{MAX_REPLY_TIMEOUTS, ReplayEngine, ReplayRunError};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the Calls whose Reply timed out.
-    pub(super) fn expire(
-        &mut self,
-        now: Instant,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn expire(&mut self, now: Instant) -> Result<(), ReplayRunError> {
         self.detect_stall(now);
         self.expire_substitutes(now);
         self.expire_contexts(now);
         self.expire_bindings(now);
-        let timeout = self.context.options.timeout;
         while let Some((sent, tag)) = self.connections.expiries.front().copied() {
             let Some(window_index) = self.scheduler.window.find(tag) else {
                 self.connections.expiries.pop_front();
                 continue;
             };
-            if now.saturating_duration_since(sent) <= timeout {
+            if !self.context.is_overdue(sent, now) {
                 break;
             }
             self.connections.expiries.pop_front();
             let flight = self.scheduler.window.get(window_index).and_then(|held| held.call.in_flight);
             // The Call was sent again since.
             let Some((connection, _)) = flight.filter(|(_, again)| *again == sent) else { continue };
-            let what = format!("no Reply within {} s", timeout.as_secs_f64());
+            let what = self.context.timeout_text();
             // The Call may have been lost in transit; it is sent once more on another connection, unless the run is to
             // end.
-            let is_first = self
-                .scheduler
-                .window
-                .get_mut(window_index)
-                .is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
+            let held = self.scheduler.window.get_mut(window_index);
+            let is_first = held.is_some_and(|held| !std::mem::replace(&mut held.resend.was_timeout, true));
             match is_first && !self.report.end.is_interrupted {
-                true => self.handle_lost_call(tag, &what, tape)?,
-                false => self.handle_failed_call(tag, &what, tape)?,
+                true => self.handle_lost_call(tag, &what)?,
+                false => self.handle_failed_call(tag, &what)?,
             }
             // Calls that were in flight at the same time count as one timeout.
             if self.connections.silent_since.is_none_or(|since| sent > since) {
                 self.count_reply_timeout(now);
-                self.abandon_if_unreachable(&what, tape)?;
+                if self.connections.reply_timeouts >= MAX_REPLY_TIMEOUTS {
+                    self.abandon_in_flight(&what)?;
+                }
             }
             // A late Reply there is ignored; the next Call opens a new connection.
             self.mark_connection_lost(connection);
@@ -58,25 +51,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (self.connections.reply_timeouts, self.connections.silent_since) =
             (self.connections.reply_timeouts + 1, Some(now));
         if self.connections.reply_timeouts >= MAX_REPLY_TIMEOUTS {
-            let why = format!(
-                "{}: no Reply within {} s, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs",
-                self.context.target.name,
-                self.context.options.timeout.as_secs_f64()
-            );
+            let (name, overdue) = (&self.context.target.name, self.context.timeout_text());
+            let why =
+                format!("{name}: {overdue}, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs");
             self.mark_unreachable(&why);
-        }
-    }
-
-    /// Abandons the Calls in flight if the server was given up.
-    fn abandon_if_unreachable(
-        &mut self,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
-        if self.connections.reply_timeouts < MAX_REPLY_TIMEOUTS {
-            Ok(())
-        } else {
-            self.abandon_in_flight(what, tape)
         }
     }
 
@@ -89,7 +67,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         let since = *self.connections.stalled_since.get_or_insert(now);
-        if now.saturating_duration_since(since) > self.context.options.timeout {
+        if self.context.is_overdue(since, now) {
             self.connections.stalled_since = None;
             self.count_reply_timeout(now);
             let connections: Vec<_> = self.connections.lines.iter().map(|line| line.connection).collect();
@@ -97,16 +75,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Gives up all Calls in flight.
-    pub(super) fn abandon_in_flight(
-        &mut self,
-        what: &str,
-        tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), ReplayRunError> {
+    pub(super) fn abandon_in_flight(&mut self, what: &str) -> Result<(), ReplayRunError> {
         self.abandon_substitutes();
         for window_index in self.scheduler.window.in_flight_indices() {
             if let Some(held) = self.scheduler.window.get(window_index) {
-                self.handle_failed_call(call_tag(self.context.number, window_index, held.turn), what, tape)?;
+                self.handle_failed_call(call_tag(self.context.number, window_index, held.turn), what)?;
             }
         }
         Ok(())

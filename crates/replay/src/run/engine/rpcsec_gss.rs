@@ -32,20 +32,17 @@ const MAX_CONTEXTS: usize = 64;
 /// Function that creates this program's side of a security context with a host.
 type GssSecurityContextFactory = fn(&str) -> Result<Box<dyn GssMechanismContext>, GssMechanismError>;
 
-/// Signs Calls and verifies Replies.
 #[derive(Debug)]
 pub(super) struct GssCallSigner {
     /// One context for each captured one.
     pub(super) contexts: Vec<RenewableGssContext>,
     /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
-    /// Machine credential by captured client.
     machine_credentials: FxHashMap<u32, MachineCredentialGssContext>,
     pub(super) mechanism: GssSecurityContextFactory,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
-    /// Signature of the last Call.
     pub(super) last_signature: Option<GssReplyVerificationData>,
     /// Signatures of Calls in flight that are no steps.
     pub(super) own_signatures: FxHashMap<CallTag, GssReplyVerificationData>,
@@ -71,7 +68,6 @@ struct MachineCredentialGssContext {
     service: RpcGssService,
 }
 
-/// Reason for not signing a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GssUnsignedCallReason {
     /// The context is being renewed.
@@ -134,12 +130,10 @@ impl GssCallSigner {
         }))
     }
 
-    /// Returns the index of the context that a step uses.
     fn context_index(&self, step: &TraceStep<'_>) -> usize {
         context_handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
     }
 
-    /// Signs an emitted Call.
     fn sign(
         &mut self,
         step: &TraceStep<'_>,
@@ -234,7 +228,6 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
         .then_some(MachineCredentialGssContext { context, service })
 }
 
-/// Returns `true` if the captured Call was signed.
 pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
     step.asked.flavor == Flavor::RPCSEC_GSS.0
 }
@@ -286,12 +279,10 @@ impl LiveCallBuilder {
     ) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
-        let of_context = in_flight.filter(|signature| signature.context == at);
-        let generation = signing.contexts.get(at).map(|kept| kept.generation);
-        let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
+        let Some(current) = signing.contexts.get(at) else { return false };
+        let of_context = in_flight.filter(|of| (of.context, of.generation) == (at, current.generation));
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
-        let with = signing.contexts.get(at);
-        with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
+        oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
     }
 
     /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
@@ -334,7 +325,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let opened = signing.open(with, reply.message, &mut plain);
         let outcome = match opened {
             Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
-            Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
+            // It is unknown whether the server has executed the step.
+            Err(forged) => {
+                let state = self.unanswered_state(&flown.window_step, &forged.to_string())?;
+                self.finish_step(flown.window_index, flown.window_step, state);
+                Ok(())
+            }
         };
         if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
@@ -362,16 +358,5 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(signing) = &mut self.call_builder.signing {
             signing.unprotected_reply = plain;
         }
-    }
-
-    /// Discards a forged Reply; it is unknown whether the server has executed the step.
-    fn discard_forged_reply(
-        &mut self,
-        CompletedStep { window_index, window_step: held, .. }: CompletedStep,
-        why: &str,
-    ) -> Result<(), ReplayRunError> {
-        let state = self.unanswered_state(&held, why)?;
-        self.finish_step(window_index, held, state);
-        Ok(())
     }
 }

@@ -31,7 +31,6 @@ const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 /// sends Calls nor reads Replies.
 pub(super) struct StepScheduler<'r, R> {
     pub(super) steps: &'r mut ReplayTraceReader<R>,
-    /// `true` once all steps were read.
     pub(super) is_exhausted: bool,
     plan: StepPlanner,
     pub(super) titles: StepTitleCache,
@@ -48,7 +47,6 @@ pub(super) struct StepScheduler<'r, R> {
     live_concurrency: LiveFileChangeOverlaps,
     /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
     captured_reply_times: BinaryHeap<Reverse<u64>>,
-    /// Number of Calls in flight.
     pub(super) in_flight: usize,
     /// Steps that wait for a slot of a live session, by session variable and slot.
     slots: FxHashMap<(u32, u32), VecDeque<u32>>,
@@ -90,7 +88,6 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         }
     }
 
-    /// Returns `true` if no step is left.
     pub(super) fn is_done(&self) -> bool {
         self.is_exhausted && self.window.count() == 0
     }
@@ -191,8 +188,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     pub(super) fn delay(&mut self, window_index: u32, mut held: Box<StepWindowEntry>, now: Instant) {
         held.delay_retries += 1;
         held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        let due = held.due;
-        self.put_back(window_index, held, due);
+        self.queue.push(held.turn, window_index, held.due);
+        self.window.put(window_index, held);
     }
 
     /// Records that a step is in flight: its Call has this tag and was sent at this time.
@@ -212,7 +209,6 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         self.in_flight += 1;
     }
 
-    /// Records that a Call is no longer in flight.
     pub(super) fn end_flight(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -237,7 +233,6 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         }
     }
 
-    /// Returns `true` if steps wait for capacity on a connection.
     pub(super) fn has_parked(&self) -> bool {
         self.parked.iter().any(|parked| !parked.is_empty())
     }
@@ -249,7 +244,6 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         parked.drain(..most).for_each(|woken| requeue(&self.window, &mut self.queue, woken));
     }
 
-    /// Queues at most `most` of the steps that wait for capacity on each connection.
     pub(super) fn unpark_each(&mut self, most: usize) {
         (0..self.parked.len()).for_each(|connection| self.unpark(connection, most));
     }
@@ -268,7 +262,6 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         }
     }
 
-    /// Queues the steps that wait for any slot.
     pub(super) fn wake_all_slots(&mut self) {
         let woken = self.slots.drain().flat_map(|(_, waiting)| waiting);
         woken.for_each(|woken| requeue(&self.window, &mut self.queue, woken));

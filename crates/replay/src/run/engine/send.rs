@@ -24,14 +24,14 @@ use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::live_call_builder::LiveCallBuilder;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle,
-    record_divergence,
+    NO_DELEGATION_REASON, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, record_divergence,
+    with_recorder,
 };
 use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, ReplayTraceReader, TraceError,
-    TracePayload, TraceSlotValueKind, TraceStep, generated_file_data,
+    TracePayload, TraceProcedure, TraceSlotValueKind, TraceStep, generated_file_data,
 };
 
 /// Filler for the unused entries of a Call's payload array.
@@ -46,12 +46,8 @@ impl LiveCallBuilder {
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
     ) -> Option<String> {
-        if self.missing_values.is_empty()
-            || !parts
-                .effects
-                .iter()
-                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
-        {
+        let creates = |act| matches!(act, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
+        if self.missing_values.is_empty() || !parts.effects.iter().any(creates) {
             return None;
         }
         let mut given = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
@@ -62,20 +58,16 @@ impl LiveCallBuilder {
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
     /// else.
     pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
-        match self.values.unbound() {
-            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
-                self.missing_values.get(&slot.variable).map(|lack| lack.text())
-            }
-            Some(slot) if self.refused_opens.contains_key(&slot.variable) => {
-                let why = self.refused_opens.get(&slot.variable);
-                why.map(|why| format!("no-value: a file that was opened before the capture: {why}"))
-            }
-            Some(slot) => {
-                Some(format!("no-value: no Reply of this run returned the {}", slot.holds.display_name()))
-            }
-            None if !is_emitted => Some("wrong-slot: a field of the Call cannot hold its value".into()),
-            None => None,
-        }
+        let Some(slot) = self.values.unbound() else {
+            return (!is_emitted).then(|| "wrong-slot: a field of the Call cannot hold its value".into());
+        };
+        Some(if let Some(lack) = self.missing_values.get(&slot.variable) {
+            lack.text()
+        } else if let Some(why) = self.refused_opens.get(&slot.variable) {
+            format!("no-value: a file that was opened before the capture: {why}")
+        } else {
+            format!("no-value: no Reply of this run returned the {}", slot.holds.display_name())
+        })
     }
 
     /// Reads the file data of the Call. Calls `notice` for each file and range whose data the trace does not have.
@@ -86,9 +78,7 @@ impl LiveCallBuilder {
         contents: &mut ReplayTraceReader<R>,
         mut notice: impl FnMut(u32, FileDivergence),
     ) -> Result<(), TraceError> {
-        while self.buffers.len() < self.placed.len() {
-            self.buffers.push(Vec::new());
-        }
+        self.buffers.resize_with(self.buffers.len().max(self.placed.len()), Vec::new);
         let key = contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = match piece {
@@ -114,27 +104,25 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Sends a step that is ready.
     pub(super) fn send(
         &mut self,
         window_index: u32,
         held: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
     ) -> Result<(), StepSendObstacle> {
         let StepWindowEntry { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return Err(self.call_auxiliary(held, tape));
+            return Err(self.call_auxiliary(held));
         }
         if let Some(why) = self.call_builder.recreates_refused_object(&step, parts) {
             return Err(StepSendObstacle::unreplayable(why));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
-            return match self.resend(window_index, held, transport, tape) {
+            return match self.resend(window_index, held, transport) {
                 Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(why))) => {
                     let what = match (held.resend.is_denied, held.resend.was_unbound) {
                         (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
@@ -174,22 +162,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(line) = self.connections.lines.get_mut(number) else {
             return Err(StepSendObstacle::Parked(number));
         };
-        // The Call could not be sent anyway.
-        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Err(StepSendObstacle::Parked(number));
-        }
-        line.xid = line.xid.wrapping_add(1);
-        let xid = Xid(line.xid);
+        let xid = line.next_xid();
         let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.call_builder.signing.is_none();
         let is_emitted = self.call_builder.emit_call(&step, header, xid, held.captured.slot);
-        let opens = match !self.context.options.keeps_requested_wants
-            && parts.operations.contains(&Operation::OPEN)
-        {
+        let sends = |operation| parts.operations.contains(&operation);
+        let opens = match !self.context.options.keeps_requested_wants && sends(Operation::OPEN) {
             true => CapturedStepOpenGrants::wants_of_step(&step),
             false => CapturedStepOpenGrants::default(),
         };
-        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+        let callback = match sends(Operation::SETCLIENTID) {
             true => self.callback_address(&step, number, transport),
             false => None,
         };
@@ -208,11 +190,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 &mut self.call_builder.placed,
                 live_server,
             ),
-            false => Some(compound_server_adaptation::AppliedCompoundChangeFlags::default()),
+            false => None,
         };
-        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
-        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
-        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
+        let adapted = adapted.unwrap_or_default();
+        let rerooted = !parts.has_root() || adapted.has_replaced_root;
         let refused = match self.call_builder.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
             None if self.call_builder.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
@@ -231,9 +212,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         )?;
         let tag = call_tag(self.context.number, window_index, held.turn);
         // The CLOSE of an open of this program is no step of the capture.
-        let mut nobody = None;
-        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
-        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)?;
+        let is_recorded = !gives_back || borrowed.is_empty();
+        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, is_recorded)?;
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
             if held.rewrites.piece.is_none() {
@@ -252,8 +232,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.call_builder.values.set_slot_state(slot, true, false);
         }
         held.call.recoveries_at_send = self.connections.recoveries;
-        held.rewrites.has_dropped_attributes = has_fewer;
-        held.rewrites.has_changed_wants = has_other_wants;
+        held.rewrites.has_dropped_attributes = adapted.has_changed_attributes;
+        held.rewrites.has_changed_wants = adapted.has_changed_wants;
         self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
         self.mark_in_flight((number, tag, sent), gives, held);
         Ok(())
@@ -293,7 +273,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (parts, piece): (&CallOperationsAndFiles, Option<SplitIoPiece>),
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainmentCheckedTransport<'_>,
-        tape: &mut OptionalReplayRecorder,
+        is_recorded: bool,
     ) -> Result<(Instant, ReplyIdentifierKinds), StepSendObstacle> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
             return Err(StepSendObstacle::Parked(number));
@@ -331,9 +311,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .then(|| CapturedCallChunkLengths::of(step));
         let lists = chunks.as_ref().map(CapturedCallChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
-        let offered = chunks
-            .as_ref()
-            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        let lengths = chunks.iter().flat_map(|chunks| &chunks.reply);
+        let offered = lengths.fold(0, |sum: u32, length| sum.saturating_add(*length));
         // Protected data is part of the message.
         let inside =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
@@ -364,16 +343,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         // The time is taken before the Call is recorded, which takes time of its own.
         let now = Instant::now();
-        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
-            tape.record_call(&ReplayRecorderSentCall {
-                call: call.call(),
-                connection,
-                terms,
-                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
-                client_copy: self.context.number,
-                client: step.caller.client,
-                roots: &parts.roots(),
-                step: step.origin.id,
+        if let Some(terms) = transport.terms(connection).filter(|_| is_recorded) {
+            with_recorder(self.context.recorder, |recorder| {
+                recorder.record_call(&ReplayRecorderSentCall {
+                    call: call.call(),
+                    connection,
+                    terms,
+                    credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                    client_copy: self.context.number,
+                    client: step.caller.client,
+                    roots: &parts.roots(),
+                    step: step.origin.id,
+                });
             });
         }
         Ok((now, call.reply_identifiers()))
@@ -432,16 +413,12 @@ pub(super) fn read_content<R: Read + Seek>(
 pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
     let is_secured =
         step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
-    if !is_secured {
-        return None;
-    }
-    let mut encoder = Encoder::new();
-    unsigned_header(
-        (Program(step.asked.program), step.asked.version, step.asked.procedure),
-        xid,
-        &mut encoder,
-    );
-    Some(encoder.finish().0)
+    is_secured.then(|| {
+        let mut encoder = Encoder::new();
+        let TraceProcedure { program, version, procedure, .. } = step.asked;
+        unsigned_header((Program(program), version, procedure), xid, &mut encoder);
+        encoder.finish().0
+    })
 }
 
 /// Encodes the AUTH_SYS header of a Call to a program, version and procedure.

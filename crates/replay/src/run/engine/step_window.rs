@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, TransportConnectionId};
+use rustc_hash::FxHashSet;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
@@ -20,6 +21,7 @@ use crate::trace::{
     CallAndReplyWireForms, ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage,
     TraceReplySizeLimits, TraceStep,
 };
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
@@ -34,7 +36,6 @@ pub(super) struct StepWindowEntry {
     pub(super) objects: ObjectsOfStep,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
-    /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     /// Number of times the server asked to retry it later.
     pub(super) delay_retries: u32,
@@ -50,12 +51,18 @@ impl StepWindowEntry {
     pub(super) fn may_change_size_or_links(&self) -> bool {
         self.description.effects.iter().any(|act| act.may_change_size_or_links())
     }
+
+    /// Returns a difference between the captured value and the live one that is not in a decoded field.
+    pub(super) fn difference(&self, kind: DifferenceKind, path: &str, values: [String; 2]) -> Difference {
+        let [a, b] = values.map(|value| DifferenceSideValue { value: Some(value), ..Default::default() });
+        let operation = self.description.title().to_owned();
+        Difference { kind, operation, path: path.to_owned(), field: "", count: 1, a, b }
+    }
 }
 
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
 pub(super) struct CapturedStepFacts {
-    /// Times of its Call and Reply.
     pub(super) call_time_ns: u64,
     pub(super) reply_time_ns: u64,
     pub(super) client: u32,
@@ -86,9 +93,7 @@ pub(super) struct LastSentStepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
-    /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
-    /// Identifiers that its Reply may give.
     pub(super) reply_identifiers: ReplyIdentifierKinds,
     /// Signature, needed to verify the Reply.
     pub(super) signature: Option<GssReplyVerificationData>,
@@ -129,7 +134,6 @@ pub(super) struct OwnedTraceStep {
     bytes: Vec<u8>,
     /// The step without its borrowed parts.
     unborrowed: Option<TraceStep<'static>>,
-    /// Ranges of the heads of Call and Reply.
     heads: [Range<usize>; 2],
     /// Offset and number of items of each other list.
     lists: [(usize, u32); LISTS],
@@ -207,7 +211,6 @@ fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32)
     list.begins().map_or((0, 0), |at| (at, list.len()))
 }
 
-/// Returns a step without its borrowed parts.
 fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     let message = |of: &TraceMessage<'_>| TraceMessage {
         seen: of.seen,
@@ -263,7 +266,6 @@ impl StepWindowSlots {
         self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
-    /// Puts a step into its entry.
     pub(super) fn put(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
         if let Some(place) = self.held.get_mut(window_index as usize) {
             *place = Some(held);
@@ -289,26 +291,19 @@ impl StepWindowSlots {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
     }
 
-    /// Returns the number of steps in the window.
     pub(super) fn count(&self) -> usize {
         self.held.len() - self.free.len()
     }
 
     /// Returns the steps in the window, in trace order.
     pub(super) fn steps_in_order(&self) -> Vec<&StepWindowEntry> {
-        let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
-        let window_steps = self
-            .held
-            .iter()
-            .enumerate()
-            .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
-        let mut waiting: Vec<&StepWindowEntry> =
-            window_steps.filter_map(|(_, held)| held.as_deref()).collect();
+        let is_free: FxHashSet<u32> = self.free.iter().copied().collect();
+        let entries = (0..).zip(&self.held).filter(|(window_index, _)| !is_free.contains(window_index));
+        let mut waiting: Vec<_> = entries.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
     }
 
-    /// Returns the signatures of signed Calls in flight.
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssReplyVerificationData> + '_ {
         self.held
             .iter()
@@ -316,21 +311,18 @@ impl StepWindowSlots {
             .filter_map(|held| held.call.in_flight.and(held.call.signature))
     }
 
-    /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
-        let is_flying = |held: &Option<Box<StepWindowEntry>>| {
-            held.as_ref().is_some_and(|held| held.call.in_flight.is_some())
-        };
-        let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
-        flying.map(|(window_index, _)| window_index as u32).collect()
+        let entries = (0..).zip(&self.held);
+        let is_flying = |held: &StepWindowEntry| held.call.in_flight.is_some();
+        let flying = entries.filter(|(_, held)| held.as_deref().is_some_and(is_flying));
+        flying.map(|(window_index, _)| window_index).collect()
     }
 
     /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
-        let window_index = (tag.0 & INDEX_MASK) as u32;
+        let window_index = window_index(tag);
         let held = self.get(window_index)?;
-        (held.call.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
-            .then_some(window_index)
+        (held.call.in_flight.is_some() && turn(tag) == held.turn & TURN_MASK).then_some(window_index)
     }
 }
 
@@ -350,6 +342,15 @@ pub(super) const CONTEXT_INDEX: u32 = 0xf_fffc;
 /// from matching another.
 pub(super) fn call_tag(party: u32, window_index: u32, turn: u64) -> CallTag {
     CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(window_index) & INDEX_MASK)
+}
+
+/// Returns the window index in a tag: of a step, or of a kind of Calls that are no steps.
+pub(super) fn window_index(tag: CallTag) -> u32 {
+    (tag.0 & INDEX_MASK) as u32
+}
+
+pub(super) fn turn(tag: CallTag) -> u64 {
+    tag.0 >> 20 & TURN_MASK
 }
 
 /// Returns the number of the client copy that a tag belongs to.

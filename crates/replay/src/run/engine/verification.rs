@@ -1,7 +1,6 @@
 //! Verification of a run: live Replies against recorded ones, and the file tree that the steps must leave.
 
 use std::io::{Read, Seek};
-use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -32,7 +31,7 @@ use crate::trace::{
     MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
     TraceSlotValueKind, TraceStep, generated_file_data,
 };
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
@@ -45,13 +44,11 @@ const CHANGED_OUTSIDE_REASON: &str =
 pub(super) struct LiveReplyVerificationState<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
-    /// `true` if the run signs Calls with RPCSEC_GSS.
     signs_calls: bool,
     pub(super) checker: ReplyChecker,
     pub(super) unchecked_replies: ReplyCheckQueue,
     /// Variables given by Replies that are not processed yet.
     pub(super) pending_variables: FxHashSet<u32>,
-    /// Expected file tree after the run.
     pub(super) expected_tree: Option<ExpectedFinalTree>,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
@@ -104,10 +101,15 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
     }
 
+    /// Returns the files of a step other than the directories from before it.
+    fn files_of_step(&self, step: &TraceStep<'_>) -> Vec<u32> {
+        let directories = &self.seeded.directories;
+        step.filehandles().filter(|file| !directories.contains(file)).collect()
+    }
+
     /// Records that the effects of a step on its files did not take place.
     pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
-        let directories = &self.seeded.directories;
-        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
+        let files = self.files_of_step(step);
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|act| act.changes_names()) {
             let room = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
@@ -119,41 +121,40 @@ impl<'r> LiveReplyVerificationState<'r> {
         });
     }
 
-    /// Returns the outcome of a step from its Reply.
     pub(super) fn check<R: Read + Seek>(
         &mut self,
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (answer, latency): (&UncheckedLiveReplyFacts, Duration),
+        findings: &UncheckedLiveReplyFacts,
         contents: &mut ReplayTraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
-        let (mut state, went) = match answer.is_echo {
-            true => self.compare_reply(held, step, live, (answer, latency), contents)?,
+        let (mut state, went) = match findings.is_echo {
+            true => self.compare_reply(held, step, live, findings, contents)?,
+            // A Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
             false => {
-                (StepOutcome::Mismatched(vec![slot_difference(held)]), ExecutedStepFidelity::Differently)
+                let values = ["the session, slot and sequence ID of the Call", "others"].map(str::to_owned);
+                let difference = held.difference(DifferenceKind::Result, "SEQUENCE", values);
+                (StepOutcome::Mismatched(vec![difference]), ExecutedStepFidelity::Differently)
             }
         };
-        let given = match answer.missing {
-            Some(what) => {
-                Some([format!("gave a {}", what.display_name()), format!("gave no {}", what.display_name())])
+        let values = match findings.missing.map(TraceSlotValueKind::display_name) {
+            Some(name) => Some([format!("gave a {name}"), format!("gave no {name}")]),
+            None if findings.is_other_lock => {
+                Some(["gave the stateid of these locks", "gave another"].map(str::to_owned))
             }
-            None => answer
-                .is_other_lock
-                .then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
+            None => None,
         };
-        state = match (state, given) {
-            (
-                StepOutcome::Matched | StepOutcome::Tolerated(_) | StepOutcome::Substituted(_),
-                Some(values),
-            ) => StepOutcome::Mismatched(vec![identifier_difference(held, values)]),
-            (state, _) => state,
-        };
+        if let Some(values) = values
+            && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_) | StepOutcome::Substituted(_))
+        {
+            state = StepOutcome::Mismatched(vec![held.difference(DifferenceKind::Identity, "", values)]);
+        }
         if held.rewrites.piece.is_some() && state == StepOutcome::Matched {
             state = StepOutcome::Substituted(recovery::SPLIT.code);
         }
         if held.resend.count > 0 {
-            state = recovery::resent_state(state, answer.is_done_twice, held.resend.renewals > 0);
+            state = recovery::resent_state(state, findings.is_done_twice, held.resend.renewals > 0);
         } else if held.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
         {
             state = StepOutcome::Substituted(match held.resend.was_unbound {
@@ -171,8 +172,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if let Some(walk) = &mut self.expected_tree {
             // The last status is that of the operation that failed, unless all succeeded.
-            let failed_count = usize::from(!answer.outcome.is_success());
-            let executed_count = answer.outcome.statuses.len().saturating_sub(failed_count);
+            let failed_count = usize::from(!findings.outcome.is_success());
+            let executed_count = findings.outcome.statuses.len().saturating_sub(failed_count);
             let circumstances = (held.captured.overlaps_change, executed_count);
             walk.apply_step(step, &held.description, (&state, went), circumstances, contents);
         }
@@ -207,18 +208,15 @@ impl<'r> LiveReplyVerificationState<'r> {
         self.checker.mark_uncertain(files, &description.effects, description.may_change_sizes());
     }
 
-    /// Compares the Reply with the recorded one.
     fn compare_reply<R: Read + Seek>(
         &mut self,
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (UncheckedLiveReplyFacts { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
-            &UncheckedLiveReplyFacts,
-            Duration,
-        ),
+        findings: &UncheckedLiveReplyFacts,
         contents: &mut ReplayTraceReader<R>,
     ) -> Result<(StepOutcome, ExecutedStepFidelity), TraceError> {
+        let outcome = &findings.outcome;
         let message = unprotected_reply(step);
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {
             return Ok((
@@ -228,7 +226,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         // The client's next Call shows what the captured server decided.
         let is_decided = outcome.is_success() || outcome.is_refused();
-        let is_delayed_in_capture = recorded.is_delayed() && is_decided;
+        let is_delayed_in_capture = findings.was_delayed_in_capture && is_decided;
         // A reply of NLM has nothing else to compare.
         if is_delayed_in_capture && step.asked.program == Program::NLM.0 && !self.options.strict {
             return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), ExecutedStepFidelity::Differently));
@@ -284,13 +282,13 @@ impl<'r> LiveReplyVerificationState<'r> {
             directories: &self.is_directory,
             creates_exclusively: parts.creates_exclusively,
             files: &parts.files,
-            execution: sent.map(|sent| ReplyCheckStepContext {
+            execution: findings.sent.map(|sent| ReplyCheckStepContext {
                 operations: &parts.operations,
                 acts: &parts.effects,
                 slots: [step.call.slots, step.reply.slots],
                 step_turn: held.turn,
                 call_time_ns: step.origin.time,
-                times: [sent, sent + latency],
+                times: [sent, sent + findings.latency],
                 has_no_overlap: !held.captured.overlaps_change
                     && !held.call.overlaps_change
                     && held.resend.count == 0,
@@ -319,8 +317,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             }
             verdict => (verdict, None),
         };
-        let directories = &self.seeded.directories;
-        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
+        let files = self.files_of_step(step);
         let mut touched = FileDivergence::default();
         files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
         if !self.unmodified_directories.is_empty() {
@@ -366,18 +363,13 @@ impl<'r> LiveReplyVerificationState<'r> {
                     || self.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
-                let is_other_way = |one: &Difference| {
-                    matches!(
-                        one.kind,
-                        DifferenceKind::Status | DifferenceKind::Missing | DifferenceKind::Extra
-                    )
-                };
-                went = match differences.iter().any(is_other_way) {
+                let has = |kind| differences.iter().any(|difference| difference.kind == kind);
+                let kinds = [DifferenceKind::Status, DifferenceKind::Missing, DifferenceKind::Extra];
+                went = match kinds.into_iter().any(has) {
                     true => ExecutedStepFidelity::Differently,
                     false => ExecutedStepFidelity::WithOtherAttributes,
                 };
-                let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
-                !reads || is_data_unchanged_except(step, live, &touched, contents)?
+                !has(DifferenceKind::Data) || is_data_unchanged_except(step, live, &touched, contents)?
             }
             _ => false,
         };
@@ -392,7 +384,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         let state = match verdict {
             ReplyCheckResult::Mismatched(differences)
-                if *has_delayed_entry
+                if findings.has_delayed_entry
                     && outcome.is_success()
                     && !self.options.strict
                     && differences.iter().all(is_entry_attribute) =>
@@ -419,9 +411,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
-                if is_after
-                    && touched.is_outside()
-                    && !parts.effects.iter().any(|act| act.may_change_size_or_links()) =>
+                if is_after && touched.is_outside() && !held.may_change_size_or_links() =>
             {
                 StepOutcome::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
@@ -512,35 +502,6 @@ fn sends_recorded_data(step: &TraceStep<'_>, operation: usize) -> bool {
 fn written_bytes(step: &TraceStep<'_>, operation: usize) -> u64 {
     let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == operation);
     payloads.map(|payload| u64::from(payload.length)).sum()
-}
-
-/// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
-fn slot_difference(held: &StepWindowEntry) -> Difference {
-    let half =
-        |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) };
-    Difference {
-        kind: DifferenceKind::Result,
-        operation: held.description.title().to_owned(),
-        path: "SEQUENCE".into(),
-        field: "",
-        count: 1,
-        a: half("the session, slot and sequence ID of the Call"),
-        b: half("others"),
-    }
-}
-
-/// Returns the difference of a Reply that lacks a required value or replaces a value given before.
-fn identifier_difference(held: &StepWindowEntry, values: [String; 2]) -> Difference {
-    let [a, b] = values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value) });
-    Difference {
-        kind: DifferenceKind::Identity,
-        operation: held.description.title().to_owned(),
-        path: String::new(),
-        field: "",
-        count: 1,
-        a,
-        b,
-    }
 }
 
 /// Returns the listed directory, and `true` if the listing starts at its beginning.

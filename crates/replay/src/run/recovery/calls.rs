@@ -13,11 +13,10 @@ use nfsrdma_dissectors::nfs::v4::{
     Sessionid4, SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Opaque, Text};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
 
-/// A Call of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum RecoveryCall {
     /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
@@ -45,7 +44,6 @@ pub(in crate::run) enum RecoveryCall {
 }
 
 impl RecoveryCall {
-    /// Returns the name of the operation.
     pub(in crate::run) fn name(self) -> &'static str {
         let operation = match self {
             Self::ExchangeId => Operation::EXCHANGE_ID,
@@ -59,6 +57,15 @@ impl RecoveryCall {
             Self::ReclaimComplete => Operation::RECLAIM_COMPLETE,
         };
         operation.name().unwrap_or_default()
+    }
+
+    /// Returns `true` if a SEQUENCE precedes the operation from NFSv4.1 on.
+    pub(in crate::run) fn has_sequence(self) -> bool {
+        !matches!(self, Self::ExchangeId | Self::CreateSession(_))
+    }
+
+    pub(in crate::run) fn is_delegation_return(self) -> bool {
+        matches!(self, Self::ReturnDelegation { .. } | Self::ReturnHeldDelegation(..))
     }
 }
 
@@ -78,42 +85,20 @@ pub(in crate::run) struct RecoveryCallContext {
 /// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
 pub(in crate::run) fn encode_call(
     held_state: &RecoverableState,
-    ask: RecoveryCall,
+    call: RecoveryCall,
     with: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
-    let client = held_state.client(with.client)?;
+    let client = held_state.clients.get(&with.client)?;
     let minor = client.minor_version;
-    let again = |message: &[u8]| {
-        let mut message = message.to_vec();
-        message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
-        Some(message)
-    };
     let new = |header: &[u8], operations: &[Args<'_>]| {
-        let mut all = Vec::with_capacity(operations.len() + 1);
-        if let Some((id, sequence)) = with.session {
-            all.push(Args::SEQUENCE(Sequence4Args {
-                sa_sessionid: id,
-                sa_sequenceid: sequence,
-                sa_slotid: 0,
-                sa_highest_slotid: 0,
-                sa_cachethis: true,
-            }));
-        }
-        all.extend_from_slice(operations);
-        let mut encoder = Encoder::new();
-        encoder.raw(header);
-        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: minor }, &all)
-            .encode(&mut encoder);
-        again(&encoder.finish().0)
+        let sequence = with.session.map(|(id, sequence)| (id, 0, sequence));
+        encode_compound(header, with.xid, minor, sequence, operations)
     };
     let put = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
-    match ask {
-        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
+    match call {
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => with_xid(client.message.to_vec(), with.xid),
         RecoveryCall::CreateSession(id) => {
-            let message = &held_state.session(id)?.message;
-            let mut cursor = Cursor::new(message);
-            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-            let header = message.get(..cursor.at())?;
+            let (header, mut cursor) = split_header(&held_state.sessions.get(&id)?.message, &[])?;
             let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
             let args =
@@ -122,14 +107,14 @@ pub(in crate::run) fn encode_call(
             encoder.raw(header);
             CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
                 .encode(&mut encoder);
-            again(&encoder.finish().0)
+            with_xid(encoder.finish().0, with.xid)
         }
         RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
             let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
-            new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
+            new(split_header(&client.message, &[])?.0, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
         RecoveryCall::Open(other) => {
-            let open = held_state.open(other)?;
+            let open = held_state.opens.get(&other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
             let wants = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
             let args = Open4Args {
@@ -143,13 +128,13 @@ pub(in crate::run) fn encode_call(
             new(&open.header, &[put(&open.file), Args::OPEN(args)])
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
-            let open = held_state.open(other)?;
+            let open = held_state.opens.get(&other)?;
             let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
             new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
         }
         RecoveryCall::Lock(other, at) => {
-            let lock = held_state.lock(other)?;
-            let open = held_state.open(lock.open)?;
+            let lock = held_state.locks.get(&other)?;
+            let open = held_state.opens.get(&lock.open)?;
             let range = lock.ranges.get(at)?;
             let locker = match at {
                 0 => Locker4::New(OpenToLockOwner4 {
@@ -173,30 +158,69 @@ pub(in crate::run) fn encode_call(
             new(&lock.header, &[put(&open.file), Args::LOCK(args)])
         }
         RecoveryCall::ReturnDelegation { open, delegation: other, seqid } => {
-            let open = held_state.open(open)?;
+            let open = held_state.opens.get(&open)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReturnHeldDelegation(other, seqid) => {
-            let delegation = held_state.delegation(&other)?;
+            let delegation = held_state.delegations.get(&other)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&delegation.header, &[put(&delegation.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReclaimComplete => {
             let done = ReclaimComplete4Args { rca_one_fs: false };
-            new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
+            new(split_header(&client.message, &[])?.0, &[Args::RECLAIM_COMPLETE(done)])
         }
     }
 }
 
-/// Returns the header of a Call.
-fn header(message: &[u8]) -> Option<&[u8]> {
-    let mut cursor = Cursor::new(message);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    message.get(..cursor.at())
+/// Encodes a COMPOUND after an RPC header. SEQUENCE precedes the operations if a session, slot and sequence ID are given.
+pub(in crate::run) fn encode_compound(
+    header: &[u8],
+    xid: Xid,
+    minorversion: u32,
+    sequence: Option<(Sessionid4, u32, u32)>,
+    operations: &[Args<'_>],
+) -> Option<Vec<u8>> {
+    let sequence = sequence.map(|(sa_sessionid, sa_slotid, sa_sequenceid)| {
+        let (sa_highest_slotid, sa_cachethis) = (sa_slotid, true);
+        Args::SEQUENCE(Sequence4Args {
+            sa_sessionid,
+            sa_sequenceid,
+            sa_slotid,
+            sa_highest_slotid,
+            sa_cachethis,
+        })
+    });
+    let operations: Vec<_> = sequence.into_iter().chain(operations.iter().cloned()).collect();
+    let mut encoder = Encoder::new();
+    encoder.raw(header);
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &operations).encode(&mut encoder);
+    with_xid(encoder.finish().0, xid)
 }
 
-/// Result of a Call of a recovery.
+fn with_xid(mut message: Vec<u8>, xid: Xid) -> Option<Vec<u8>> {
+    message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+    Some(message)
+}
+
+/// Splits a message into its RPC header, and a cursor at the arguments or results.
+pub(in crate::run) fn split_header<'a>(
+    message: &'a [u8],
+    items: &'a [ChunkedDataItem<'a>],
+) -> Option<(&'a [u8], Cursor<'a>)> {
+    let mut cursor = Cursor::new(message).with_chunks(items);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    Some((message.get(..cursor.at())?, cursor))
+}
+
+/// Moves a cursor from the start of a Reply to its results. Returns `None` if it cannot be decoded or RPC reports an
+/// error.
+pub(in crate::run) fn successful_results(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    message.reply().is_some_and(|reply| reply.status().is_success()).then_some(cursor)
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::run) enum RecoveryCallResult {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
@@ -205,20 +229,18 @@ pub(in crate::run) enum RecoveryCallResult {
     Unconfirmed(Clientid4, Verifier4),
     /// Session ID and number of granted slots.
     Session(Sessionid4, u32),
-    /// Stateid.
     Stateid(Stateid4),
     /// Stateid of an open to be confirmed.
     UnconfirmedOpen(Stateid4),
-    /// No result.
     Done,
 }
 
-/// Reply to a Call of a recovery.
+/// Reply to a Call of a recovery or of a substitute open.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
-    /// Result of the last operation.
+    /// Result of the last operation that has one.
     pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
@@ -227,18 +249,16 @@ pub(in crate::run) struct RecoveryReply {
 impl RecoveryReply {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
     /// reports an error.
-    pub(in crate::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        message.reply().filter(|reply| reply.status().is_success())?;
-        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
-        // No Call of a recovery has more operations.
-        for results in reply.operations().map_while(Result::ok).take(4) {
-            answer.statuses.push(results.status());
+    pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
+        let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
+        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
+        // No such Call has more operations.
+        for results in reply.operations().map_while(Result::ok).take(8) {
+            decoded.statuses.push(results.status());
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
-                answer.delegation = ok.delegation.stateid().cloned();
+                decoded.delegation = ok.delegation.stateid().cloned();
             }
-            answer.result = match results {
+            decoded.result = match results {
                 Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
@@ -258,13 +278,13 @@ impl RecoveryReply {
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
                 Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
-                _ => RecoveryCallResult::Done,
+                _ => continue,
             };
         }
-        (!answer.statuses.is_empty()).then_some(answer)
+        (!decoded.statuses.is_empty()).then_some(decoded)
     }
 
-    /// Returns the stateid of the open that was reclaimed.
+    /// Returns the stateid of the open that was reclaimed or made.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
             RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {
@@ -274,7 +294,6 @@ impl RecoveryReply {
         }
     }
 
-    /// Returns the status of the COMPOUND.
     pub(in crate::run) fn status(&self) -> Nfsstat4 {
         self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
     }

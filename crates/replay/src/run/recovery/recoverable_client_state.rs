@@ -13,14 +13,13 @@ use nfsrdma_dissectors::nfs::v4::{
     GetDirDelegation4ResNonFatal, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results,
     Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
-use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
-use rustc_hash::FxHashMap;
 
+use super::calls::{split_header, successful_results};
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of clients, and of sessions.
 const MAX_CLIENTS: usize = 4096;
@@ -33,20 +32,17 @@ const MAX_VARIABLES: usize = 8;
 /// Maximum length of a stored Call in bytes.
 const MAX_CALL_BYTES: usize = 4096;
 /// Maximum number of operations of a COMPOUND that are read.
-const MAX_OPERATIONS: usize = 256;
+pub(in crate::run) const MAX_OPERATIONS: usize = 256;
 
 /// Constant part of a stateid: RFC 8881 section 3.3.12.
 pub(in crate::run) type StateidOther = [u8; 12];
 
-/// A client.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableNfs4ClientState {
     /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
-    /// Its owner string.
     owner: Box<[u8]>,
     pub(in crate::run) minor_version: u32,
-    /// Captured client.
     pub(in crate::run) captured_client: u32,
     /// Variables of its client ID, and of the confirm verifier in NFSv4.0.
     pub(in crate::run) variables: [u32; 2],
@@ -60,7 +56,6 @@ pub(in crate::run) struct RecoverableNfs4ClientState {
     pub(in crate::run) recovery_count: u32,
 }
 
-/// A session.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableSession {
     pub(in crate::run) client: Clientid4,
@@ -105,12 +100,12 @@ pub(in crate::run) struct RecoverableLockOwnerFileLocks {
     pub(super) header: Box<[u8]>,
     pub(in crate::run) seqid_of: u32,
     pub(in crate::run) variables: Vec<u32>,
-    pub(super) ranges: Vec<RecoverableLockRange>,
+    pub(in crate::run) ranges: Vec<RecoverableLockRange>,
 }
 
 /// Locked bytes from `start` to `end` (exclusive); `u64::MAX` is the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RecoverableLockRange {
+pub(in crate::run) struct RecoverableLockRange {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) is_write: bool,
@@ -124,15 +119,14 @@ impl RecoverableLockRange {
     }
 }
 
-/// All state that is held.
+/// All state that is held, ordered, so that runs are deterministic.
 #[derive(Debug, Default)]
 pub(in crate::run) struct RecoverableState {
-    pub(super) clients: FxHashMap<Clientid4, RecoverableNfs4ClientState>,
-    pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
-    /// Ordered, so that runs are deterministic.
-    pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
-    pub(super) locks: BTreeMap<StateidOther, RecoverableLockOwnerFileLocks>,
-    delegations: BTreeMap<StateidOther, RecoverableDelegation>,
+    pub(in crate::run) clients: BTreeMap<Clientid4, RecoverableNfs4ClientState>,
+    pub(in crate::run) sessions: BTreeMap<Sessionid4, RecoverableSession>,
+    pub(in crate::run) opens: BTreeMap<StateidOther, RecoverableOpen>,
+    pub(in crate::run) locks: BTreeMap<StateidOther, RecoverableLockOwnerFileLocks>,
+    pub(in crate::run) delegations: BTreeMap<StateidOther, RecoverableDelegation>,
     /// Number of items dropped because a limit was reached.
     pub(in crate::run) dropped: u64,
 }
@@ -147,7 +141,6 @@ pub(in crate::run) struct SentCallWithReply<'a> {
     pub(in crate::run) reply: Cursor<'a>,
 }
 
-/// Returns `true` if a COMPOUND may change the state.
 pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| {
         matches!(
@@ -186,15 +179,13 @@ struct CompoundCurrentFilehandles<'a> {
 impl RecoverableState {
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, spoken: &SentCallWithReply<'_>) {
-        let SentCallWithReply { step, sent, placed, mut reply } = *spoken;
+        let SentCallWithReply { step, sent, placed, reply } = *spoken;
         let items = TracePayloadInMessage::items(placed);
-        let mut cursor = Cursor::new(sent).with_chunks(&items);
-        let is_message =
-            |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullFieldObserver).is_ok();
-        if !is_message(&mut cursor) || !is_message(&mut reply) {
+        let (Some((header, mut cursor)), Some(mut reply)) =
+            (split_header(sent, &items), successful_results(reply))
+        else {
             return;
-        }
-        let header = sent.get(..cursor.at()).unwrap_or_default();
+        };
         let (Ok(call), Ok(reply)) = (
             CompoundCall::decode(&mut cursor, &mut NullFieldObserver),
             CompoundReply::decode(&mut reply, &mut NullFieldObserver),
@@ -257,11 +248,7 @@ impl RecoverableState {
                         deny: args.share_deny,
                         owner: args.owner.owner.0.into(),
                         header: header.into(),
-                        seqid_variable: slot_variable(
-                            step.call.slots.iter(),
-                            TraceSlotValueKind::OPEN_SEQID,
-                            at,
-                        ),
+                        seqid_variable: slot_variable(&step.call, TraceSlotValueKind::OPEN_SEQID, at),
                         variables,
                     };
                     match file {
@@ -285,14 +272,14 @@ impl RecoverableState {
     ) {
         match both {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
-                let of = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::CLIENTID, at);
+                let of = slot_variable(&step.reply, TraceSlotValueKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
                 self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
                 self.update_sequence(ok);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
                 let of = [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER]
-                    .map(|holds| slot_variable(step.reply.slots.iter(), holds, at));
+                    .map(|holds| slot_variable(&step.reply, holds, at));
                 self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
             }
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
@@ -311,7 +298,7 @@ impl RecoverableState {
                     self.dropped += 1;
                     return;
                 }
-                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::SESSION, at);
+                let variable = slot_variable(&step.reply, TraceSlotValueKind::SESSION, at);
                 let session =
                     RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
                 self.sessions.insert(ok.csr_sessionid, session);
@@ -341,7 +328,7 @@ impl RecoverableState {
                         open,
                         owner: owner.into(),
                         header: header.into(),
-                        seqid_of: slot_variable(step.call.slots.iter(), TraceSlotValueKind::LOCK_SEQID, at),
+                        seqid_of: slot_variable(&step.call, TraceSlotValueKind::LOCK_SEQID, at),
                         variables: stateid_variables(step, at),
                         ranges: Vec::new(),
                     };
@@ -364,7 +351,7 @@ impl RecoverableState {
                 }
             }
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
-                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at);
+                let variable = slot_variable(&step.reply, TraceSlotValueKind::STATEID, at);
                 if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
                     (&**ok, place.client, place.current)
                     && variable != NONE
@@ -380,7 +367,7 @@ impl RecoverableState {
                 }
             }
             (Args::DELEGRETURN(args), Results::DELEGRETURN(StatusUnion::Ok(_))) => {
-                self.remove_delegation(&args.deleg_stateid.other);
+                self.delegations.remove(&args.deleg_stateid.other);
             }
             (Args::FREE_STATEID(args), Results::FREE_STATEID(StatusUnion::Ok(_))) => {
                 self.locks.remove(&args.fsa_stateid.other);
@@ -443,11 +430,8 @@ impl RecoverableState {
     }
 
     fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
-        let is_old = |(other, client): (&Clientid4, &RecoverableNfs4ClientState)| {
-            (*other != id && *client.owner == *owner).then_some(*other)
-        };
-        let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
-        old.into_iter().for_each(|old| self.remove_client(old));
+        let same_owner = keys_where(&self.clients, |client| *client.owner == *owner);
+        same_owner.into_iter().filter(|other| *other != id).for_each(|old| self.remove_client(old));
     }
 
     fn complete_client(&mut self, id: Clientid4) {
@@ -464,11 +448,31 @@ impl RecoverableState {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
         self.take_delegations_of(client);
-        let opens: Vec<_> = self.opens_of(client);
-        opens.into_iter().for_each(|open| self.remove_open(open));
+        self.opens_of(client).into_iter().for_each(|open| self.remove_open(open));
     }
 
-    pub(super) fn add_open(&mut self, other: StateidOther, new: RecoverableOpen) {
+    /// Adds an open of this program in place of a delegation, whose variable is removed from all other opens.
+    pub(in crate::run) fn add_substitute_open(
+        &mut self,
+        other: StateidOther,
+        replaced: RecoverableDelegation,
+    ) {
+        let RecoverableDelegation { client, file, access, header, variable } = replaced;
+        self.opens.values_mut().for_each(|open| open.variables.retain(|own| *own != variable));
+        let open = RecoverableOpen {
+            client,
+            file,
+            access,
+            deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: substitute_owner(variable).into(),
+            header,
+            seqid_variable: variable,
+            variables: vec![variable],
+        };
+        self.add_open(other, open);
+    }
+
+    fn add_open(&mut self, other: StateidOther, new: RecoverableOpen) {
         if let Some(open) = self.opens.get_mut(&other) {
             // A further OPEN by the same owner: RFC 8881 section 9.7.
             open.access = ShareAccess(open.access.0 | new.access.0);
@@ -500,11 +504,6 @@ impl RecoverableState {
         }
     }
 
-    /// Removes a delegation.
-    pub(in crate::run) fn remove_delegation(&mut self, other: &StateidOther) {
-        self.delegations.remove(other);
-    }
-
     /// Removes and returns the delegations of a client.
     pub(in crate::run) fn take_delegations_of(
         &mut self,
@@ -516,30 +515,10 @@ impl RecoverableState {
         own
     }
 
-    pub(in crate::run) fn delegation(&self, other: &StateidOther) -> Option<&RecoverableDelegation> {
-        self.delegations.get(other)
-    }
-
-    /// Returns a client that holds delegations.
-    pub(in crate::run) fn delegation_holder(&self) -> Option<Clientid4> {
-        self.delegations.values().next().map(|delegation| delegation.client)
-    }
-
-    /// Returns the delegations of a client: their stateids and variables.
-    pub(in crate::run) fn delegations_of(&self, client: Clientid4) -> Vec<(StateidOther, u32)> {
-        let own = self.delegations.iter().filter(|(_, delegation)| delegation.client == client);
-        own.map(|(other, delegation)| (*other, delegation.variable)).collect()
-    }
-
     /// Removes an open with its locks.
     pub(in crate::run) fn remove_open(&mut self, open: StateidOther) {
         self.opens.remove(&open);
         self.locks.retain(|_, lock| lock.open != open);
-    }
-
-    /// Removes the locks of a lock-owner in a file.
-    pub(in crate::run) fn remove_lock(&mut self, lock: StateidOther) {
-        self.locks.remove(&lock);
     }
 
     /// Returns the client of a Call of this run, by its session, client ID or a stateid.
@@ -566,105 +545,61 @@ impl RecoverableState {
         })
     }
 
-    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableNfs4ClientState> {
-        self.clients.get(&id)
-    }
-
-    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableNfs4ClientState> {
-        self.clients.get_mut(&id)
-    }
-
-    pub(in crate::run) fn session(&self, id: Sessionid4) -> Option<&RecoverableSession> {
-        self.sessions.get(&id)
-    }
-
-    /// Returns the session of a client with the lowest ID.
-    pub(in crate::run) fn session_of_client(
-        &self,
-        client: Clientid4,
-    ) -> Option<(Sessionid4, &RecoverableSession)> {
-        let own = self.sessions.iter().filter(|(_, session)| session.client == client);
-        own.min_by_key(|(id, _)| **id).map(|(id, session)| (*id, session))
-    }
-
-    /// Returns the client of a session.
+    /// Returns the client of a session, unless it is unknown or lost.
     pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableNfs4ClientState> {
-        self.client(self.session(id)?.client)
+        self.clients.get(&self.sessions.get(&id)?.client)
     }
 
-    pub(in crate::run) fn open(&self, other: StateidOther) -> Option<&RecoverableOpen> {
-        self.opens.get(&other)
-    }
-
-    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableLockOwnerFileLocks> {
-        self.locks.get(&other)
-    }
-
-    /// Returns the sessions of a client, sorted.
     pub(in crate::run) fn sessions_of(&self, client: Clientid4) -> Vec<Sessionid4> {
-        let of = self.sessions.iter().filter(|(_, session)| session.client == client);
-        let mut sessions: Vec<_> = of.map(|(id, _)| *id).collect();
-        sessions.sort_unstable();
-        sessions
+        keys_where(&self.sessions, |session| session.client == client)
     }
 
-    /// Returns the opens of a client.
     pub(in crate::run) fn opens_of(&self, client: Clientid4) -> Vec<StateidOther> {
-        let of = self.opens.iter().filter(|(_, open)| open.client == client);
-        of.map(|(other, _)| *other).collect()
+        keys_where(&self.opens, |open| open.client == client)
     }
 
     /// Returns the locks made with an open.
     pub(in crate::run) fn locks_of(&self, open: StateidOther) -> Vec<StateidOther> {
-        let of = self.locks.iter().filter(|(_, lock)| lock.open == open);
-        of.map(|(other, _)| *other).collect()
+        keys_where(&self.locks, |lock| lock.open == open)
     }
 
-    /// Returns the number of ranges that a lock-owner has locked in a file.
-    pub(in crate::run) fn ranges_of(&self, lock: StateidOther) -> usize {
-        self.locks.get(&lock).map_or(0, |lock| lock.ranges.len())
-    }
-
-    /// Replaces the ID of a client.
     pub(in crate::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
-        if let Some(client) = self.clients.remove(&old) {
-            self.clients.insert(new, client);
-        }
+        rename(&mut self.clients, &old, new);
         self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
         self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
         self.delegations.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
     }
 
-    /// Replaces the ID of a session.
-    pub(in crate::run) fn rename_session(&mut self, old: Sessionid4, new: Sessionid4) {
-        if let Some(session) = self.sessions.remove(&old) {
-            self.sessions.insert(new, session);
-        }
-    }
-
-    /// Replaces the stateid of an open.
     pub(in crate::run) fn rename_open(&mut self, old: StateidOther, new: StateidOther) {
-        if let Some(open) = self.opens.remove(&old) {
-            self.opens.insert(new, open);
-        }
+        rename(&mut self.opens, &old, new);
         self.locks.values_mut().filter(|lock| lock.open == old).for_each(|lock| lock.open = new);
-    }
-
-    /// Replaces the stateid of a lock.
-    pub(in crate::run) fn rename_lock(&mut self, old: StateidOther, new: StateidOther) {
-        if let Some(lock) = self.locks.remove(&old) {
-            self.locks.insert(new, lock);
-        }
     }
 }
 
+fn keys_where<K: Copy, V>(state: &BTreeMap<K, V>, is_own: impl Fn(&V) -> bool) -> Vec<K> {
+    state.iter().filter(|(_, value)| is_own(value)).map(|(key, _)| *key).collect()
+}
+
+/// Replaces the identifier of a client, session, open or lock.
+pub(in crate::run) fn rename<K: Ord, V>(state: &mut BTreeMap<K, V>, old: &K, new: K) {
+    if let Some(value) = state.remove(old) {
+        state.insert(new, value);
+    }
+}
+
+/// Returns the name of this program's open-owner for a delegation, under whose variable its seqids count in NFSv4.0.
+pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
+    format!("{} delegation {variable}", crate::PROGRAM).into_bytes()
+}
+
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-fn slot_variable(
-    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
-    holds: TraceSlotValueKind,
-    at: usize,
+pub(in crate::run) fn slot_variable(
+    message: &TraceMessage<'_>,
+    kind: TraceSlotValueKind,
+    operation: usize,
 ) -> u32 {
-    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
+    let mut slots = message.slots.iter();
+    let slot = slots.find(|slot| slot.holds == kind && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
 }
 
@@ -683,7 +618,6 @@ fn add_variables(variables: &mut Vec<u32>, more: Vec<u32>) {
     }
 }
 
-/// Subtracts a range from others.
 fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
     let mut left = Vec::with_capacity(ranges.len() + 1);
     for range in ranges.drain(..) {

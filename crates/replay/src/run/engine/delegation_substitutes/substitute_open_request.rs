@@ -5,26 +5,25 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Close4Args, CompoundCall, CompoundCallHead, CompoundReply, Delegreturn4Args,
-    GetDirDelegation4ResNonFatal, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, Results, ShareAccess, ShareDeny, Stateid4,
+    Args, Close4Args, CompoundCall, CompoundReply, Delegreturn4Args, GetDirDelegation4ResNonFatal, ObjectFh4,
+    Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Results,
+    ShareAccess, ShareDeny, Stateid4,
 };
-use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Opaque, Text};
 
+use super::super::super::recovery::calls::{split_header, successful_results};
+use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
-/// Maximum number of operations of a COMPOUND that are read.
-const MAX_OPERATIONS: usize = 256;
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
 const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
 
 /// A file to be opened and an open to be closed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct DelegationSubstituteOpenRequest {
     /// Variable of the missing delegation and the access that it gave; `None` if no delegation is missing.
     pub(super) delegation: Option<(u32, ShareAccess)>,
@@ -65,69 +64,7 @@ pub(super) enum DelegationSubstituteCall {
     ReturnDelegation(Stateid4),
 }
 
-/// Decoded Reply to a Call of a substitute.
-pub(super) struct DelegationSubstituteCallReply {
-    pub(super) statuses: Vec<Nfsstat4>,
-    /// Stateid of OPEN or OPEN_CONFIRM, with `true` if it must be confirmed.
-    pub(super) stateid: Option<(Stateid4, bool)>,
-    /// Delegation that came with the open.
-    pub(super) delegation: Option<Stateid4>,
-}
-
-impl DelegationSubstituteCallReply {
-    /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
-    /// reports an error.
-    pub(super) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        message.reply().filter(|reply| reply.status().is_success())?;
-        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut opened = Self { statuses: Vec::new(), stateid: None, delegation: None };
-        for results in reply.operations().map_while(Result::ok).take(8) {
-            opened.statuses.push(results.status());
-            match results {
-                Results::OPEN(StatusUnion::Ok(ok)) => {
-                    let must_confirm = ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM);
-                    opened.stateid = Some((ok.stateid.clone(), must_confirm));
-                    opened.delegation = ok.delegation.stateid().cloned();
-                }
-                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
-                    opened.stateid = Some((ok.open_stateid.clone(), false))
-                }
-                _ => {}
-            }
-        }
-        (!opened.statuses.is_empty()).then_some(opened)
-    }
-}
-
-/// Returns the variable of this kind of an operation's slots, or [`NONE`].
-pub(super) fn slot_variable(
-    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
-    holds: TraceSlotValueKind,
-    at: usize,
-) -> u32 {
-    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
-    slot.map_or(NONE, |slot| slot.variable)
-}
-
 impl DelegationSubstituteOpenRequest {
-    /// Returns a request for nothing, with the RPC header of its Calls.
-    fn new(head: &CompoundCallHead<'_>, header: &[u8]) -> Self {
-        Self {
-            delegation: None,
-            surplus_open: None,
-            unwanted: None,
-            unconfirmed: None,
-            minor_version: head.minorversion,
-            clientid: 0,
-            client_variable: None,
-            header: header.into(),
-            file: Box::default(),
-            name: None,
-        }
-    }
-
-    /// Returns the stages of the request.
     pub(super) fn stages(&self) -> VecDeque<DelegationSubstituteCall> {
         let mut stages = VecDeque::new();
         stages.extend(self.unconfirmed.clone().map(DelegationSubstituteCall::ConfirmCaptured));
@@ -148,14 +85,12 @@ impl DelegationSubstituteOpenRequest {
     ) -> Option<Self> {
         let opens = CapturedStepOpenGrants::recorded(step);
         let items = TracePayloadInMessage::items(&held.call.placed);
-        let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
-        let mut answered = reply.cursor();
-        rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver).ok()?;
-        let header = held.call.message.get(..sent.at())?;
-        rpc::RpcMsg::decode(&mut answered, &mut NullFieldObserver).ok()?;
-        let call = CompoundCall::decode(&mut sent, &mut NullFieldObserver).ok()?;
-        let results = CompoundReply::decode(&mut answered, &mut NullFieldObserver).ok()?;
+        let (header, mut arguments) = split_header(&held.call.message, &items)?;
+        let mut results = successful_results(reply.cursor())?;
+        let call = CompoundCall::decode(&mut arguments, &mut NullFieldObserver).ok()?;
+        let results = CompoundReply::decode(&mut results, &mut NullFieldObserver).ok()?;
         let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
+        let minor_version = call.head.minorversion;
         let mut current: Option<&[u8]> = None;
         let mut wanted: Option<Self> = None;
         for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
@@ -169,14 +104,15 @@ impl DelegationSubstituteOpenRequest {
                 }
                 (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
                     if wanted.is_none()
-                        && slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at)
-                            == NONE =>
+                        && slot_variable(&step.reply, TraceSlotValueKind::STATEID, at) == NONE =>
                 {
                     if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
                         wanted = Some(Self {
                             unwanted: Some(granted.gddr_stateid.clone()),
+                            minor_version,
+                            header: header.into(),
                             file: current.unwrap_or_default().into(),
-                            ..Self::new(&call.head, header)
+                            ..Self::default()
                         });
                     }
                 }
@@ -191,7 +127,7 @@ impl DelegationSubstituteOpenRequest {
                         _ => None,
                     };
                     let file = current.filter(|_| by_handle).unwrap_or_default();
-                    let must_confirm = call.head.minorversion == 0
+                    let must_confirm = minor_version == 0
                         && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
                         && !opens.must_confirm(at);
                     // One of another type than the captured one counts as missing.
@@ -206,21 +142,17 @@ impl DelegationSubstituteOpenRequest {
                             unconfirmed: must_confirm.then(|| UnconfirmedOpen {
                                 stateid: ok.stateid.clone(),
                                 variables: [
-                                    slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at),
-                                    slot_variable(step.call.slots.iter(), TraceSlotValueKind::OPEN_SEQID, at),
+                                    slot_variable(&step.reply, TraceSlotValueKind::STATEID, at),
+                                    slot_variable(&step.call, TraceSlotValueKind::OPEN_SEQID, at),
                                 ],
                             }),
                             unwanted: unwanted.cloned(),
                             clientid: args.owner.clientid,
-                            client_variable: step
-                                .call
-                                .slots
-                                .iter()
-                                .find(|slot| slot.holds == TraceSlotValueKind::CLIENTID)
-                                .map(|slot| slot.variable),
+                            minor_version,
+                            client_variable: step.call.variable(TraceSlotValueKind::CLIENTID),
+                            header: header.into(),
                             file: file.into(),
                             name,
-                            ..Self::new(&call.head, header)
                         });
                     }
                     current = Some(file).filter(|_| by_handle);
