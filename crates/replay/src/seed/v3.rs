@@ -1,6 +1,7 @@
 //! NFSv3 implementation of the file operations. RFC 1813.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v3::{
     Args, Create3Args, Createhow3, Diropargs3, Fattr3, Fsroot3Args, Getattr3Args, Link3Args, Lookup3Args,
     Mkdir3Args, Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args, Readdir3Args,
@@ -55,8 +56,9 @@ impl<'t> Nfs3Client<'t> {
                 &procedure,
                 |encoder| arguments.encode(encoder),
                 |cursor| {
+                    let status = Procedure::V3(number).status(*cursor)?;
                     let results = Results::decode(number, cursor, &mut NullFieldObserver)?;
-                    Ok((results.status().unwrap_or_default(), read(&results)))
+                    Ok((Nfsstat3(status.map_or(0, |status| status.number)), read(&results)))
                 },
             )?;
             match status {
