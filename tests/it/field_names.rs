@@ -35,7 +35,7 @@ fn wireshark() -> Option<BTreeSet<String>> {
 }
 
 fn ours() -> BTreeSet<String> {
-    let catalog = FilterFieldCatalog::new();
+    let catalog = FilterFieldCatalog::shared();
     let names = catalog.iter().map(|entry| entry.name.to_owned());
     names.filter(|name| name != "nfsrdma" && !name.starts_with("nfsrdma.")).collect()
 }
