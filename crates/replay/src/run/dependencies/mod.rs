@@ -19,39 +19,29 @@ use rustc_hash::FxHashMap;
 
 pub(super) use resource_access_queues::ResourceAccessMode;
 
-/// Kind of a resource.
+/// A resource that restricts concurrency. Files and directories are variables of filehandles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum DependencyResourceKind {
+pub(super) enum DependencyResource {
     /// Everything.
     All,
     /// A client, by its number.
-    Client,
+    Client(u32),
     /// A session slot: variable of the session, and captured slot.
-    Slot,
-    /// Seqid of an open-owner (0) or a lock-owner (1).
-    Owner,
-    /// A stateid.
-    Stateid,
-    /// An object, by the variable of a filehandle.
-    Object,
+    Slot(u32, u32),
+    /// Seqid of an open-owner, or `true` of a lock-owner.
+    Owner(u32, bool),
+    Stateid(u32),
+    Object(u32),
     /// All names of a directory.
-    Names,
+    Names(u32),
     /// One name of a directory, by its hash.
-    Name,
+    Name(u32, u64),
     /// Opens and locks of a file.
-    FileOpens,
+    FileOpens(u32),
     /// Opens of a file by one client that end, and new ones that begin.
-    OpenEnds,
+    OpenEnds(u32, u32),
     /// Size and attributes of a file.
-    Size,
-}
-
-/// A resource that restricts concurrency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct DependencyResource {
-    kind: DependencyResourceKind,
-    id: u32,
-    part: u64,
+    Size(u32),
 }
 
 /// A dependency of a step.
