@@ -1,5 +1,6 @@
 //! Merges the reports of several copies of the captured clients.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
@@ -7,6 +8,14 @@ use super::report::{
     MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepResultsOfRun,
     number_first_copy,
 };
+
+pub(super) fn add_counts<K: Clone + Ord>(sums: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
+    counts.iter().for_each(|(key, count)| *sums.entry(key.clone()).or_default() += count);
+}
+
+fn add_each<const COUNT: usize>(sums: [(&mut u64, u64); COUNT]) {
+    sums.into_iter().for_each(|(sum, count)| *sum += count);
+}
 
 impl StepResultsOfRun {
     /// Adds the results of another copy with this number.
@@ -19,12 +28,9 @@ impl StepResultsOfRun {
         for (reason, because) in other.reasons {
             let known = self.reasons.entry(reason).or_default();
             known.steps += because.steps;
-            for (operation, steps) in because.operations {
-                *known.operations.entry(operation).or_default() += steps;
-            }
-            known
-                .first
-                .extend(because.first.into_iter().take(MAX_EXAMPLES.saturating_sub(known.first.len())));
+            add_counts(&mut known.operations, &because.operations);
+            known.first.extend(because.first);
+            known.first.truncate(MAX_EXAMPLES);
         }
         for (name, of) in other.operations {
             let known = self.operation(&name);
@@ -36,7 +42,7 @@ impl StepResultsOfRun {
 
 impl AddAssign for ReplayRecoveryCounts {
     fn add_assign(&mut self, other: Self) {
-        for (sum, more) in [
+        add_each([
             (&mut self.disconnects, other.disconnects),
             (&mut self.reconnects, other.reconnects),
             (&mut self.resent, other.resent),
@@ -46,9 +52,7 @@ impl AddAssign for ReplayRecoveryCounts {
             (&mut self.not_reclaimed, other.not_reclaimed),
             (&mut self.contexts_renewed, other.contexts_renewed),
             (&mut self.contexts_destroyed, other.contexts_destroyed),
-        ] {
-            *sum += more;
-        }
+        ]);
     }
 }
 
@@ -57,7 +61,7 @@ impl ReplayReport {
     pub(super) fn join(&mut self, other: Self, copy: u32) {
         self.steps.join(other.steps, copy);
         self.recovery += other.recovery;
-        for (sum, more) in [
+        add_each([
             (&mut self.calls, other.calls),
             (&mut self.delayed, other.delayed),
             (&mut self.connections, other.connections),
@@ -66,20 +70,12 @@ impl ReplayReport {
             (&mut self.synthesized.clients, other.synthesized.clients),
             (&mut self.synthesized.opens, other.synthesized.opens),
             (&mut self.dropped_values, other.dropped_values),
-        ] {
-            *sum += more;
-        }
-        for (name, count) in other.callbacks.by_operation {
-            *self.callbacks.by_operation.entry(name).or_default() += count;
-        }
-        for (how, count) in other.protocol.violations {
-            *self.protocol.violations.entry(how).or_default() += count;
-        }
-        for (why, count) in other.protocol.discarded {
-            *self.protocol.discarded.entry(why).or_default() += count;
-        }
-        let named = |what: String| format!("client {copy}: {what}");
-        other.protocol.own.into_iter().for_each(|what| self.protocol.add_own(named(what)));
+        ]);
+        add_counts(&mut self.callbacks.by_operation, &other.callbacks.by_operation);
+        add_counts(&mut self.protocol.violations, &other.protocol.violations);
+        add_counts(&mut self.protocol.discarded, &other.protocol.discarded);
+        let named = |message: String| format!("client {copy}: {message}");
+        other.protocol.own.into_iter().for_each(|error| self.protocol.add_own(named(error)));
         self.refused.extend(other.refused.into_iter().map(named));
         self.refused.truncate(MAX_LISTED_MESSAGES);
         self.compared += other.compared;
@@ -107,7 +103,7 @@ impl FinalTreeCheckReport {
         self.left_out_paths.truncate(MAX_LEFT_OUT_PATHS);
         self.mismatches.sort_by_key(is_relation);
         self.mismatches.truncate(shown);
-        for (sum, more) in [
+        add_each([
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
             (&mut self.bytes, other.bytes),
@@ -115,9 +111,7 @@ impl FinalTreeCheckReport {
             (&mut self.left_out, other.left_out),
             (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
-        ] {
-            *sum += more;
-        }
+        ]);
         self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
     }
 }
