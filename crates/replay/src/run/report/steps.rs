@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::run::step_outcome::{FinalStepState, StepCounts, StepOutcome};
-use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::difference::{Difference, TransactionCaptureLocation};
 use nfsrdma_analysis::statistics::Latencies;
 
 /// Maximum number of reasons counted separately.
@@ -24,6 +25,14 @@ pub struct StepIdWithFrames {
     pub step: u64,
     /// First frames of Call and Reply in the capture; 0 if there is none.
     pub frames: [u64; 2],
+}
+
+impl StepIdWithFrames {
+    /// Returns the location of the step in the capture.
+    pub(in crate::run) fn location(self) -> TransactionCaptureLocation {
+        let [call, reply] = self.frames.map(|number| (number > 0).then_some(FrameNumber(number)));
+        TransactionCaptureLocation { index: self.step, call, reply }
+    }
 }
 
 /// A step of one client copy.
@@ -221,23 +230,15 @@ impl StepResultsOfRun {
     /// Returns the results of an operation; beyond the limit, those of `other`.
     pub fn operation(&mut self, operation: &str) -> &mut StepResultsOfOperationType {
         let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
-        let name = if has_room { operation } else { "other" };
-        if !self.operations.contains_key(name) {
-            self.operations.insert(name.to_owned(), StepResultsOfOperationType::default());
-        }
-        // The entry exists now.
-        self.operations.entry(name.to_owned()).or_default()
+        self.operations.entry(if has_room { operation } else { "other" }.to_owned()).or_default()
     }
 
     /// Changes the state of steps whose difference was only detected later.
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
         for difference in differences {
             let place = difference.a.location.unwrap_or_default();
-            let frame = |frame: Option<nfsrdma_dissectors::captured_frame::FrameNumber>| {
-                frame.map_or(0, |frame| frame.0)
-            };
-            let step =
-                StepIdWithFrames { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            let frames = [place.call, place.reply].map(|frame| frame.map_or(0, |frame| frame.0));
+            let step = StepIdWithFrames { step: place.index, frames };
             // A group keeps its fields.
             let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
             if let Some(known) = known.filter(|known| known.similar_steps == 0) {
