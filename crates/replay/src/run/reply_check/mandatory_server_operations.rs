@@ -7,7 +7,7 @@ use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::v3;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::AttributeRelationViolation;
@@ -63,22 +63,23 @@ const REQUIRED_OPERATIONS: &[Operation] = &[
     Operation::WRITE,
 ];
 
-/// REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
-const REQUIRED_ATTRIBUTES: &[&str] = &[
-    "supported_attrs",
-    "type",
-    "fh_expire_type",
-    "change",
-    "size",
-    "link_support",
-    "symlink_support",
-    "named_attr",
-    "fsid",
-    "unique_handles",
-    "lease_time",
-    "rdattr_error",
-    "filehandle",
-];
+/// Returns the numbers of the REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
+pub(in crate::run) fn required_attributes() -> impl Iterator<Item = u32> {
+    (Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR).chain([Attributes::FILEHANDLE])
+}
+
+/// Returns the violation by an attribute of a live Reply.
+fn violation(place: &LocatedField<'_>, relation: &str, values: [&str; 2]) -> AttributeRelationViolation {
+    let (section, operation) = &place.section;
+    AttributeRelationViolation {
+        section: *section,
+        path: format!("{operation}.{} ({relation})", place.path.text),
+        field: place.path.field,
+        object: NONE,
+        values: values.map(str::to_owned),
+        rule: None,
+    }
+}
 
 /// Returns the violations by a live Reply that has attributes, but lacks one that the recorded Reply has and that the
 /// server must support, or does support. RFC 8881 section 18.7.3.
@@ -95,6 +96,7 @@ pub(super) fn missing_attributes(
         sections.insert(place.section.0);
         known.insert((place.section.0, &*place.path.text));
     }
+    let required: Vec<_> = required_attributes().filter_map(Attributes::name).collect();
     let listed = listed_attributes(live);
     let (mut missing, mut entry) = (Vec::new(), None);
     let mut seen = FxHashSet::default();
@@ -113,7 +115,7 @@ pub(super) fn missing_attributes(
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
         );
         let relation = match () {
-            () if REQUIRED_ATTRIBUTES.contains(&name) => "required",
+            () if required.contains(&name) => "required",
             () if is_supported(name) && !is_compared && !has_rule(&place.section.1, &place.path) => {
                 "supported"
             }
@@ -126,14 +128,7 @@ pub(super) fn missing_attributes(
         };
         // Each attribute once per operation.
         if sections.contains(&place.section.0) && is_missing && seen.insert((place.section.0, text)) {
-            missing.push(AttributeRelationViolation {
-                section: place.section.0,
-                path: format!("{}.{text} ({relation})", place.section.1),
-                field: place.path.field,
-                object: NONE,
-                values: ["returned".to_owned(), "not returned".to_owned()],
-                rule: None,
-            });
+            missing.push(violation(place, relation, ["returned", "not returned"]));
         }
     }
     missing
@@ -197,20 +192,13 @@ pub(super) fn unrequested_attributes(
         recorded.map(|place| (place.section.0, attribute(&place.path.text))).collect();
     let mut violations = Vec::new();
     for place in live.iter().filter(|place| is_attribute_value(place)) {
-        let (section, operation) = &place.section;
+        let section = place.section.0;
         let name = attribute(&place.path.text);
         // Each attribute once per operation; the first section is the header.
-        let is_new = known.insert((*section, name));
+        let is_new = known.insert((section, name));
         let Some(index) = section.checked_sub(1).filter(|_| is_new) else { continue };
         if !may_return(index, name) {
-            violations.push(AttributeRelationViolation {
-                section: *section,
-                path: format!("{operation}.{} (not requested)", place.path.text),
-                field: place.path.field,
-                object: NONE,
-                values: ["not returned".to_owned(), "returned".to_owned()],
-                rule: None,
-            });
+            violations.push(violation(place, "not requested", ["not returned", "returned"]));
         }
     }
     violations

@@ -12,7 +12,7 @@
 
 mod attribute_relations;
 mod directory_listing;
-mod mandatory_server_operations;
+pub(super) mod mandatory_server_operations;
 mod reply_check_result_cache;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,6 @@ use nfsrdma_dissectors::field::field_names;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
@@ -38,6 +37,7 @@ use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
+use super::report::StepIdWithFrames;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::difference::{
@@ -96,12 +96,7 @@ pub struct ReplyPair<'a> {
 impl ReplyPair<'_> {
     /// Returns the location of the step in the capture.
     fn place(&self) -> TransactionCaptureLocation {
-        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        TransactionCaptureLocation {
-            index: self.step,
-            call: frame(self.frames[0]),
-            reply: frame(self.frames[1]),
-        }
+        StepIdWithFrames { step: self.step, frames: self.frames }.location()
     }
 }
 
@@ -145,7 +140,7 @@ struct ExcusedStatusDifference {
 }
 
 /// Compares live Replies with recorded ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReplyChecker {
     recorder: ComparableTransactionRecorder,
     selection: ComparisonOptions,
@@ -189,28 +184,7 @@ impl ReplyChecker {
         off: impl IntoIterator<Item = &'static str>,
         selection: ComparisonOptions,
     ) -> Self {
-        Self {
-            recorder: ComparableTransactionRecorder::default(),
-            selection,
-            identities: CrossCaptureIdentityMap::default(),
-            compared: ComparedFieldAndByteCounts::default(),
-            is_strict,
-            disabled_rules: off.into_iter().collect(),
-            file_rules: Vec::new(),
-            rule_cache: ReplyToleranceRuleCache::default(),
-            patterns: ReplyCheckResultCache::default(),
-            offered_attributes: FxHashSet::default(),
-            executed_operations: FxHashSet::default(),
-            unsupported: BTreeMap::new(),
-            inconsistent: Vec::new(),
-            listings: DirectoryListingChecks::default(),
-            relations: AttributeRelationCheckState::default(),
-            may_have_restarted: false,
-            has_lost_state: false,
-            squashed_ids: None,
-            nameless_fileids: FxHashSet::default(),
-            depends_on_objects: false,
-        }
+        Self { is_strict, disabled_rules: off.into_iter().collect(), selection, ..Self::default() }
     }
 
     /// Sets the rules from a file. They also apply with `--strict`.
@@ -297,14 +271,9 @@ impl ReplyChecker {
             lacking.append(&mut unrequested_attributes(places, execution.may_return));
         }
         if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
-            let compared = (&verdict, compared);
-            let pattern = CheckedReplyPairPattern::of(
-                replies,
-                places,
-                compared,
-                (related, sections),
-                self.may_have_restarted,
-            );
+            let (compared, related) = ((&verdict, compared), (related, sections));
+            let pattern =
+                CheckedReplyPairPattern::of(replies, places, compared, related, self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
         broken.append(&mut lacking);
@@ -356,9 +325,10 @@ impl ReplyChecker {
         let (mut tolerated, mut differences) = by_handle
             .max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len()))
             .unwrap_or_default();
-        let (allowed, differing): (Vec<_>, Vec<_>) = other_fsid.into_iter().partition(is_tolerated);
-        tolerated.extend(allowed);
-        differences.extend(differing);
+        if let Some(fsid) = other_fsid {
+            let list = if is_tolerated(&fsid) { &mut tolerated } else { &mut differences };
+            list.push(fsid);
+        }
         FinalAttributeDifferences { differences, tolerated: tolerated.len() as u64 }
     }
 
@@ -366,7 +336,7 @@ impl ReplyChecker {
     fn add_violations(
         &mut self,
         replies: &ReplyPair<'_>,
-        verdict: ReplyCheckResult,
+        mut verdict: ReplyCheckResult,
         excused: Option<ExcusedStatusDifference>,
         mut broken: Vec<AttributeRelationViolation>,
     ) -> ReplyCheckResult {
@@ -395,31 +365,25 @@ impl ReplyChecker {
         if differences.is_empty() {
             return verdict;
         }
-        match verdict {
-            ReplyCheckResult::Mismatched(mut known) => {
-                known.append(&mut differences);
+        match (&mut verdict, excused) {
+            (
                 ReplyCheckResult::Mismatched(known)
-            }
-            ReplyCheckResult::MismatchedBefore { differences: mut known, status, otherwise } => {
+                | ReplyCheckResult::MismatchedBefore { differences: known, .. },
+                _,
+            ) => {
                 known.append(&mut differences);
-                ReplyCheckResult::MismatchedBefore { differences: known, status, otherwise }
+                verdict
             }
-            verdict if excused.is_some() => {
+            (_, Some(ExcusedStatusDifference { difference, .. })) => {
                 self.remove_tolerated(&mut differences);
-                match excused.filter(|_| !differences.is_empty()) {
-                    Some(ExcusedStatusDifference { difference, .. }) => {
-                        let status = Box::new(difference);
-                        ReplyCheckResult::MismatchedBefore {
-                            differences,
-                            status,
-                            otherwise: Box::new(verdict),
-                        }
-                    }
-                    None => verdict,
+                if differences.is_empty() {
+                    return verdict;
                 }
+                let (status, otherwise) = (Box::new(difference), Box::new(verdict));
+                ReplyCheckResult::MismatchedBefore { differences, status, otherwise }
             }
-            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule], None, false).0,
-            _ => self.result(differences, &[], None, false).0,
+            (ReplyCheckResult::Tolerated(rule), None) => self.result(differences, &[*rule], None, false).0,
+            (_, None) => self.result(differences, &[], None, false).0,
         }
     }
 
@@ -493,8 +457,11 @@ impl ReplyChecker {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
             if !self.is_strict && section_status(a) == section_status(b) {
-                if replies.creates_exclusively && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE) {
-                    tolerance::tolerate_mode(a, b, &mut tolerated);
+                if replies.creates_exclusively
+                    && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE)
+                    && tolerance::tolerate_mode(a, b)
+                {
+                    tolerated.push(tolerance_rules::EXCLUSIVE_CREATE);
                 }
                 self.tolerate(a, b, is_directory, &mut tolerated);
             }
@@ -527,28 +494,24 @@ impl ReplyChecker {
             let [a, b] = values.map(half);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
-            let (kind, field) = if is_name {
-                (DifferenceKind::Name, field_names::NFS_ENTRY_NAME)
-            } else {
-                (DifferenceKind::Result, "")
+            let (kind, field) = match is_name {
+                true => (DifferenceKind::Name, field_names::NFS_ENTRY_NAME),
+                false => (DifferenceKind::Result, ""),
             };
             Difference { kind, operation, path, field, count: 1, a, b }
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
-        let wrong_chunks: Vec<_> = returned
-            .into_iter()
-            .map(|lengths| {
-                let [a, b] = lengths.map(|length| half(Some(length.to_string())));
-                let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
-                Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
-            })
-            .collect();
-        differences.extend(wrong_chunks.iter().cloned());
+        let wrong_chunk = returned.map(|lengths| {
+            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
+        });
+        differences.extend(wrong_chunk.clone());
         let (verdict, status) =
             self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
         let Some(difference) = status else { return (verdict, None) };
         let excused = ExcusedStatusDifference { section: other_status.unwrap_or(0), difference };
-        let mut earlier = wrong_chunks;
+        let mut earlier = Vec::from_iter(wrong_chunk);
         if let Some([recorded, live]) = before {
             let mut found = RecordComparer {
                 options: &self.selection,
@@ -584,24 +547,17 @@ impl ReplyChecker {
             return (ReplyCheckResult::Tolerated(rule), None);
         }
         if differences.is_empty() {
-            let verdict = tolerated
-                .first()
-                .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
-            return (verdict, None);
+            let rule = tolerated.first().copied();
+            return (rule.map_or(ReplyCheckResult::Matched, ReplyCheckResult::Tolerated), None);
         }
-        let of = |difference: &Difference| {
-            let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
-            (value(&difference.a), value(&difference.b))
-        };
         let statuses = || differences.iter().filter(|difference| difference.kind == DifferenceKind::Status);
         let is_of_failing = |difference: &&Difference| {
-            let of = difference.path.split_once('.').map_or("", |(operation, _)| operation);
-            failing == Some(of)
+            failing == Some(difference.path.split_once('.').map_or("", |(operation, _)| operation))
         };
         // The status of the COMPOUND itself is that of its last operation.
         let status = statuses().find(is_of_failing).or_else(|| statuses().next());
         if let (Some(status), false) = (status, self.is_strict) {
-            let (a, b) = of(status);
+            let [a, b] = [&status.a, &status.b].map(|half| half.value.clone().unwrap_or_default());
             // An unsupported operation has a result with its own name.
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
@@ -680,17 +636,11 @@ impl ReplyChecker {
         let mut wrong = self.identities.take_differences(is_last);
         wrong.append(&mut self.inconsistent);
         if is_last {
-            wrong.extend(self.impossible_sizes());
+            wrong.extend(self.relations.sizes.take_unexplained());
         }
         self.remove_tolerated(&mut wrong);
         wrong.retain(|difference| self.selection.includes(difference));
         wrong
-    }
-
-    /// Returns the differences of sizes that no file had.
-    fn impossible_sizes(&mut self) -> impl Iterator<Item = Difference> {
-        let sizes = self.relations.take_impossible_sizes().into_iter();
-        sizes.map(|(place, violation)| violation.difference(place.transaction, place.title, &|_| None))
     }
 
     /// Records the attributes and operations of the live server.

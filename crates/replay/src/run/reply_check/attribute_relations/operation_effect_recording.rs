@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
-use super::{AttributeChangeLikelihoodSinceLastValue, AttributeRelationCheckState, ReplyCheckStepContext};
+use super::{AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckStepContext};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::reply_check::ReplyPair;
@@ -19,7 +19,7 @@ impl AttributeRelationCheckState {
         names: &OperationFilehandleVariables<'_>,
         index: usize,
     ) {
-        let Some(act) = done.acts.get(index) else { return };
+        let Some(act) = done.parts.effects.get(index) else { return };
         let file = names.subject(AttributeSubject::Current, index);
         let is_new = self.was_created_in_run(done, file);
         match act {
@@ -30,7 +30,7 @@ impl AttributeRelationCheckState {
             OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
             OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
             OperationEffect::ChangeAttributes => {
-                if let Some(bytes) = done.set_size_bytes {
+                if let Some(bytes) = done.parts.set_size_bytes {
                     self.sizes.add(file, bytes);
                 }
             }
@@ -73,9 +73,9 @@ impl AttributeRelationCheckState {
         index: usize,
         is_unchanged: bool,
     ) {
-        use AttributeChangeLikelihoodSinceLastValue::{Certain, Possible};
-        let Some(act) = done.acts.get(index).copied() else { return };
-        let operation = done.operations.get(index).copied();
+        use AttributeChangeLikelihood::{Certain, Possible};
+        let Some(act) = done.parts.effects.get(index).copied() else { return };
+        let operation = done.parts.operations.get(index).copied();
         let [first, second] =
             [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
         if matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)) && first != NONE {
@@ -108,16 +108,16 @@ impl AttributeRelationCheckState {
                 self.record_change(done, first, [Possible; 3]);
                 self.record_read(done, second);
             }
-            OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
+            OperationEffect::ChangeAttributes if done.parts.sets_only_delegated_times => {
                 self.record_change(done, first, [Possible; 3]);
                 if first != NONE {
                     self.object_state(first, done.step_turn).floors = Default::default();
                 }
             }
             OperationEffect::ChangeAttributes => {
-                let modify_time = match done.may_set_modify_time {
+                let modify_time = match done.parts.may_set_modify_time {
                     true => Possible,
-                    false => AttributeChangeLikelihoodSinceLastValue::None,
+                    false => AttributeChangeLikelihood::None,
                 };
                 self.record_change(done, first, [Certain, modify_time, Certain]);
                 self.record_owner_change(done, first);
@@ -126,7 +126,7 @@ impl AttributeRelationCheckState {
                     let object = self.object_state(first, done.step_turn);
                     object.is_set = true;
                     if done.was_sent_unchanged && done.has_no_overlap {
-                        object.set_modify_seconds = done.set_modify_seconds;
+                        object.set_modify_seconds = done.parts.set_modify_seconds;
                     }
                 }
             }
@@ -195,14 +195,13 @@ impl AttributeRelationCheckState {
     fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [AttributeChangeLikelihoodSinceLastValue::Possible; 3])
+                self.record_change(done, object, [AttributeChangeLikelihood::Possible; 3]);
             }
-            _ => self
-                .changed_names
-                .iter_mut()
-                .skip(how)
-                .take(1)
-                .for_each(|count| *count = count.wrapping_add(1)),
+            _ => {
+                if let Some(count) = self.changed_names.get_mut(how) {
+                    *count = count.wrapping_add(1);
+                }
+            }
         }
     }
 
@@ -227,7 +226,7 @@ impl AttributeRelationCheckState {
         }
         let owners = self.object_state(object, done.step_turn).ordered.iter_mut();
         for known in owners.skip(ComparedAttributeKind::Owner as usize).flatten() {
-            known.likelihood = known.likelihood.max(AttributeChangeLikelihoodSinceLastValue::Possible);
+            known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
         }
     }
 
@@ -236,20 +235,19 @@ impl AttributeRelationCheckState {
         &mut self,
         done: &ReplyCheckStepContext<'_>,
         object: u32,
-        of: [AttributeChangeLikelihoodSinceLastValue; 3],
+        of: [AttributeChangeLikelihood; 3],
     ) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
             return;
         }
-        let of =
-            if done.was_sent_unchanged { of } else { [AttributeChangeLikelihoodSinceLastValue::Possible; 3] };
+        let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
         let object = self.object_state(object, done.step_turn);
         object.changed = Some(done.times[0]);
         object.set_modify_seconds = None;
         for (known, touch) in object.ordered.iter_mut().zip(of) {
             let Some(known) = known else { continue };
-            if touch == AttributeChangeLikelihoodSinceLastValue::Certain && known.changed.is_none() {
+            if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {
                 known.changed = Some(done.times[0]);
             }
             known.likelihood = known.likelihood.max(touch);
@@ -265,14 +263,14 @@ impl AttributeRelationCheckState {
         name: Option<(u32, u64)>,
     ) -> Option<(u32, u64)> {
         let parent = names.subject(AttributeSubject::Parent, index);
-        match done.acts.get(index).copied()? {
+        match done.parts.effects.get(index).copied()? {
             OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
             OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
                 self.names.remove(&(parent, name));
                 Some((parent, name))
             }
             OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
-            _ => match done.operations.get(index).copied() {
+            _ => match done.parts.operations.get(index).copied() {
                 Some(
                     Operation::PUTFH
                     | Operation::PUTROOTFH

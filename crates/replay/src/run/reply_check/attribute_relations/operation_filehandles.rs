@@ -25,21 +25,17 @@ impl<'a> OperationFilehandleVariables<'a> {
             Procedure::Compound => false,
             _ => return None,
         };
-        let handles = |side: usize| {
-            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
-            slots.filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE).map(|slot| slot.variable)
-        };
-        let mut called = handles(0);
-        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
-        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
-        let given = handles(1).next().unwrap_or(NONE);
+        let [mut called, mut returned] = done.slots.map(|slots| {
+            let handles = slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+            handles.map(|slot| slot.variable)
+        });
         Some(Self {
             is_v3,
             files: replies.files,
-            operations: done.operations,
-            is_commit,
-            call_handles: called,
-            reply_handle: given,
+            operations: &done.parts.operations,
+            is_commit: is_v3 && replies.title.ends_with(" COMMIT"),
+            call_handles: [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)],
+            reply_handle: returned.next().unwrap_or(NONE),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Granularity of a server's change attributes and times, inferred from the run.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Minimum distance of changes that times with subsecond parts distinguish: a kernel's clock tick is at most 10 ms.
 const SUBSECOND_GRANULARITY: Duration = Duration::from_millis(20);
@@ -175,11 +175,6 @@ pub(super) fn is_unexpected_time(recorded: u64, live: u64, captured: u64) -> boo
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     recorded.abs_diff(captured / 1_000_000_000) <= MAX_CAPTURE_SKEW_SECONDS
         && live.abs_diff(now()) > MAX_SERVER_SKEW_SECONDS
-}
-
-/// Returns the time from one moment to a later one.
-pub(super) fn elapsed_between(from: Instant, to: Instant) -> Duration {
-    to.saturating_duration_since(from)
 }
 
 #[cfg(test)]

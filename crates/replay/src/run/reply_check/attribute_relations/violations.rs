@@ -1,6 +1,7 @@
 //! Attribute values of a reply pair and their contradictions to earlier ones.
 
 use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
+use super::server_clock_granularity::{decode_time, is_unexpected_time};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::tolerance_rules::BuiltInToleranceRule;
 use crate::trace::NONE;
@@ -73,6 +74,18 @@ impl RecordedLiveAttributePair<'_> {
         self.bytes.map(encoding_number)
     }
 
+    /// Returns the seconds of a time.
+    pub(super) fn seconds(&self) -> [Option<u64>; 2] {
+        self.bytes.map(|bytes| decode_time(bytes).map(|(seconds, _)| seconds))
+    }
+
+    /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
+    /// capture's.
+    pub(super) fn is_unexpected_time(&self, call_time_ns: u64) -> bool {
+        let [recorded, live] = self.seconds().map(Option::unwrap_or_default);
+        is_unexpected_time(recorded, live, call_time_ns)
+    }
+
     pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> AttributeRelationViolation {
         AttributeRelationViolation {
             section: self.fact.section,
@@ -87,15 +100,13 @@ impl RecordedLiveAttributePair<'_> {
     /// Returns a violation with the earlier and the current value of each side.
     pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> AttributeRelationViolation {
         let now = self.number();
-        let text = |side: usize| {
-            let [before, now] =
-                [before, now].map(|values| self.format_value(values.get(side).copied().unwrap_or(0)));
-            format!("{before}, then {now}")
-        };
-        AttributeRelationViolation { object: self.object, ..self.violation(relation, [text(0), text(1)]) }
+        let values = [0, 1].map(|side: usize| {
+            format!("{}, then {}", self.format_value(before[side]), self.format_value(now[side]))
+        });
+        AttributeRelationViolation { object: self.object, ..self.violation(relation, values) }
     }
 
-    pub(super) fn format_value(&self, value: u128) -> String {
+    fn format_value(&self, value: u128) -> String {
         match self.fact.aspect {
             ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                 format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
