@@ -8,7 +8,6 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
-use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::trace::TraceStep;
 
@@ -52,10 +51,8 @@ impl CapturedStepOpenGrants {
 
     /// Reads the recorded Reply of a step of any minor version.
     pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
-        let reply = &step.reply;
-        let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
-        let items = reply.items();
-        let mut cursor = Cursor::new(results).with_chunks(&items);
+        let items = step.reply.items();
+        let mut cursor = step.reply.body_cursor().with_chunks(&items);
         let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
             return Self::default();
         };
