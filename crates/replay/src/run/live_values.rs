@@ -36,6 +36,12 @@ struct LiveSessionSlot {
     is_doubtful: bool,
 }
 
+impl LiveSessionSlot {
+    fn next_sequence(&self) -> u32 {
+        self.last_sequence.wrapping_add(1)
+    }
+}
+
 /// A session of the live server.
 #[derive(Clone, Debug, Default)]
 pub struct LiveServerSession {
@@ -188,23 +194,14 @@ impl LiveVariableValues {
     /// limit is reached.
     pub fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
-        let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
-        match slot.holds {
-            TraceSlotValueKind::STATEID_SEQID => {
-                if let Some(seqid) = number() {
-                    self.stateid_seqids.insert(slot.variable, seqid);
-                }
-                true
-            }
-            TraceSlotValueKind::CREATE_SEQUENCE => {
-                if let Some(sequence) = number() {
-                    self.create_sequences.insert(slot.variable, sequence);
-                }
-                true
-            }
-            holds if holds.is_count() => true,
-            _ => self.set_value(slot.variable, value),
-        }
+        let counts = match slot.holds {
+            TraceSlotValueKind::STATEID_SEQID => &mut self.stateid_seqids,
+            TraceSlotValueKind::CREATE_SEQUENCE => &mut self.create_sequences,
+            holds if holds.is_count() => return true,
+            _ => return self.set_value(slot.variable, value),
+        };
+        counts.extend(leading_number(value).map(|number| (slot.variable, number)));
+        true
     }
 
     /// Sets the seqid of a stateid.
@@ -241,11 +238,8 @@ impl LiveVariableValues {
 
     /// Replaces a session, keeping its limits.
     pub fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
-        let (limits, is_smaller) = self
-            .sessions
-            .get(&variable)
-            .map_or_else(Default::default, |known| (known.limits, known.has_lower_limit));
-        self.sessions.insert(variable, LiveServerSession { limits, has_lower_limit: is_smaller, ..session });
+        let known = self.sessions.entry(variable).or_default();
+        known.slots = session.slots;
     }
 
     /// Removes a session.
@@ -256,6 +250,12 @@ impl LiveVariableValues {
     /// Adds a session.
     pub fn open_session(&mut self, variable: u32, session: LiveServerSession) {
         self.sessions.insert(variable, session);
+    }
+
+    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
+    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
+        self.counts.slot = self.sessions.get(&session).map(|known| (session, known.slot(captured)));
+        self.counts.slot.is_some()
     }
 
     /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
@@ -277,16 +277,14 @@ impl LiveVariableValues {
         (session, slot): (u32, u32),
         (id, of_slot, sequence): ([u8; 16], u32, u32),
     ) -> bool {
-        let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         self.get(session) == Some(&id[..])
             && of_slot == slot
-            && sent.is_some_and(|slot| slot.last_sequence.wrapping_add(1) == sequence)
+            && self.slot((session, slot)).is_some_and(|slot| slot.next_sequence() == sequence)
     }
 
     /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
-    pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
-        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
-        slot.map_or(1, |slot| slot.last_sequence.wrapping_add(1))
+    pub fn next_sequence(&self, slot: (u32, u32)) -> u32 {
+        self.slot(slot).map_or(1, LiveSessionSlot::next_sequence)
     }
 
     /// Adds an open-owner's seqid to the emitted Call.
@@ -295,9 +293,8 @@ impl LiveVariableValues {
     }
 
     /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
-    pub fn is_slot_certain(&self, (session, slot): (u32, u32)) -> bool {
-        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
-        slot.is_some_and(|slot| !slot.is_doubtful)
+    pub fn is_slot_certain(&self, slot: (u32, u32)) -> bool {
+        self.slot(slot).is_some_and(|slot| !slot.is_doubtful)
     }
 
     /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
@@ -305,7 +302,7 @@ impl LiveVariableValues {
         if let Some(slot) = self.slot_mut(slot) {
             slot.is_busy = is_busy;
             if is_counted {
-                slot.last_sequence = slot.last_sequence.wrapping_add(1);
+                slot.last_sequence = slot.next_sequence();
             }
         }
     }
@@ -317,6 +314,10 @@ impl LiveVariableValues {
         if let Some(slot) = self.slot_mut(slot) {
             (slot.is_busy, slot.is_doubtful) = (false, true);
         }
+    }
+
+    fn slot(&self, (session, slot): (u32, u32)) -> Option<&LiveSessionSlot> {
+        self.sessions.get(&session)?.slots.get(slot as usize)
     }
 
     fn slot_mut(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
@@ -331,18 +332,22 @@ impl LiveVariableValues {
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
-        let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
-        let seqid =
-            self.owner_seqids.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
+        let last = self.owner_seqids.get(&(is_lock, slot.variable));
+        let seqid = last.map_or(leading_number(captured).unwrap_or(1), |last| last.wrapping_add(1));
         self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
         seqid
     }
 
-    fn put_number(&mut self, value: u32) -> Option<&[u8]> {
+    fn put(&mut self, value: &[u8]) -> &[u8] {
         self.scratch.clear();
-        self.scratch.extend_from_slice(&value.to_be_bytes());
-        Some(&self.scratch)
+        self.scratch.extend_from_slice(value);
+        &self.scratch
     }
+}
+
+/// Returns the number at the start of a value.
+fn leading_number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
@@ -353,84 +358,52 @@ fn increments_seqid(status: u32) -> bool {
 
 impl MessageSlotValueSource for LiveVariableValues {
     fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
-        match slot.holds {
-            TraceSlotValueKind::SEQUENCE_ID => {
-                let live = self.counts.slot.and_then(|(session, slot)| {
-                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.last_sequence)
-                });
-                // sa_sequenceid may precede sa_slotid, whose value is known from the step.
-                self.put_number(live.unwrap_or(0).wrapping_add(1))
-            }
-            TraceSlotValueKind::SLOT_ID => {
-                let live = self.counts.slot.map_or(0, |(_, slot)| slot);
-                self.put_number(live)
-            }
+        let number = match slot.holds {
+            // sa_sequenceid may precede sa_slotid, whose value is known from the step.
+            TraceSlotValueKind::SEQUENCE_ID => self.counts.slot.map_or(1, |slot| self.next_sequence(slot)),
+            TraceSlotValueKind::SLOT_ID => self.counts.slot.map_or(0, |(_, slot)| slot),
             TraceSlotValueKind::HIGHEST_SLOT_ID => {
-                let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
-                self.put_number(number.min(most.saturating_sub(1)))
+                let count = self.sessions.get(&slot.variable).map_or(0, LiveServerSession::slot_count);
+                leading_number(captured).unwrap_or(0).min(count.saturating_sub(1))
             }
             TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID => {
-                let seqid = self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured);
-                self.put_number(seqid)
+                self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured)
             }
-            TraceSlotValueKind::CREATE_SEQUENCE => {
-                let sequence = self.create_sequences.get(&slot.variable).copied()?;
-                self.put_number(sequence)
-            }
-            TraceSlotValueKind::STATEID_SEQID => {
-                if captured.iter().all(|byte| *byte == 0) {
-                    return None;
-                }
-                let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
-                self.put_number(seqid)
-            }
+            TraceSlotValueKind::CREATE_SEQUENCE => *self.create_sequences.get(&slot.variable)?,
+            TraceSlotValueKind::STATEID_SEQID if captured.iter().all(|byte| *byte == 0) => return None,
+            TraceSlotValueKind::STATEID_SEQID => *self.stateid_seqids.get(&slot.variable)?,
             TraceSlotValueKind::CLIENT_OWNER => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(captured);
-                self.scratch.extend_from_slice(self.suffix.as_bytes());
-                Some(&self.scratch)
+                return Some(self.put(&[captured, self.suffix.as_bytes()].concat()));
             }
             TraceSlotValueKind::CLIENT_VERIFIER => {
                 let tag = nfsrdma_analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
                 self.scratch.clear();
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
-                (self.scratch.len() == captured.len()).then_some(&self.scratch)
+                return (self.scratch.len() == captured.len()).then_some(&self.scratch);
             }
             // The captured client's callback address is cleared (its name stays); the address of this run is set when
             // the Call is rewritten.
             TraceSlotValueKind::HOST
                 if slot.at >= self.body && universal_address::parse(captured).is_some() =>
             {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(b"0.0.0.0.0.0");
-                Some(&self.scratch)
+                return Some(self.put(b"0.0.0.0.0.0"));
             }
             holds if holds.is_assigned_by_server() => {
-                let Self { names, unbound, .. } = self;
-                let value = names.get(slot.variable as usize).and_then(Option::as_deref);
-                let must = !matches!(
+                let value = self.names.get(slot.variable as usize).and_then(Option::as_deref);
+                let is_optional = matches!(
                     holds,
                     TraceSlotValueKind::COOKIE_VERIFIER
                         | TraceSlotValueKind::CHANGE
                         | TraceSlotValueKind::SERVER_OWNER
                 );
-                if value.is_none() && must && unbound.is_none() {
-                    *unbound = Some(slot.clone());
+                if value.is_none() && !is_optional {
+                    self.unbound.get_or_insert_with(|| slot.clone());
                 }
-                value
+                return value;
             }
-            _ => None,
-        }
-    }
-}
-
-impl LiveVariableValues {
-    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
-    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
-        let slot = self.sessions.get(&session).map(|known| known.slot(captured));
-        self.counts.slot = slot.map(|slot| (session, slot));
-        slot.is_some()
+            _ => return None,
+        };
+        Some(self.put(&number.to_be_bytes()))
     }
 }
 
