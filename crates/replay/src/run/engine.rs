@@ -67,7 +67,7 @@ use super::file_divergence::FileDivergence;
 use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport, TreeCheckLimits};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
+use super::preexisting_client_state::create_missing_state;
 use super::report::{ReplayReport, StepIdWithFrames};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
@@ -296,12 +296,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
         let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
-        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
-        let made = match made {
-            Ok(made) => made,
-            Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
-            Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
-        };
+        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment)?;
         report.synthesized = made.counts;
         for why in &made.refused_clients {
             report.add_refusal(format!("a client from before the capture: {why}"));
