@@ -26,7 +26,6 @@ use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
-use crate::seed::file_server_client::FileUserAndGroup;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
     MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
@@ -71,16 +70,11 @@ pub(super) struct LiveReplyVerificationState<'r> {
 
 impl<'r> LiveReplyVerificationState<'r> {
     pub(super) fn new(options: &'r ReplayOptions, seeded: &'r SeededTree, signs_calls: bool) -> Self {
-        let disabled = options.disabled_rules.iter().copied();
         Self {
             seeded,
             options,
             signs_calls,
-            checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
-                .with_rules(options.rules.clone())
-                .with_supported_attributes(seeded.supported.as_deref())
-                .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers))
-                .with_nameless(seeded.nameless_fileids.clone()),
+            checker: ReplyChecker::for_run(options, seeded),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),

@@ -37,9 +37,12 @@ use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
+use super::options::ReplayOptions;
 use super::report::StepIdWithFrames;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
+use crate::seed::SeededTree;
+use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
@@ -187,30 +190,18 @@ impl ReplyChecker {
         Self { is_strict, disabled_rules: off.into_iter().collect(), selection, ..Self::default() }
     }
 
-    /// Sets the rules from a file. They also apply with `--strict`.
-    #[must_use]
-    pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
-        Self { file_rules: file, ..self }
-    }
-
-    /// Sets the attributes that the live server supports, as mask words: it must return those that are requested.
-    #[must_use]
-    pub fn with_supported_attributes(self, supported: Option<&[u32]>) -> Self {
-        let words = Bitmap4::<Attributes>::from(supported.unwrap_or_default());
-        let names = words.iter().filter_map(Attributes::name).map(Box::from);
-        Self { offered_attributes: names.collect(), ..self }
-    }
-
-    /// Sets the user and group to which the export squashes root in NFSv3.
-    #[must_use]
-    pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
-        Self { squashed_ids: squashed, ..self }
-    }
-
-    /// Sets the live file IDs of seeded objects that have one more link than in the capture.
-    #[must_use]
-    pub fn with_nameless(self, fileids: FxHashSet<u128>) -> Self {
-        Self { nameless_fileids: fileids, ..self }
+    /// Creates the checker of a run.
+    pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
+        let supported = Bitmap4::<Attributes>::from(seeded.supported.as_deref().unwrap_or_default());
+        let disabled = options.disabled_rules.iter().copied();
+        Self {
+            // They also apply with `--strict`.
+            file_rules: options.rules.clone(),
+            offered_attributes: supported.iter().filter_map(Attributes::name).map(Box::from).collect(),
+            squashed_ids: seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers),
+            nameless_fileids: seeded.nameless_fileids.clone(),
+            ..Self::new(options.strict, disabled, options.selection.clone())
+        }
     }
 
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier

@@ -170,7 +170,9 @@ fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
     let (plain, more) =
         (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let verdict = |supported: Option<&[u32]>| {
-        checker().with_supported_attributes(supported).check(&pair("NFS 4.2 GETATTR", &more, &plain))
+        let seeded = SeededTree { supported: supported.map(Into::into), ..SeededTree::default() };
+        let mut checker = ReplyChecker::for_run(&ReplayOptions::default(), &seeded);
+        checker.check(&pair("NFS 4.2 GETATTR", &more, &plain))
     };
     let offered = ReplyCheckResult::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED);
     assert_eq!(verdict(None), offered);
