@@ -145,49 +145,46 @@ impl CheckedReplyPairPattern {
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
-        let mut of = vec![ReplyPatternByteRequirement::Fixed; live.len()];
+        let mut classes = vec![ReplyPatternByteRequirement::Fixed; live.len()];
         for place in places {
             let ((_, section), path) = (&place.section, &place.path);
             if let FieldValue::Chunk(length, _) = place.value {
                 this.items.push(length);
             }
             let is_left_out = is_incomparable(section, path, may_have_restarted);
-            let (bytes, what) = field_byte_class(place, is_left_out);
+            let (bytes, class) = field_byte_class(place, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
-                if what != ReplyPatternByteRequirement::Free {
+                if class != ReplyPatternByteRequirement::Free {
                     return None;
                 }
-                let (section, path) = (Rc::clone(section), Rc::clone(path));
-                this.identities.push(ReplyPatternIdentitySlot {
-                    section,
-                    path,
-                    identity,
-                    bytes: bytes.clone(),
-                    last_pair: None,
-                });
+                let (section, path, bytes) = (Rc::clone(section), Rc::clone(path), bytes.clone());
+                let slot = ReplyPatternIdentitySlot { section, path, identity, bytes, last_pair: None };
+                this.identities.push(slot);
             }
-            of.get_mut(bytes)?.fill(what);
+            classes.get_mut(bytes)?.fill(class);
         }
-        for (at, what) in of.into_iter().enumerate() {
-            match this.byte_classes.last_mut() {
-                Some((run, last)) if *last == what => run.end = at + 1,
-                _ => this.byte_classes.push((at..at + 1, what)),
-            }
+        let mut at = 0;
+        for run in classes.chunk_by(PartialEq::eq) {
+            let end = at + run.len();
+            this.byte_classes.extend(run.first().map(|class| (at..end, *class)));
+            at = end;
         }
         this.matches_messages(sides).then_some(this)
     }
 
     /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
     fn matches_messages(&self, [recorded, live]: [&[u8]; 2]) -> bool {
-        let [before, of_live] = &self.sides;
-        recorded.len() == before.len()
-            && live.len() == of_live.len()
-            && self.byte_classes.iter().all(|(run, what)| match what {
+        let is_like = |messages: [&[u8]; 2], run: &Range<usize>| {
+            messages[0].get(run.clone()) == messages[1].get(run.clone())
+        };
+        let [known_recorded, known_live] = &self.sides;
+        recorded.len() == known_recorded.len()
+            && live.len() == known_live.len()
+            && self.byte_classes.iter().all(|(run, class)| match class {
                 ReplyPatternByteRequirement::Free => true,
-                ReplyPatternByteRequirement::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyPatternByteRequirement::Equal => is_like([recorded, live], run),
                 ReplyPatternByteRequirement::Fixed => {
-                    recorded.get(run.clone()) == before.get(run.clone())
-                        && live.get(run.clone()) == of_live.get(run.clone())
+                    is_like([recorded, known_recorded], run) && is_like([live, known_live], run)
                 }
             })
     }
@@ -212,37 +209,28 @@ fn field_byte_class(
     place: &LocatedField<'_>,
     is_left_out: bool,
 ) -> (Range<usize>, ReplyPatternByteRequirement) {
+    use ReplyPatternByteRequirement::{Equal, Fixed, Free};
     let LocatedField { path, bytes, value, .. } = place;
-    // Content without its length.
-    let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
-    let is_header = path.field.starts_with("rpc");
-    match (path.class, *value) {
-        (_, FieldValue::Unsigned(_)) if path.field == field_names::RPC_XID => {
-            (bytes.clone(), ReplyPatternByteRequirement::Free)
-        }
+    let is_compared =
+        matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
+    let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
+    let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
+    let (is_header, is_count) = (path.field.starts_with("rpc"), path.field == OPERATION_COUNT_FIELD);
+    let (class, content) = match *value {
+        FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.
-        _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
-            (bytes.clone(), ReplyPatternByteRequirement::Fixed)
-        }
-        (
-            FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Identity(_),
-            FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyPatternByteRequirement::Free),
-        (FieldEqualityRequirement::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
-            (bytes.clone(), ReplyPatternByteRequirement::Free)
-        }
-        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyPatternByteRequirement::Free),
-        (
-            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
-            FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyPatternByteRequirement::Equal),
+        _ if is_header || is_count || path.leaf() == "attrmask" => (Fixed, None),
+        FieldValue::Bytes(text) | FieldValue::Text(text) if varies || is_identity => (Free, Some(text)),
+        FieldValue::Bytes(text) | FieldValue::Text(text) if is_compared => (Equal, Some(text)),
+        FieldValue::Unsigned(_) if varies || is_left_out => (Free, None),
+        FieldValue::Signed(_) if varies => (Free, None),
         // A hyper is never the count of following items.
-        (
-            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
-            FieldValue::Unsigned(_) | FieldValue::Signed(_),
-        ) if bytes.len() == 8 => (bytes.clone(), ReplyPatternByteRequirement::Equal),
-        _ => (bytes.clone(), ReplyPatternByteRequirement::Fixed),
-    }
+        FieldValue::Unsigned(_) | FieldValue::Signed(_) if is_compared && bytes.len() == 8 => (Equal, None),
+        _ => (Fixed, None),
+    };
+    // Content without its length.
+    let start = content.map_or(bytes.start, |content| bytes.end.saturating_sub(content.len()));
+    (start..bytes.end, class)
 }
 
 /// Patterns of messages of one length.
