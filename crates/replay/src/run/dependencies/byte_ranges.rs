@@ -70,10 +70,8 @@ impl ByteRangeUses {
     /// Removes the range of a finished step.
     pub(super) fn remove(&mut self, from: u64, window_index: u32) {
         let first = self.short.partition_point(|range| range.from < from);
-        let rest = self.short.iter().skip(first).take_while(|range| range.from == from);
-        if let Some(at) =
-            rest.enumerate().find_map(|(at, range)| (range.window_index == window_index).then_some(at))
-        {
+        let mut rest = self.short.iter().skip(first).take_while(|range| range.from == from);
+        if let Some(at) = rest.position(|range| range.window_index == window_index) {
             self.short.remove(first + at);
         } else {
             self.long.retain(|range| range.window_index != window_index || range.from != from);

@@ -60,10 +60,8 @@ impl UnfinishedStepIntervals {
     pub(super) fn remove(&mut self, end: u64, window_index: u32) {
         for spans in [&mut self.changes, &mut self.reads] {
             let from = spans.partition_point(|span| span.end < end);
-            let rest = spans.iter().skip(from).take_while(|span| span.end == end);
-            if let Some(at) =
-                rest.enumerate().find_map(|(at, span)| (span.window_index == window_index).then_some(at))
-            {
+            let mut rest = spans.iter().skip(from).take_while(|span| span.end == end);
+            if let Some(at) = rest.position(|span| span.window_index == window_index) {
                 spans.remove(from + at);
                 return;
             }
