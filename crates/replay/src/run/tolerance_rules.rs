@@ -127,24 +127,20 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
     use rpcbind::v4::Procedure as Rpcbind;
     use v3::Procedure as Nfs;
     let is_status = path == "status";
-    match Nfs::from_name(name) {
-        Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT)
+    let is_address = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT)
+        || matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
+    Some(match (Nfs::from_name(name), Mount::from_name(name)) {
+        (Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT), _)
             if !is_status && !path.starts_with("obj_attributes") =>
         {
-            return Some(CAPABILITIES);
+            CAPABILITIES
         }
-        _ => {}
-    }
-    // Exports with their permissions.
-    match Mount::from_name(name) {
-        Some(Mount::MNT) if path.contains("flavor") => return Some(SECURITY_FLAVORS),
-        Some(Mount::EXPORT | Mount::DUMP) if !is_status => return Some(SERVER_IDENTITY),
-        _ => {}
-    }
-    // Addresses of programs.
-    let is_port = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT);
-    let is_address = matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
-    ((is_port || is_address) && !is_status).then_some(SERVER_IDENTITY)
+        (_, Some(Mount::MNT)) if path.contains("flavor") => SECURITY_FLAVORS,
+        // Exports with their permissions, and addresses of programs.
+        (_, Some(Mount::EXPORT | Mount::DUMP)) if !is_status => SERVER_IDENTITY,
+        _ if is_address && !is_status => SERVER_IDENTITY,
+        _ => return None,
+    })
 }
 
 fn is_copy_mode(path: &str) -> bool {
@@ -154,22 +150,17 @@ fn is_copy_mode(path: &str) -> bool {
 /// Returns the rule of an attribute.
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
-    if path.contains("open_arguments.") {
-        return Some(CAPABILITIES);
-    }
-    if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
-        return Some(ACL);
-    }
-    // NFSACL, the companion protocol of NFSv3.
-    if field.starts_with(field_names::NFSACL_ACL) || field == field_names::NFSACL_DFACLCNT {
-        return Some(ACL);
-    }
-    match field {
-        field_names::NFS_SPECDATA1 | field_names::NFS_SPECDATA2 => return Some(RAWDEV),
-        field_names::NFS_FATTR4_OWNER | field_names::NFS_FATTR4_OWNER_GROUP => return Some(OWNER),
-        _ => {}
-    }
-    CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)
+    Some(match field {
+        _ if path.contains("open_arguments.") => CAPABILITIES,
+        _ if [".acl.", ".dacl.", ".sacl."].iter().any(|word| path.contains(word)) => ACL,
+        // NFSACL, the companion protocol of NFSv3.
+        field_names::NFSACL_DFACLCNT => ACL,
+        _ if field.starts_with(field_names::NFSACL_ACL) => ACL,
+        field_names::NFS_SPECDATA1 | field_names::NFS_SPECDATA2 => RAWDEV,
+        field_names::NFS_FATTR4_OWNER | field_names::NFS_FATTR4_OWNER_GROUP => OWNER,
+        _ if CAPABILITY_ATTRIBUTES.contains(&leaf) => CAPABILITIES,
+        _ => return None,
+    })
 }
 
 /// Attributes that describe capabilities of a file system. RFC 8881 section 5.
@@ -214,10 +205,9 @@ const CAPABILITY_ATTRIBUTES: &[&str] = &[
 /// operations without a name. RFC 8881 section 15.4 allows NFS4ERR_EXIST and NFS4ERR_NOTEMPTY only where a name is
 /// replaced or removed.
 pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
-    let names = |one: &str| one.split_once("ERR_").map_or(String::new(), |(_, name)| name.to_owned());
-    let mut pair = [names(one), names(other)];
+    let mut pair = [one, other].map(|status| status.split_once("ERR_").map_or("", |(_, name)| name));
     pair.sort_unstable();
-    match [pair[0].as_str(), pair[1].as_str()] {
+    match pair {
         ["ACCES" | "ACCESS", "PERM"] => true,
         ["NOENT", "STALE"] => !has_name(operation),
         ["EXIST", "NOTEMPTY"] => matches!(operation, "REMOVE" | "RMDIR" | "RENAME"),
@@ -228,25 +218,12 @@ pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
 
 /// Returns `true` if an operation or procedure has a name as its argument.
 fn has_name(operation: &str) -> bool {
-    let of_v4 = Operation::from_name(operation).is_some_and(|operation| {
-        matches!(
-            operation,
-            Operation::LOOKUP
-                | Operation::OPEN
-                | Operation::CREATE
-                | Operation::REMOVE
-                | Operation::RENAME
-                | Operation::LINK
-                | Operation::SECINFO
-        )
-    });
-    let of_v3 = v3::Procedure::from_name(operation).is_some_and(|procedure| {
-        matches!(
-            procedure,
-            v3::Procedure::MKDIR | v3::Procedure::SYMLINK | v3::Procedure::MKNOD | v3::Procedure::RMDIR
-        )
-    });
-    of_v4 || of_v3
+    use Operation as Op;
+    use v3::Procedure as Nfs;
+    matches!(
+        Op::from_name(operation),
+        Some(Op::LOOKUP | Op::OPEN | Op::CREATE | Op::REMOVE | Op::RENAME | Op::LINK | Op::SECINFO)
+    ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD | Nfs::RMDIR))
 }
 
 /// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and
@@ -279,15 +256,8 @@ pub(super) fn may_report_status_flags([recorded, live]: [u64; 2], lost_state: bo
 
 /// Returns `true` if a status means that there is no space, which another file system may have.
 pub(super) fn is_no_space(status: &str) -> bool {
-    matches!(
-        status,
-        "NFS4ERR_NOSPC"
-            | "NFS4ERR_DQUOT"
-            | "NFS4ERR_FBIG"
-            | "NFS3ERR_NOSPC"
-            | "NFS3ERR_DQUOT"
-            | "NFS3ERR_FBIG"
-    )
+    let name = status.strip_prefix("NFS4ERR_").or(status.strip_prefix("NFS3ERR_"));
+    matches!(name, Some("NOSPC" | "DQUOT" | "FBIG"))
 }
 
 #[cfg(test)]

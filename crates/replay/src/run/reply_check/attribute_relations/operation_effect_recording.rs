@@ -290,22 +290,9 @@ impl AttributeRelationCheckState {
 fn is_refusal(status: u32) -> bool {
     // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
     // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
-    matches!(
-        status,
-        1 | 2 | 13 | 17
-            ..=22
-                | 30
-                | 31
-                | 63
-                | 66
-                | 70
-                | 10_001
-                | 10_002
-                | 10_004
-                | 10_007
-                | 10_013
-                | 10_040
-                | 10_041
-                | 10_083
-    )
+    const REFUSALS: [u32; 22] = [
+        1, 2, 13, 17, 18, 19, 20, 21, 22, 30, 31, 63, 66, 70, 10_001, 10_002, 10_004, 10_007, 10_013, 10_040,
+        10_041, 10_083,
+    ];
+    REFUSALS.contains(&status)
 }
