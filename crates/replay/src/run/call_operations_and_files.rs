@@ -19,10 +19,8 @@ const MAX_OPERATIONS: usize = 256;
 /// Pseudo variable of the root.
 pub(super) use crate::tree::ROOT;
 
-/// Operations and files of a Call.
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {
-    /// Operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(super) effects: Vec<OperationEffect>,
@@ -46,7 +44,6 @@ pub(super) struct CallOperationsAndFiles {
     pub(super) attribute_mask: Vec<u32>,
 }
 
-/// Shared title of a Call.
 pub(super) type CallTitle = Option<Rc<str>>;
 
 /// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
@@ -204,12 +201,10 @@ impl CallOperationsAndFiles {
         }
     }
 
-    /// Returns the title of the Call, for example `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
     }
 
-    /// Returns `true` if the Call may change the size of a file.
     pub(super) fn may_change_sizes(&self) -> bool {
         use OperationEffect::{Copy, Create, Open, Write};
         let resizes = |act: &OperationEffect| matches!(act, Create(_) | Open(_, true) | Write(..) | Copy(..));
@@ -234,7 +229,6 @@ impl CallOperationsAndFiles {
         self.effects.is_empty() || self.has_root() || self.effects.iter().any(is_unseen)
     }
 
-    /// Returns `true` if the Call reads the text of a symbolic link.
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))
             || self.operations.contains(&Operation::READLINK)
@@ -247,7 +241,6 @@ impl CallOperationsAndFiles {
             || self.operations.contains(&Operation::CREATE)
     }
 
-    /// Returns `true` if the Call lists a directory.
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
         let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
         matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
@@ -321,7 +314,6 @@ impl CallOperationsAndFiles {
                 .any(|operation| self.operations.contains(operation))
     }
 
-    /// Returns `true` if an operation sets the root as current filehandle.
     pub(super) fn has_root(&self) -> bool {
         self.operations.iter().any(is_root)
     }

@@ -47,7 +47,6 @@ struct CallbackServerState {
     open: Vec<(ReplayClientKey, SocketAddr)>,
     thread: Option<CallbackThread>,
     is_recorded: bool,
-    /// Reason why a port could not be opened.
     open_error: Option<String>,
 }
 
@@ -89,7 +88,6 @@ struct AnsweredCallback {
 }
 
 impl CallbackServer {
-    /// Creates a server without ports.
     pub(super) fn new(server: IpAddr) -> Self {
         Self { server, state: RefCell::default() }
     }
@@ -131,7 +129,6 @@ impl CallbackServer {
         }
     }
 
-    /// Stops recording.
     pub(super) fn end_recording(&self) {
         if let Some(thread) = &mut self.state.borrow_mut().thread {
             thread.answered = None;

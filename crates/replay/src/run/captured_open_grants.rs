@@ -19,9 +19,7 @@ const DELEGATION_WANT_BITS: u32 = 0xff00
 /// State that a successful OPEN was granted in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapturedOpenGrant {
-    /// An open stateid and no delegation.
     Open,
-    /// An open stateid and a delegation.
     OpenAndDelegation,
     /// A delegation instead of an open stateid.
     Delegation,
@@ -39,7 +37,6 @@ struct CapturedOpen {
     must_confirm: bool,
 }
 
-/// Successful OPENs of a captured step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapturedStepOpenGrants(Vec<CapturedOpen>);
 
@@ -87,12 +84,10 @@ impl CapturedStepOpenGrants {
         self.0.iter().find(|opened| opened.operation == operation)
     }
 
-    /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
     pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
     }
 
-    /// Returns `true` if the OPEN at index `at` had to be confirmed.
     pub(super) fn must_confirm(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.must_confirm)
     }

@@ -42,10 +42,8 @@ pub(super) struct CompoundRewriteContext<'a> {
     pub(super) substituted_stateids: &'a [OperationWithSubstituteOpenStateid],
 }
 
-/// Changes made to a COMPOUND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedCompoundChangeFlags {
-    /// `true` if PUTROOTFH was replaced.
     pub(super) has_replaced_root: bool,
     /// `true` if attributes were left out or changed.
     pub(super) has_changed_attributes: bool,

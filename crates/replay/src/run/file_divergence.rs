@@ -36,7 +36,6 @@ impl FileDivergence {
         touched
     }
 
-    /// Returns a divergence of everything.
     pub(super) fn everything() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
     }
@@ -47,7 +46,6 @@ impl FileDivergence {
         Self { size: true, names, is_by_other_client: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
-    /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
     pub(super) fn is_outside(&self) -> bool {
         self.is_by_other_client
     }
@@ -92,17 +90,14 @@ impl FileDivergence {
         }
     }
 
-    /// Returns `true` if only names and link counts differ.
     pub(super) fn affects_only_names(&self) -> bool {
         self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Returns `true` if nothing differs.
     pub(super) fn is_empty(&self) -> bool {
         !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Adds another divergence of the same file.
     pub(super) fn merge(&mut self, other: &Self) {
         for (from, to) in other.data.iter() {
             self.data.add(from, to, MAX_RANGES, |_, _| {});
@@ -119,7 +114,6 @@ impl FileDivergence {
         self.data.remove(from, to);
     }
 
-    /// Returns the parts of a range that do not differ.
     pub(super) fn unchanged_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         self.data.gaps(from, to)
     }
@@ -186,7 +180,6 @@ impl FileDivergence {
     }
 }
 
-/// Returns the name of the operation of a difference.
 fn operation(difference: &Difference) -> &str {
     let title = difference.operation.rsplit(' ').next().unwrap_or_default();
     // The paths of COMPOUND fields begin with the operation.

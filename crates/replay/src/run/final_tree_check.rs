@@ -79,7 +79,6 @@ impl FinalTreeCheckReport {
 }
 
 impl ExpectedFinalTree {
-    /// Checks the tree on the server.
     pub(super) fn check<R: Read + Seek>(
         &self,
         (transport, containment): (&mut ContainmentCheckedTransport<'_>, &mut Containment),
@@ -151,15 +150,12 @@ pub(super) fn is_relation(mismatch: &StepMismatch) -> bool {
     mismatch.differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
 }
 
-/// Limits of the tree check.
 pub(super) struct TreeCheckLimits {
-    /// Maximum duration.
     pub(super) duration: Duration,
     /// Maximum number of mismatches kept for display.
     pub(super) shown_mismatches: usize,
 }
 
-/// Identifiers of the live server.
 pub(super) struct FinalTreeCheckLiveIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
@@ -187,14 +183,12 @@ struct TreeChecker<'a, R> {
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
     shown: usize,
-    /// First name of each object.
     first_names: FxHashMap<InferredObjectId, CurrentNameBinding<'a>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
 }
 
 impl<'a, R: Read + Seek> TreeChecker<'a, R> {
-    /// Returns the live filehandle of a directory.
     fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
         let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
@@ -393,7 +387,6 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         }
     }
 
-    /// Reports a name that a directory must not have.
     fn report_additional_name(&mut self, directory: InferredObjectId, path: &str) {
         let object = ObjectAtPath { id: directory, path };
         self.report_difference(object, DifferenceKind::Name, "name", "absent", "there");
@@ -477,7 +470,6 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         }
     }
 
-    /// Checks that a further name of an object denotes the same object.
     fn check_further_name(
         &mut self,
         object: ObjectAtPath<'_>,
@@ -549,7 +541,6 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         }
     }
 
-    /// Reads and compares the known content.
     fn check_content(
         &mut self,
         object: ObjectAtPath<'_>,

@@ -25,12 +25,10 @@ pub fn client_suffix(tag: &str) -> String {
     std::iter::once(' ').chain(tag.chars().take(MAX_TAG_CHARS)).collect()
 }
 
-/// State of a slot of a live session.
 #[derive(Clone, Copy, Debug, Default)]
 struct LiveSessionSlot {
     /// sa_sequenceid of the last completed Call.
     last_sequence: u32,
-    /// `true` if a Call is in flight.
     is_busy: bool,
     /// `true` if it is unknown whether its last Call was executed, and thus the next sequence ID.
     is_doubtful: bool,
@@ -110,7 +108,6 @@ pub struct LiveVariableValues {
     /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
     tag: String,
     suffix: String,
-    /// Buffer for the result of `value`.
     scratch: Vec<u8>,
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
@@ -345,7 +342,6 @@ impl LiveVariableValues {
     }
 }
 
-/// Returns the number at the start of a value.
 fn leading_number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }

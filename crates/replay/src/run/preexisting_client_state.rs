@@ -34,7 +34,6 @@ struct ClientOfMinorVersion {
     minor_version: u32,
 }
 
-/// Missing state of one client.
 #[derive(Debug, Default)]
 struct MissingClientState {
     sessions: FxHashSet<u32>,
@@ -42,7 +41,6 @@ struct MissingClientState {
     opens: Vec<MissingStateid>,
 }
 
-/// A stateid from before the capture.
 #[derive(Clone, Copy, Debug)]
 struct MissingStateid {
     variable: u32,
@@ -51,7 +49,6 @@ struct MissingStateid {
     access: u32,
 }
 
-/// State from before the capture that was created.
 #[derive(Debug, Default)]
 pub(super) struct PreexistingStateSetupResult {
     pub(super) counts: SynthesizedStateCounts,

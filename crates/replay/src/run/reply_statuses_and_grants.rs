@@ -39,7 +39,6 @@ const OTHER_OPERATIONS: &str =
 pub(super) struct GrantedForeChannel {
     /// Number of slots: ca_maxrequests.
     pub(super) slots: u32,
-    /// Limits of a Call.
     pub(super) limits: SessionLimits,
 }
 
@@ -56,12 +55,10 @@ impl GrantedForeChannel {
     }
 }
 
-/// Outcome of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplyStatusesAndSessionGrants {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
-    /// Fore channel granted by CREATE_SESSION.
     pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
@@ -73,10 +70,8 @@ pub(super) struct ReplyStatusesAndSessionGrants {
     pub(super) lock_stateid_other: Option<[u8; 12]>,
 }
 
-/// Structure of the results of a COMPOUND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CompoundResultStructure {
-    /// Each executed operation.
     operations: Vec<Operation>,
     /// Status of the last one, or of the COMPOUND if none was executed.
     last_status: u32,
@@ -178,12 +173,10 @@ impl ReplyStatusesAndSessionGrants {
         (outcome, None)
     }
 
-    /// Returns `true` if the server asked to retry later.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
     }
 
-    /// Returns `true` if the last status is OK.
     pub(super) fn is_success(&self) -> bool {
         self.statuses.last() == Some(&0)
     }

@@ -18,7 +18,6 @@ fn add_each<const COUNT: usize>(sums: [(&mut u64, u64); COUNT]) {
 }
 
 impl StepResultsOfRun {
-    /// Adds the results of another copy with this number.
     fn join(&mut self, other: Self, copy: u32) {
         self.join_mismatches(other.mismatches, copy);
         self.unlisted_mismatches += other.unlisted_mismatches;
@@ -94,7 +93,6 @@ impl ReplayReport {
 }
 
 impl FinalTreeCheckReport {
-    /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
         number_first_copy(&mut self.mismatches);
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });

@@ -119,11 +119,9 @@ pub trait ReplayMessageRecorder {
     fn finish(self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals>;
 }
 
-/// A Call that waits for its Reply.
 #[derive(Debug)]
 struct RecorderPendingCall {
     wire_transaction: ReconstructedWireTransaction,
-    /// Client copy and captured client.
     client: (u32, u32),
     roots: Vec<u32>,
     /// The `id` of its step; 0 if it is no step.
@@ -203,7 +201,6 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         }
     }
 
-    /// Writes a Call without chunks.
     fn write_exchange(
         &mut self,
         (connection, direction): (TransactionConnection, CallDirection),
@@ -263,7 +260,6 @@ fn transaction_without_chunks(
     }
 }
 
-/// Chunk lengths of a Call.
 #[derive(Debug, Default)]
 struct SentCallChunkLengths {
     call: Vec<u32>,

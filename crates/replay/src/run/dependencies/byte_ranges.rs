@@ -22,7 +22,6 @@ impl ByteRangeUse {
     }
 }
 
-/// Byte ranges of one file in use.
 #[derive(Debug, Default)]
 pub(super) struct ByteRangeUses {
     /// Sorted by their start.
@@ -67,7 +66,6 @@ impl ByteRangeUses {
         }
     }
 
-    /// Removes the range of a finished step.
     pub(super) fn remove(&mut self, from: u64, window_index: u32) {
         let first = self.short.partition_point(|range| range.from < from);
         let mut rest = self.short.iter().skip(first).take_while(|range| range.from == from);

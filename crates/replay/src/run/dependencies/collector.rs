@@ -30,13 +30,11 @@ use crate::trace::{
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;
 
-/// Collects the dependencies of one step at a time.
 #[derive(Debug)]
 pub(in crate::run) struct DependencyCollector {
     order: ReplayOrder,
     uses_think_time: bool,
     names: DirectoryEntryTargetTable,
-    /// Dependencies of the current step.
     pub(in crate::run) dependencies: Vec<StepDependency>,
 }
 
@@ -230,7 +228,6 @@ impl DependencyCollector {
         }
     }
 
-    /// Records the open that a lock was made with.
     fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
         let stateid = |message: &TraceMessage<'_>| {
             let is_stateid = |slot: &SubstitutableMessageSlot| {

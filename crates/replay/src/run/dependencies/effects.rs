@@ -10,19 +10,15 @@ pub(in crate::run) enum OperationEffect {
     Nothing,
     /// Reads attributes or the end of its file.
     ReadAttributes,
-    /// Changes attributes of its file.
     ChangeAttributes,
-    /// Looks up a name.
     Lookup(u64),
     /// Creates an object with this name, or opens it so that it exists.
     Create(u64),
     /// Adds this name in a directory for its file, for NFSv4 the saved one.
     Link(u64),
-    /// Removes a name.
     Remove(u64),
     /// Renames from the first name, in the saved directory for NFSv4, to the second.
     Rename(u64, u64),
-    /// Lists a directory.
     ReadDirectory,
     /// Opens a file, by name if there is one; `true` if it may create it.
     Open(Option<u64>, bool),
@@ -43,7 +39,6 @@ pub(in crate::run) enum OperationEffect {
 pub(in crate::run) use crate::tree::name_hash;
 
 impl OperationEffect {
-    /// Returns `true` if the effect creates, removes or renames a name.
     pub(in crate::run) fn changes_names(self) -> bool {
         matches!(
             self,
@@ -51,7 +46,6 @@ impl OperationEffect {
         )
     }
 
-    /// Returns the effect of an operation of a COMPOUND.
     pub(in crate::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {
@@ -146,7 +140,6 @@ impl OperationEffect {
         }
     }
 
-    /// Returns the effect of an NFSv3 procedure.
     pub(in crate::run) fn from_v3_args(arguments: &v3::Args<'_>) -> Self {
         use v3::Args;
         match arguments {

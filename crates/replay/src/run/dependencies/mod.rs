@@ -22,7 +22,6 @@ pub(super) use resource_access_queues::ResourceAccessMode;
 /// A resource that restricts concurrency. Files and directories are variables of filehandles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum DependencyResource {
-    /// Everything.
     All,
     /// A client, by its number.
     Client(u32),
@@ -44,17 +43,13 @@ pub(super) enum DependencyResource {
     Size(u32),
 }
 
-/// A dependency of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
-    /// Accesses a resource in this mode.
     Access(DependencyResource, ResourceAccessMode),
     /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
     /// others wait for it.
     Interval(DependencyResource, bool),
-    /// Gives a variable its value.
     Define(u32),
-    /// Needs the value of a variable.
     Need(u32),
     /// Accesses a byte range of a file: file, start, end (exclusive), `true` for a write.
     Range(u32, u64, u64, bool),
@@ -69,7 +64,6 @@ enum HeldStepDependency {
     Range(u32, u64),
 }
 
-/// Node of a step in the window.
 #[derive(Debug, Default)]
 struct DependencyNode {
     /// Number of steps that it waits for.
@@ -79,7 +73,6 @@ struct DependencyNode {
     end_time: u64,
 }
 
-/// Dependency graph of the steps in the window.
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
@@ -203,7 +196,6 @@ impl DependencyGraph {
         self.woken_steps = woken;
     }
 
-    /// Returns `true` if the graph holds nothing.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.access_groups.is_empty()

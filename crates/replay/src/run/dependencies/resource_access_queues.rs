@@ -7,14 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::DependencyResource;
 
-/// Access mode of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::run) enum ResourceAccessMode {
     /// Shared by steps that only read it.
     SharedRead,
     /// Shared by steps that each change a part of it.
     SharedPartialWrite,
-    /// Exclusive.
     Exclusive,
 }
 
@@ -29,7 +27,6 @@ impl ResourceAccessMode {
 struct SameModeAccessGroup {
     resource: DependencyResource,
     mode: ResourceAccessMode,
-    /// Number of unfinished steps of the group.
     unfinished: u32,
     /// Steps that wait for the whole group.
     waiters: Vec<u32>,
@@ -37,7 +34,6 @@ struct SameModeAccessGroup {
     next: Option<u32>,
 }
 
-/// Groups of all resources in use.
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessQueues {
     latest_group: FxHashMap<DependencyResource, u32>,
@@ -118,7 +114,6 @@ impl ResourceAccessQueues {
         self.free.push(number);
     }
 
-    /// Returns `true` if no resource is in use.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.latest_group.is_empty() && self.free.len() == self.groups.len()

@@ -35,7 +35,6 @@ pub(super) struct DirectoryListingChecks {
     by_directory: FxHashMap<u32, ReplayListingCheck>,
 }
 
-/// A field that differs, with its values.
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl DirectoryListingChecks {
@@ -120,7 +119,6 @@ impl DirectoryListingChecks {
 }
 
 impl ReplayListingCheck {
-    /// Records a name that both sides have.
     fn record_common(&mut self, name: &[u8]) {
         self.recorded.remove(name);
         self.live.remove(name);
@@ -173,13 +171,11 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
     ("READDIR.reply.entries.name".to_owned(), values)
 }
 
-/// Returns `true` if the listing ends here.
 fn is_end(section: &ComparedOperationOrHeaders) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
     eof.is_some_and(|entry| entry.datum == ComparedFieldValue::Bool(true))
 }
 
-/// Name and fields of a directory entry.
 type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no

@@ -15,52 +15,22 @@ use super::tolerance::{attribute, is_attribute};
 use crate::run::tolerance_rules::rule_of_field;
 use crate::trace::NONE;
 
-/// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
-/// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16).
-const REQUIRED_OPERATIONS: &[Operation] = &[
-    Operation::ACCESS,
-    Operation::BACKCHANNEL_CTL,
-    Operation::BIND_CONN_TO_SESSION,
-    Operation::CLOSE,
-    Operation::COMMIT,
-    Operation::CREATE,
-    Operation::CREATE_SESSION,
-    Operation::DESTROY_CLIENTID,
-    Operation::DESTROY_SESSION,
-    Operation::EXCHANGE_ID,
-    Operation::FREE_STATEID,
-    Operation::GETATTR,
-    Operation::GETFH,
-    Operation::LOCK,
-    Operation::LOCKT,
-    Operation::LOCKU,
-    Operation::LOOKUP,
-    Operation::LOOKUPP,
-    Operation::NVERIFY,
-    Operation::OPEN,
-    Operation::OPEN_CONFIRM,
-    Operation::OPEN_DOWNGRADE,
-    Operation::PUTFH,
-    Operation::PUTPUBFH,
-    Operation::PUTROOTFH,
-    Operation::READ,
-    Operation::READDIR,
-    Operation::RECLAIM_COMPLETE,
-    Operation::RELEASE_LOCKOWNER,
-    Operation::REMOVE,
-    Operation::RENAME,
-    Operation::RENEW,
-    Operation::RESTOREFH,
-    Operation::SAVEFH,
-    Operation::SECINFO,
-    Operation::SEQUENCE,
-    Operation::SETATTR,
-    Operation::SETCLIENTID,
-    Operation::SETCLIENTID_CONFIRM,
-    Operation::SET_SSV,
-    Operation::TEST_STATEID,
-    Operation::VERIFY,
-    Operation::WRITE,
+/// Operations of NFSv4.0 and NFSv4.1 that a server need not support. RFC 8881 section 17. All operations of NFSv4.2 are
+/// optional: RFC 7862 section 14, RFC 8276 section 8.1.
+const OPTIONAL_OPERATIONS: [Operation; 13] = [
+    Operation::DELEGPURGE,
+    Operation::DELEGRETURN,
+    Operation::LINK,
+    Operation::OPENATTR,
+    Operation::READLINK,
+    Operation::GET_DIR_DELEGATION,
+    Operation::GETDEVICEINFO,
+    Operation::GETDEVICELIST,
+    Operation::LAYOUTCOMMIT,
+    Operation::LAYOUTGET,
+    Operation::LAYOUTRETURN,
+    Operation::SECINFO_NO_NAME,
+    Operation::WANT_DELEGATION,
 ];
 
 /// Returns the numbers of the REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
@@ -68,7 +38,6 @@ pub(in crate::run) fn required_attributes() -> impl Iterator<Item = u32> {
     (Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR).chain([Attributes::FILEHANDLE])
 }
 
-/// Returns the violation by an attribute of a live Reply.
 fn violation(place: &LocatedField<'_>, relation: &str, values: [&str; 2]) -> AttributeRelationViolation {
     let (section, operation) = &place.section;
     AttributeRelationViolation {
@@ -134,7 +103,6 @@ pub(super) fn missing_attributes(
     missing
 }
 
-/// Attributes of a directory entry.
 #[derive(Debug, Default)]
 struct ReaddirEntryAttributePaths<'p> {
     paths: FxHashSet<&'p str>,
@@ -172,7 +140,6 @@ fn listed_attributes<'p, 'a>(
     listed
 }
 
-/// Returns `true` if a rule lets an attribute differ.
 fn has_rule(operation: &str, path: &FieldPath) -> bool {
     rule_of_field(operation, &path.text, path.field).is_some()
 }
@@ -209,7 +176,6 @@ fn is_attribute_value(place: &LocatedField<'_>) -> bool {
     is_attribute(&place.path.text) && attribute(&place.path.text) != "attrmask"
 }
 
-/// Returns `true` if two Replies have the same fields.
 fn has_same_layout(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> bool {
     let is_one = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| Rc::ptr_eq(&a.path, &b.path);
     recorded.len() == live.len() && recorded.iter().zip(live).all(is_one)
@@ -226,11 +192,15 @@ const REQUIRED_PROCEDURES: &[v3::Procedure] = &[
     v3::Procedure::PATHCONF,
 ];
 
+fn is_required(operation: Operation) -> bool {
+    operation.0 <= Operation::RECLAIM_COMPLETE.0 && !OPTIONAL_OPERATIONS.contains(&operation)
+}
+
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
 pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
-        && (REQUIRED_OPERATIONS.iter().any(|required| required.name() == Some(operation))
+        && (Operation::from_name(operation).is_some_and(is_required)
             || REQUIRED_PROCEDURES.iter().any(|required| required.name() == Some(operation)))
 }
 

@@ -97,7 +97,6 @@ pub struct ReplyPair<'a> {
 }
 
 impl ReplyPair<'_> {
-    /// Returns the location of the step in the capture.
     fn place(&self) -> TransactionCaptureLocation {
         StepIdWithFrames { step: self.step, frames: self.frames }.location()
     }
@@ -106,9 +105,7 @@ impl ReplyPair<'_> {
 /// Differences between the final state of an object and its last values in Replies.
 #[derive(Debug)]
 pub(in crate::run) struct FinalAttributeDifferences {
-    /// Those that no rule tolerates.
     pub(in crate::run) differences: Vec<FinalAttributeDifference>,
-    /// Number of those that a rule tolerates.
     pub(in crate::run) tolerated: u64,
 }
 
@@ -150,17 +147,13 @@ pub struct ReplyChecker {
     identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
     pub compared: ComparedFieldAndByteCounts,
-    /// `true` to tolerate nothing.
     is_strict: bool,
-    /// Rules that are turned off.
     disabled_rules: FxHashSet<&'static str>,
-    /// Rules from a file.
     file_rules: Vec<ToleranceFileRule>,
     rule_cache: ReplyToleranceRuleCache,
     patterns: ReplyCheckResultCache,
     /// Attributes that the live server supports, or has returned.
     offered_attributes: FxHashSet<Box<str>>,
-    /// Operations that the live server has executed.
     executed_operations: FxHashSet<Rc<str>>,
     /// Operations that it reported as unsupported, with the first difference.
     unsupported: BTreeMap<String, Difference>,
@@ -190,7 +183,6 @@ impl ReplyChecker {
         Self { is_strict, disabled_rules: off.into_iter().collect(), selection, ..Self::default() }
     }
 
-    /// Creates the checker of a run.
     pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
         let supported = Bitmap4::<Attributes>::from(seeded.supported.as_deref().unwrap_or_default());
         let disabled = options.disabled_rules.iter().copied();
@@ -634,7 +626,6 @@ impl ReplyChecker {
         wrong
     }
 
-    /// Records the attributes and operations of the live server.
     fn record_capabilities(&mut self, live: &ComparableMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
@@ -688,7 +679,6 @@ fn is_ok(datum: &ComparedFieldValue) -> bool {
     }
 }
 
-/// Returns the status of each operation.
 fn statuses(message: &ComparableMessage) -> Vec<&ComparedFieldValue> {
     message.sections.iter().filter_map(section_status).collect()
 }
@@ -712,7 +702,6 @@ fn operations_before(message: &ComparableMessage, end: usize) -> ComparableMessa
     ComparableMessage { sections, ..ComparableMessage::default() }
 }
 
-/// Returns `true` if an operation may create a name in a directory.
 fn makes_names(operation: &str) -> bool {
     use v3::Procedure as Nfs;
     matches!(
@@ -725,12 +714,10 @@ fn is_success(status: &str) -> bool {
     status.ends_with("_OK")
 }
 
-/// Returns `true` if the title is that of an NFS Transaction.
 fn replies_to_nfs(title: &str) -> bool {
     title.starts_with("NFS ")
 }
 
-/// Returns `true` if a status reports an unsupported operation or attribute.
 fn is_unsupported(status: &str) -> bool {
     matches!(
         status,

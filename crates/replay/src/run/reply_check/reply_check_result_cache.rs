@@ -37,11 +37,9 @@ enum ReplyPatternByteRequirement {
     Fixed,
     /// A result that does not affect decoding: it must be the same on both sides.
     Equal,
-    /// They may differ.
     Free,
 }
 
-/// An identifier that each side chooses itself.
 #[derive(Debug)]
 pub(super) struct ReplyPatternIdentitySlot {
     pub(super) section: Rc<str>,
@@ -72,18 +70,15 @@ impl ReplyPatternIdentitySlot {
         Some(names)
     }
 
-    /// Returns the values in both messages.
     pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedFieldValue; 2] {
         sides.map(|side| ComparedFieldValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
-/// Pattern of a decoded pair.
 #[derive(Debug)]
 pub(super) struct CheckedReplyPairPattern {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
-    /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
     byte_classes: Vec<(Range<usize>, ReplyPatternByteRequirement)>,
@@ -94,11 +89,8 @@ pub(super) struct CheckedReplyPairPattern {
     /// Attributes with relations to earlier values, and number of executed operations.
     pub(super) attribute_pairs: Vec<MatchedReplyAttribute>,
     pub(super) operation_count: usize,
-    /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
-    /// Counts of the comparison.
     pub(super) compared: ComparedFieldAndByteCounts,
-    /// `true` if an operation creates names.
     pub(super) makes_names: bool,
 }
 
@@ -233,7 +225,6 @@ fn field_byte_class(
     (start..bytes.end, class)
 }
 
-/// Patterns of messages of one length.
 #[derive(Debug, Default)]
 struct CheckedReplyPatternsOfLength {
     patterns: Vec<CheckedReplyPairPattern>,
@@ -243,7 +234,6 @@ struct CheckedReplyPatternsOfLength {
     unused_patterns: u32,
 }
 
-/// Patterns of a run.
 #[derive(Debug, Default)]
 pub(super) struct ReplyCheckResultCache {
     by_length: FxHashMap<usize, CheckedReplyPatternsOfLength>,

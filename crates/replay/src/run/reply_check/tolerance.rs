@@ -149,7 +149,6 @@ pub(super) fn tolerate_mode(a: &mut ComparedOperationOrHeaders, b: &mut Compared
     differs
 }
 
-/// Returns the value of the first field with this name.
 fn field<'s>(section: &'s ComparedOperationOrHeaders, leaf: &str) -> Option<&'s ComparedFieldValue> {
     section.entries.iter().find(|entry| entry.path.leaf() == leaf).map(|entry| &entry.datum)
 }
@@ -200,7 +199,6 @@ fn needs_no_rule(
     a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
 }
 
-/// Returns `true` if a field is an attribute of NFSv4.
 pub(super) fn is_attribute(path: &str) -> bool {
     path.starts_with("obj_attributes.") || path.contains(".attrs.")
 }
@@ -224,7 +222,6 @@ struct DirectoryAttributePaths {
 }
 
 impl DirectoryAttributePaths {
-    /// Processes the next field of an operation.
     fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
@@ -362,7 +359,6 @@ fn tolerate_nameless_links(
     is_needed
 }
 
-/// Returns the mask of the first field with this name.
 fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
     match field(section, leaf)? {
         ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(*mask),

@@ -62,7 +62,6 @@ pub struct StepMismatch {
 }
 
 impl StepMismatch {
-    /// Returns `true` if the same fields of the same operation differ.
     fn is_similar(&self, operation: &str, differences: &[Difference]) -> bool {
         let is_same_field = |(a, b): (&Difference, &Difference)| a.kind == b.kind && a.path == b.path;
         self.operation == operation
@@ -168,7 +167,6 @@ impl StepResultsOfRun {
         because.number
     }
 
-    /// Removes a step from the counts of its reason.
     fn uncount_reason(
         &mut self,
         state: FinalStepState,
@@ -288,7 +286,6 @@ pub(in crate::run) fn number_first_copy(mismatches: &mut [StepMismatch]) {
     }
 }
 
-/// Moves one step from a state to the mismatches.
 fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
     let counted = states.get_mut(from);
     if *counted > 0 {

@@ -71,7 +71,6 @@ const RISING_ATTRIBUTES: usize = 2;
 /// Execution of a step and the objects that it names.
 #[derive(Clone)]
 pub struct ReplyCheckStepContext<'a> {
-    /// Operations and effects of the Call.
     pub(in crate::run) parts: &'a CallOperationsAndFiles,
     /// Slots of the recorded Call and of the recorded Reply.
     pub(in crate::run) slots: [List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
@@ -91,7 +90,6 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
     /// Live status of each operation of a COMPOUND that was started, or of the procedure.
     pub(in crate::run) statuses: &'a [u32],
-    /// Number of bytes that each operation writes.
     pub(in crate::run) written_bytes: &'a [u64],
     /// Returns `false` if an operation, by index, did not request the attribute of this name.
     pub(in crate::run) may_return: &'a dyn Fn(usize, &str) -> bool,
@@ -104,13 +102,10 @@ pub struct ReplyCheckStepContext<'a> {
 enum AttributeChangeLikelihood {
     #[default]
     None,
-    /// They may have changed it.
     Possible,
-    /// They have changed it.
     Certain,
 }
 
-/// Last value of an attribute on both sides.
 #[derive(Clone, Debug)]
 struct LastAttributeValuePair {
     values: [u128; 2],
@@ -122,9 +117,7 @@ struct LastAttributeValuePair {
     last_read: Option<Instant>,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
-    /// Arrival time of the live value.
     received: Instant,
-    /// `true` if the server has restarted since.
     is_before_restart: bool,
     /// Send time of the last change before it.
     previous_change: Option<Instant>,
@@ -134,10 +127,8 @@ struct LastAttributeValuePair {
     field: &'static str,
 }
 
-/// Attributes of an object at the end of a run.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::run) struct LiveFinalObjectAttributes<'a> {
-    /// Identity and version.
     pub(in crate::run) version: &'a ObjectVersionAttributes,
     /// Owner and group, if the server returned them.
     pub(in crate::run) owner: Option<&'a FileUserAndGroup>,
@@ -154,11 +145,9 @@ pub(in crate::run) struct FinalAttributeDifference {
     pub(super) field: &'static str,
     /// The last value in a Reply and the final value.
     pub(in crate::run) values: [String; 2],
-    /// Rule that tolerates it, if one does.
     pub(super) rule: Option<BuiltInToleranceRule>,
 }
 
-/// Observed state of an object.
 #[derive(Debug, Default)]
 struct ReplyCheckFileState {
     turn: u64,
@@ -173,7 +162,6 @@ struct ReplyCheckFileState {
     written: Option<u64>,
     /// `true` if data was written that no COMMIT has made stable since.
     has_uncommitted_data: bool,
-    /// `true` if a step has set its attributes.
     is_set: bool,
     /// Seconds of its time of last modification, if a step has set it and none has written the object since.
     set_modify_seconds: Option<i64>,
@@ -181,7 +169,6 @@ struct ReplyCheckFileState {
     made: Option<u64>,
 }
 
-/// Attributes observed so far.
 #[derive(Debug, Default)]
 pub(super) struct AttributeRelationCheckState {
     objects: FxHashMap<u32, ReplyCheckFileState>,
@@ -193,7 +180,6 @@ pub(super) struct AttributeRelationCheckState {
     pub(super) sizes: OverlappedFileSizes,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
-    /// Variables of filehandles of the root.
     roots: Vec<u32>,
 }
 
@@ -221,7 +207,6 @@ impl AttributeRelationCheckState {
         self.clock.forget();
     }
 
-    /// Sets the type of the server's change attributes.
     #[cfg(test)]
     pub(super) fn set_change_attr_type(&mut self, number: u32) {
         self.clock.change_attr_type = Some(number);
@@ -254,13 +239,11 @@ impl AttributeRelationCheckState {
         }
     }
 
-    /// Marks all names as uncertain.
     fn clear_names(&mut self) {
         self.names.clear();
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
-    /// Returns `true` if an object was created in the run.
     fn was_created_in_run(&self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
@@ -324,7 +307,6 @@ impl AttributeRelationCheckState {
         broken
     }
 
-    /// Records filehandles that GETFH returns for the root.
     fn record_root_handles(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -444,7 +426,6 @@ impl AttributeRelationCheckState {
         marks.file_system.filter(|live| self.file_systems.is_unknown(*live))
     }
 
-    /// Checks a value against earlier ones.
     fn check_value(
         &mut self,
         done: &ReplyCheckStepContext<'_>,

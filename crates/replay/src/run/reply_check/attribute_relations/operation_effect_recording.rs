@@ -65,7 +65,6 @@ impl AttributeRelationCheckState {
         }
     }
 
-    /// Records the effects of an operation on its objects.
     pub(super) fn apply_effect(
         &mut self,
         done: &ReplyCheckStepContext<'_>,

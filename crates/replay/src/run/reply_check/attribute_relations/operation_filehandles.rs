@@ -8,7 +8,6 @@ use super::reply_attribute_values::AttributeSubject;
 use crate::run::reply_check::ReplyPair;
 use crate::trace::{NONE, TraceSlotValueKind};
 
-/// Variables of the objects of each operation.
 pub(super) struct OperationFilehandleVariables<'a> {
     pub(super) is_v3: bool,
     files: &'a [u32],
@@ -66,7 +65,6 @@ impl<'a> OperationFilehandleVariables<'a> {
         )
     }
 
-    /// Returns `true` if an operation is COMMIT.
     pub(super) fn is_commit(&self, operation: Option<Operation>) -> bool {
         self.is_commit || operation == Some(Operation::COMMIT)
     }

@@ -15,7 +15,6 @@ const MAX_SIZES_OF_ALL: usize = 1 << 20;
 /// Maximum number of sizes that are not explained yet.
 const MAX_UNEXPLAINED: usize = 4_096;
 
-/// Sizes that a file can have had.
 #[derive(Debug, Default)]
 struct PossibleFileSizes {
     bytes: FxHashSet<u64>,
@@ -34,11 +33,9 @@ struct UnexplainedFileSizeInReply {
     difference: Difference,
 }
 
-/// Sizes of all files.
 #[derive(Debug, Default)]
 pub(in super::super) struct OverlappedFileSizes {
     files: FxHashMap<u32, PossibleFileSizes>,
-    /// Number of sizes of all files.
     count: usize,
     unexplained: Vec<UnexplainedFileSizeInReply>,
 }

@@ -10,7 +10,6 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
-/// Kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ComparedAttributeKind {
     /// Change attribute: `change`, or `before` and `after` of change_info4.
@@ -19,19 +18,14 @@ pub(in super::super) enum ComparedAttributeKind {
     Modified,
     /// Modification time of the attributes: `time_metadata`, `ctime`.
     Metadata,
-    /// Owner, as text.
     Owner,
-    /// Group, as text.
     Group,
-    /// File number.
     Fileid,
     /// File number of the directory that it is mounted on.
     MountedOn,
-    /// File system ID.
     FileSystem,
     /// Type of the change attribute: RFC 7862 section 12.2.3.
     ChangeType,
-    /// Size in bytes.
     Size,
     /// Type of the object: 1 is a regular file.
     FileType,
@@ -52,7 +46,6 @@ pub(in super::super) enum AttributeSubject {
     ReplyHandle,
 }
 
-/// An attribute value and its position.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AttributeOccurrence {
     /// Section of the message; 1 is the first operation.
@@ -64,7 +57,6 @@ pub(in super::super) struct AttributeOccurrence {
     pub(super) is_before: bool,
     /// Path of its first field.
     pub(super) path: Rc<FieldPath>,
-    /// Byte range in the message.
     pub(super) bytes: Range<usize>,
 }
 
@@ -178,16 +170,13 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
     }
 }
 
-/// A directory entry.
 #[derive(Debug, Default)]
 pub(super) struct ListedDirectoryEntry<'a> {
     pub(super) name: &'a [u8],
     pub(super) facts: Vec<AttributeOccurrence>,
-    /// Byte range of its filehandle.
     pub(super) handle: Option<Range<usize>>,
 }
 
-/// Returns the directory entries of a Reply.
 pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;

@@ -18,7 +18,6 @@ const MAX_SERVER_SKEW_SECONDS: u64 = 86_400;
 /// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.
 const MAX_CAPTURE_SKEW_SECONDS: u64 = 3_600;
 
-/// Inferred properties of a server's change attributes and times.
 #[derive(Debug, Default)]
 pub(super) struct ServerChangeAndTimeTraits {
     /// Number of Replies whose change attribute was the time of a change, and of those where it was not.
@@ -27,7 +26,6 @@ pub(super) struct ServerChangeAndTimeTraits {
     close_count: u32,
     /// `true` if it failed to distinguish one.
     is_coarse: bool,
-    /// `true` if times have subsecond parts.
     has_subseconds: bool,
     /// Number of change attributes that increased, and that decreased.
     increase_decrease_counts: [u32; 2],
@@ -39,7 +37,6 @@ pub(super) struct ServerChangeAndTimeTraits {
 /// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
 #[derive(Debug, Default)]
 struct ServerWideChangeAttributeRange {
-    /// Turn of the last step.
     turn: Option<u64>,
     /// Minimum and maximum of all steps, and maximum before the last step.
     least: u64,
@@ -61,7 +58,6 @@ pub(super) fn decode_time(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 impl ServerChangeAndTimeTraits {
-    /// Adds a live time.
     pub(super) fn record_time(&mut self, time: (u64, u64)) {
         self.has_subseconds |= time.1 != 0;
     }

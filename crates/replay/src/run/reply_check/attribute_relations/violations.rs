@@ -10,20 +10,17 @@ use nfsrdma_analysis::comparison::difference::{
 };
 use nfsrdma_analysis::comparison::record::hash;
 
-/// A violated relation.
 #[derive(Debug, PartialEq)]
 pub(in super::super) struct AttributeRelationViolation {
     /// Section of the message; 1 is the first operation.
     pub(in super::super) section: usize,
     /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
     pub(in super::super) path: String,
-    /// Filter name of the field.
     pub(in super::super) field: &'static str,
     /// Variable of the object, [`ROOT`] or [`NONE`].
     pub(in super::super) object: u32,
     /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
-    /// Rule that tolerates it, if one does.
     pub(in super::super) rule: Option<BuiltInToleranceRule>,
 }
 
@@ -74,7 +71,6 @@ impl RecordedLiveAttributePair<'_> {
         self.bytes.map(encoding_number)
     }
 
-    /// Returns the seconds of a time.
     pub(super) fn seconds(&self) -> [Option<u64>; 2] {
         self.bytes.map(|bytes| decode_time(bytes).map(|(seconds, _)| seconds))
     }
