@@ -62,18 +62,11 @@ pub struct StepMismatch {
 }
 
 impl StepMismatch {
-    fn is_similar(&self, operation: &str, differences: &[Difference]) -> bool {
+    fn is_similar(&self, other: &Self) -> bool {
         let is_same_field = |(a, b): (&Difference, &Difference)| a.kind == b.kind && a.path == b.path;
-        self.operation == operation
-            && self.differences.len() == differences.len()
-            && self.differences.iter().zip(differences).all(is_same_field)
-    }
-
-    fn add_similar(&mut self, step: CopyStepId) {
-        self.similar_steps += 1;
-        if self.first_similar.len() < MAX_EXAMPLES {
-            self.first_similar.push(step);
-        }
+        self.operation == other.operation
+            && self.differences.len() == other.differences.len()
+            && self.differences.iter().zip(&other.differences).all(is_same_field)
     }
 }
 
@@ -139,7 +132,8 @@ impl StepResultsOfRun {
             self.uncommon.insert(step.step, (state, reason.unwrap_or_default()));
         }
         if let StepOutcome::Mismatched(differences) = outcome {
-            self.keep_mismatch(step, operation, differences);
+            let operation = operation.to_owned();
+            self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
         }
     }
 
@@ -188,40 +182,28 @@ impl StepResultsOfRun {
         });
     }
 
-    /// Adds a mismatch to its group, or begins one if the limit allows it.
-    fn keep_mismatch(&mut self, step: StepIdWithFrames, operation: &str, differences: Vec<Difference>) {
-        let group = self.mismatches.iter_mut().find(|known| known.is_similar(operation, &differences));
-        if let Some(known) = group {
-            known.add_similar(CopyStepId { step, copy: 0 });
+    /// Adds a mismatch, and those that are similar to it, to its group, or begins one if the limit allows it.
+    fn keep_mismatch(&mut self, new: StepMismatch) {
+        let steps = 1 + new.similar_steps;
+        if let Some(known) = self.mismatches.iter_mut().find(|known| known.is_similar(&new)) {
+            let first = CopyStepId { step: new.step, copy: new.copy };
+            known.first_similar.extend(std::iter::once(first).chain(new.first_similar));
+            known.first_similar.truncate(MAX_EXAMPLES);
+            known.similar_steps += steps;
         } else if self.mismatches.len() < self.max_mismatches {
-            let operation = operation.to_owned();
-            self.mismatches.push(StepMismatch { step, operation, differences, ..Default::default() });
+            self.mismatches.push(new);
         } else {
-            self.unlisted_mismatches += 1;
+            self.unlisted_mismatches += steps;
         }
     }
 
     /// Adds mismatches of the client copy with this number to those of the copies before it.
     pub(in crate::run) fn join_mismatches(&mut self, others: Vec<StepMismatch>, copy: u32) {
         number_first_copy(&mut self.mismatches);
-        for other in others {
-            let steps = 1 + other.similar_steps;
-            let group = self
-                .mismatches
-                .iter_mut()
-                .find(|known| known.is_similar(&other.operation, &other.differences));
-            let mut first_similar = other.first_similar;
-            first_similar.iter_mut().for_each(|similar| similar.copy = copy);
-            if let Some(known) = group {
-                let first = CopyStepId { step: other.step, copy };
-                let missing = MAX_EXAMPLES.saturating_sub(known.first_similar.len());
-                known.first_similar.extend(std::iter::once(first).chain(first_similar).take(missing));
-                known.similar_steps += steps;
-            } else if self.mismatches.len() < self.max_mismatches {
-                self.mismatches.push(StepMismatch { copy, first_similar, ..other });
-            } else {
-                self.unlisted_mismatches += steps;
-            }
+        for mut other in others {
+            other.copy = copy;
+            other.first_similar.iter_mut().for_each(|similar| similar.copy = copy);
+            self.keep_mismatch(other);
         }
     }
 
@@ -254,7 +236,8 @@ impl StepResultsOfRun {
             }
             move_to_mismatched(&mut self.states, from);
             move_to_mismatched(&mut self.operation(&operation).states, from);
-            self.keep_mismatch(step, &operation, vec![difference]);
+            let differences = vec![difference];
+            self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
     }
