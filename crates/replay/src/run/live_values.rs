@@ -21,7 +21,7 @@ const MAX_SLOTS: u32 = 4096;
 const MAX_TAG_CHARS: usize = 16;
 
 /// Returns the suffix of the client names of a run.
-pub fn client_suffix(tag: &str) -> String {
+pub(super) fn client_suffix(tag: &str) -> String {
     std::iter::once(' ').chain(tag.chars().take(MAX_TAG_CHARS)).collect()
 }
 
@@ -40,19 +40,16 @@ impl LiveSessionSlot {
     }
 }
 
-/// A session of the live server.
 #[derive(Clone, Debug, Default)]
-pub struct LiveServerSession {
+pub(super) struct LiveServerSession {
     slots: Vec<LiveSessionSlot>,
-    /// Limits of a Call.
-    pub limits: SessionLimits,
+    pub(super) limits: SessionLimits,
     /// `true` if a limit is lower than that of the captured session.
-    pub has_lower_limit: bool,
+    pub(super) has_lower_limit: bool,
 }
 
 impl LiveServerSession {
-    /// Creates a session with this number of slots.
-    pub fn new(granted: u32) -> Self {
+    pub(super) fn new(granted: u32) -> Self {
         Self {
             slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize],
             ..Self::default()
@@ -60,12 +57,12 @@ impl LiveServerSession {
     }
 
     /// Sets the limits, and compares them with those of the captured session.
-    pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
+    pub(super) fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
         Self { limits, has_lower_limit: limits.is_below(&captured), ..self }
     }
 
     /// Creates a session whose first slot was used up to this sa_sequenceid.
-    pub fn with_used_slot(granted: u32, sequence: u32) -> Self {
+    pub(super) fn with_used_slot(granted: u32, sequence: u32) -> Self {
         let mut session = Self::new(granted);
         if let Some(first) = session.slots.first_mut() {
             first.last_sequence = sequence;
@@ -73,29 +70,26 @@ impl LiveServerSession {
         session
     }
 
-    /// Returns the number of slots.
-    pub fn slot_count(&self) -> u32 {
+    pub(super) fn slot_count(&self) -> u32 {
         self.slots.len() as u32
     }
 
     /// Returns the live slot for a captured one. If fewer slots were granted, several captured ones share it; a
     /// doubtful slot is replaced by the next that is not, if there is one.
-    pub fn slot(&self, captured: u32) -> u32 {
+    pub(super) fn slot(&self, captured: u32) -> u32 {
         let count = self.slots.len().max(1) as u32;
         let own = captured % count;
         let is_sure = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| !slot.is_doubtful);
         (own..count).chain(0..own).find(is_sure).unwrap_or(own)
     }
 
-    /// Returns `true` if a Call on the slot is in flight.
-    pub fn is_busy(&self, slot: u32) -> bool {
+    pub(super) fn is_busy(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|slot| slot.is_busy)
     }
 }
 
-/// Values of a run.
 #[derive(Debug, Default)]
-pub struct LiveVariableValues {
+pub(super) struct LiveVariableValues {
     names: Vec<Option<Box<[u8]>>>,
     bytes: usize,
     sessions: FxHashMap<u32, LiveServerSession>,
@@ -115,23 +109,22 @@ pub struct LiveVariableValues {
     counts: CallSequenceIds,
 }
 
-/// Sequence IDs and seqids of a Call.
 #[derive(Clone, Debug, Default)]
-pub struct CallSequenceIds {
+pub(super) struct CallSequenceIds {
     /// Session variable and live slot.
-    pub slot: Option<(u32, u32)>,
+    pub(super) slot: Option<(u32, u32)>,
     /// Owners: `true` for a lock-owner, variable, operation, and seqid.
-    pub seqids: Vec<(bool, u32, u32, u32)>,
+    pub(super) seqids: Vec<(bool, u32, u32, u32)>,
 }
 
 impl LiveVariableValues {
     /// Creates an empty set of values. `tag` becomes part of client names.
-    pub fn new(tag: &str) -> Self {
+    pub(super) fn new(tag: &str) -> Self {
         Self { suffix: client_suffix(tag), tag: tag.chars().take(MAX_TAG_CHARS).collect(), ..Self::default() }
     }
 
     /// Begins a Call whose arguments start at this offset of its head.
-    pub fn begin_call(&mut self, body: u32) {
+    pub(super) fn begin_call(&mut self, body: u32) {
         self.body = body;
         self.unbound = None;
         self.counts.slot = None;
@@ -139,32 +132,26 @@ impl LiveVariableValues {
     }
 
     /// Returns the first bytes of the value of a variable, if it has as many.
-    pub fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
+    pub(super) fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
         self.get(variable)?.first_chunk().copied()
     }
 
     /// Returns the first slot of the Call without a value; such a Call must not be sent.
-    pub fn unbound(&self) -> Option<&SubstitutableMessageSlot> {
+    pub(super) fn unbound(&self) -> Option<&SubstitutableMessageSlot> {
         self.unbound.as_ref()
     }
 
-    /// Returns the sequence IDs of the emitted Call.
-    pub fn call_counts(&self) -> &CallSequenceIds {
-        &self.counts
-    }
-
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub fn swap_counts(&mut self, used: &mut CallSequenceIds) {
+    pub(super) fn swap_counts(&mut self, used: &mut CallSequenceIds) {
         std::mem::swap(&mut self.counts, used);
     }
 
-    /// Returns the value of a variable.
-    pub fn get(&self, variable: u32) -> Option<&[u8]> {
+    pub(super) fn get(&self, variable: u32) -> Option<&[u8]> {
         self.names.get(variable as usize)?.as_deref()
     }
 
     /// Sets the value of a variable. Returns `false` if a limit is reached.
-    pub fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
+    pub(super) fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
         let at = variable as usize;
         if let Some(Some(known)) = self.names.get_mut(at)
             && known.len() == value.len()
@@ -187,9 +174,8 @@ impl LiveVariableValues {
         true
     }
 
-    /// Binds the value of a slot in a live Reply; `None` if the live Reply has no value there. Returns `false` if a
-    /// limit is reached.
-    pub fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
+    /// Binds the value of a slot in a live Reply, if it has one there. Returns `false` if a limit is reached.
+    pub(super) fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
         let counts = match slot.holds {
             TraceSlotValueKind::STATEID_SEQID => &mut self.stateid_seqids,
@@ -201,75 +187,69 @@ impl LiveVariableValues {
         true
     }
 
-    /// Sets the seqid of a stateid.
-    pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
+    pub(super) fn set_seqid(&mut self, variable: u32, seqid: u32) {
         self.stateid_seqids.insert(variable, seqid);
     }
 
     /// Returns the seqid of a stateid; 1, the initial one, if unknown.
-    pub fn seqid(&self, variable: u32) -> u32 {
+    pub(super) fn seqid(&self, variable: u32) -> u32 {
         self.stateid_seqids.get(&variable).copied().unwrap_or(1)
     }
 
     /// Removes the value of a variable that the server does not know any more.
-    pub fn unset(&mut self, variable: u32) {
+    pub(super) fn unset(&mut self, variable: u32) {
         if let Some(place) = self.names.get_mut(variable as usize) {
             self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
         }
     }
 
-    /// Sets the next csa_sequence of a client ID.
-    pub fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
+    pub(super) fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
         self.create_sequences.insert(clientid, sequence);
     }
 
-    /// Returns `true` if the next csa_sequence of a client ID is known.
-    pub fn has_create_sequence(&self, clientid: u32) -> bool {
+    pub(super) fn has_create_sequence(&self, clientid: u32) -> bool {
         self.create_sequences.contains_key(&clientid)
     }
 
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
-    pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
+    pub(super) fn next_seqid(&self, owner: (bool, u32)) -> u32 {
         self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))
     }
 
     /// Replaces a session, keeping its limits.
-    pub fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
+    pub(super) fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
         let known = self.sessions.entry(variable).or_default();
         known.slots = session.slots;
     }
 
-    /// Removes a session.
-    pub fn close_session(&mut self, variable: u32) {
+    pub(super) fn close_session(&mut self, variable: u32) {
         self.sessions.remove(&variable);
     }
 
-    /// Adds a session.
-    pub fn open_session(&mut self, variable: u32, session: LiveServerSession) {
+    pub(super) fn open_session(&mut self, variable: u32, session: LiveServerSession) {
         self.sessions.insert(variable, session);
     }
 
     /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
-    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
+    pub(super) fn use_slot(&mut self, session: u32, captured: u32) -> bool {
         self.counts.slot = self.sessions.get(&session).map(|known| (session, known.slot(captured)));
         self.counts.slot.is_some()
     }
 
     /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
-    pub fn increment_create_sequence(&mut self, clientid: u32) {
+    pub(super) fn increment_create_sequence(&mut self, clientid: u32) {
         if let Some(sequence) = self.create_sequences.get_mut(&clientid) {
             *sequence = sequence.wrapping_add(1);
         }
     }
 
-    /// Returns the session of a variable.
-    pub fn session(&self, variable: u32) -> Option<&LiveServerSession> {
+    pub(super) fn session(&self, variable: u32) -> Option<&LiveServerSession> {
         self.sessions.get(&variable)
     }
 
     /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
     /// before [`set_slot_state`](Self::set_slot_state) increments the latter.
-    pub fn matches_sequence(
+    pub(super) fn matches_sequence(
         &self,
         (session, slot): (u32, u32),
         (id, of_slot, sequence): ([u8; 16], u32, u32),
@@ -280,22 +260,22 @@ impl LiveVariableValues {
     }
 
     /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
-    pub fn next_sequence(&self, slot: (u32, u32)) -> u32 {
+    pub(super) fn next_sequence(&self, slot: (u32, u32)) -> u32 {
         self.slot(slot).map_or(1, LiveSessionSlot::next_sequence)
     }
 
     /// Adds an open-owner's seqid to the emitted Call.
-    pub fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
+    pub(super) fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
         self.counts.seqids.push((false, owner, operation, seqid));
     }
 
     /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
-    pub fn is_slot_certain(&self, slot: (u32, u32)) -> bool {
+    pub(super) fn is_slot_certain(&self, slot: (u32, u32)) -> bool {
         self.slot(slot).is_some_and(|slot| !slot.is_doubtful)
     }
 
     /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
-    pub fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
+    pub(super) fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
         if let Some(slot) = self.slot_mut(slot) {
             slot.is_busy = is_busy;
             if is_counted {
@@ -307,7 +287,7 @@ impl LiveVariableValues {
     /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
     /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
     /// other slots replace it.
-    pub fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
+    pub(super) fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
         if let Some(slot) = self.slot_mut(slot) {
             (slot.is_busy, slot.is_doubtful) = (false, true);
         }
@@ -322,7 +302,7 @@ impl LiveVariableValues {
     }
 
     /// Updates the seqid of an owner after an operation with this status.
-    pub fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
+    pub(super) fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
         if increments_seqid(status) {
             self.owner_seqids.insert((is_lock, owner), seqid);
         }
@@ -377,8 +357,7 @@ impl MessageSlotValueSource for LiveVariableValues {
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
                 return (self.scratch.len() == captured.len()).then_some(&self.scratch);
             }
-            // The captured client's callback address is cleared (its name stays); the address of this run is set when
-            // the Call is rewritten.
+            // The callback address is cleared, but no host name; rewriting the Call sets that of this run.
             TraceSlotValueKind::HOST
                 if slot.at >= self.body && universal_address::parse(captured).is_some() =>
             {
@@ -452,7 +431,7 @@ mod tests {
         for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
             values.begin_call(0);
             assert!(values.use_slot(7, 5));
-            let used = values.call_counts().slot.unwrap();
+            let used = values.counts.slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
             assert_eq!(
                 values.value(&slot(TraceSlotValueKind::SEQUENCE_ID, 7), &[0; 4]),
@@ -500,7 +479,7 @@ mod tests {
                 values.value(&slot(TraceSlotValueKind::OPEN_SEQID, 1), &captured),
                 Some(&sent.to_be_bytes()[..])
             );
-            let (is_lock, owner, _, seqid) = values.call_counts().seqids[0];
+            let (is_lock, owner, _, seqid) = values.counts.seqids[0];
             values.update_owner_seqid(is_lock, owner, seqid, status);
         }
     }
