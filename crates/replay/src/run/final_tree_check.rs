@@ -15,9 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_operations_and_files::ROOT;
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
 use super::live_values::LiveVariableValues;
-use super::reply_check::{
-    FinalAttributeDifference, FinalAttributeDifferences, LiveFinalObjectAttributes, ReplyChecker,
-};
+use super::reply_check::{FinalAttributeDifference, FinalAttributeDifferences, ReplyChecker};
 use super::report::{StepIdWithFrames, StepMismatch};
 use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
@@ -86,7 +84,6 @@ impl ExpectedFinalTree {
         tag: &str,
         live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
-        limits: &TreeCheckLimits,
     ) -> FinalTreeCheckReport {
         let mut walked = FinalTreeCheckReport::default();
         // The server may restart between the run and its check.
@@ -97,7 +94,7 @@ impl ExpectedFinalTree {
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
         let line =
-            transport.rpc_client(connection, xid, containment, target, Instant::now() + limits.duration);
+            transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
         let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
             Some(_) => match Nfs4Client::new(line, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
@@ -112,7 +109,6 @@ impl ExpectedFinalTree {
             files: &mut *files,
             report: &mut walked,
             contents,
-            shown: limits.shown_mismatches,
             first_names: FxHashMap::default(),
             fileids: FxHashMap::default(),
         };
@@ -138,8 +134,7 @@ fn is_server_silly_rename(name: &[u8]) -> bool {
     [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
 }
 
-/// Returns `true` for a name that begins with a dot and that each directory had before the run: one of the server, such
-/// as `.snapshot`.
+/// Returns `true` for a name of the server, such as `.snapshot`: each directory had it before the run.
 fn is_server_name(seeded: &SeededTree, name: &[u8]) -> bool {
     let mut listings = seeded.initial_names.values().peekable();
     name.starts_with(b".") && listings.peek().is_some() && listings.all(|listing| listing.contains(name))
@@ -150,20 +145,16 @@ pub(super) fn is_relation(mismatch: &StepMismatch) -> bool {
     mismatch.differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
 }
 
-pub(super) struct TreeCheckLimits {
-    pub(super) duration: Duration,
-    /// Maximum number of mismatches kept for display.
-    pub(super) shown_mismatches: usize,
-}
-
 pub(super) struct FinalTreeCheckLiveIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
     pub(super) checker: &'a ReplyChecker,
-    /// `true` if the run signed its Calls: a server may name owners otherwise then (Linux: by name, and by number with
-    /// AUTH_SYS).
+    /// `true` if the run signed its Calls: Linux returns owners by name then, and by number with AUTH_SYS.
     pub(super) signs_calls: bool,
+    pub(super) max_duration: Duration,
+    /// Maximum number of mismatches kept for display.
+    pub(super) max_shown_mismatches: usize,
 }
 
 /// Filehandle and attributes of an object on the server.
@@ -182,7 +173,6 @@ struct TreeChecker<'a, R> {
     files: &'a mut dyn FileServerClient,
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
-    shown: usize,
     first_names: FxHashMap<InferredObjectId, CurrentNameBinding<'a>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
@@ -214,17 +204,14 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         if path.is_empty() { "/".to_owned() } else { path }
     }
 
-    /// Returns `true` if an object with this filehandle was created outside of the captured tree.
-    fn is_nameless(&self, variable: u32) -> bool {
-        self.live.seeded.nameless_handles.contains(&variable)
-    }
-
     /// Groups the objects that are directories by the live directory that they denote: an object of each filehandle, of
     /// each captured server and of each mount. Removed ones are left out.
     fn live_directories(
         &mut self,
         names: &mut FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>>,
     ) -> BTreeMap<LiveFilehandle, Vec<InferredObjectId>> {
+        // These were created outside of the captured tree.
+        let nameless = &self.live.seeded.nameless_handles;
         let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
         let mut directories: BTreeMap<LiveFilehandle, Vec<InferredObjectId>> = BTreeMap::new();
         for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
@@ -235,19 +222,16 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             let had_name = node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty();
             let is_there = node.existence == TraceObjectOrigin::ROOT
                 || self.first_names.contains_key(&id)
-                || node.handles.iter().any(|handle| self.is_nameless(*handle));
-            if !is_there && (had_name || name_count == 0) {
-                // It was removed, unless its parent is uncertain.
-                if in_uncertain_directories.contains(&id) {
+                || node.handles.iter().any(|handle| nameless.contains(handle));
+            let is_removed = !is_there && (had_name || name_count == 0);
+            let first_name = self.first_names.get(&id);
+            let may_be_removed =
+                first_name.is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name));
+            if is_removed || may_be_removed {
+                // It was certainly removed, unless its parent is uncertain.
+                if may_be_removed || in_uncertain_directories.contains(&id) {
                     self.report.left_out += name_count;
                 }
-                names.remove(&id);
-                continue;
-            }
-            // A step may have removed it.
-            let first_name = self.first_names.get(&id);
-            if first_name.is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name)) {
-                self.report.left_out += name_count;
                 names.remove(&id);
                 continue;
             }
@@ -297,8 +281,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         Ok(())
     }
 
-    /// Checks the names in a directory, and the objects that they denote. `objects` are those of the tree that denote
-    /// the directory; `names` are sorted.
+    /// Checks the sorted names in a directory, which `objects` denote, and the objects that they denote.
     fn check_directory(
         &mut self,
         handle: &[u8],
@@ -439,21 +422,16 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         status: &LiveObjectAttributes,
         was_listed: bool,
     ) {
-        let state = LiveFinalObjectAttributes {
-            version: &status.version,
-            owner: status.owner.as_ref().filter(|_| !self.live.signs_calls),
-            was_listed,
-        };
+        let owner = status.owner.as_ref().filter(|_| !self.live.signs_calls);
         let FinalAttributeDifferences { differences, tolerated } =
-            self.live.checker.final_differences(handles, &state);
+            self.live.checker.final_differences(handles, &status.version, owner, was_listed);
         self.report.tolerated += tolerated;
         for FinalAttributeDifference { aspect, values: [expected, actual], .. } in differences {
             self.report_difference(object, DifferenceKind::Relation, aspect, expected, actual);
         }
     }
 
-    /// Returns `true` if a status refuses access to the user to whom the export squashes root, who checks the tree. The
-    /// object may belong to another user.
+    /// Returns `true` if a status refuses access to the user to whom root is squashed, who checks the tree.
     fn is_refused_to_root(&self, refusal: &NfsOperationFailure) -> bool {
         self.live.seeded.squashed_owner.is_some()
             && matches!(refusal.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM))
@@ -628,7 +606,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         actual: impl ToString,
     ) {
         self.report.differing += 1;
-        if self.report.mismatches.len() >= self.shown {
+        if self.report.mismatches.len() >= self.live.max_shown_mismatches {
             // Differences of files are shown rather than those of attributes to earlier ones.
             let last_relation = self.report.mismatches.iter().rposition(is_relation);
             let Some(last) = last_relation.filter(|_| kind != DifferenceKind::Relation) else { return };

@@ -32,7 +32,6 @@ pub(in crate::run) enum OperationEffect {
     Write(u64, Option<u64>),
     /// Copies from the saved file: source offset, destination offset, number of bytes (0 up to the end).
     Copy(u64, u64, u64),
-    /// Needs exclusive access to its client.
     ExclusiveClient,
 }
 
@@ -83,20 +82,15 @@ impl OperationEffect {
         }
     }
 
-    /// Returns `true` if the effect may change the size or the link count of a file. An OPEN that may create can
-    /// truncate.
+    pub(in crate::run) fn writes_data(self) -> bool {
+        matches!(self, Self::Write(..) | Self::Copy(..))
+    }
+
+    /// Returns `true` if size or link count of a file may change; an OPEN that may create can truncate.
     pub(in crate::run) fn may_change_size_or_links(self) -> bool {
-        matches!(
-            self,
-            Self::ChangeAttributes
-                | Self::Create(_)
-                | Self::Link(_)
-                | Self::Remove(_)
-                | Self::Rename(..)
-                | Self::Open(_, true)
-                | Self::Write(..)
-                | Self::Copy(..)
-        )
+        self.changes_names()
+            || self.writes_data()
+            || matches!(self, Self::ChangeAttributes | Self::Open(None, true))
     }
 
     fn from_operation_number(operation: Operation) -> Self {

@@ -28,21 +28,20 @@ use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
+pub(in crate::run) use attribute_relations::FinalAttributeDifference;
 pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationCheckState, AttributeRelationViolation, reply_attribute_values};
-pub(in crate::run) use attribute_relations::{FinalAttributeDifference, LiveFinalObjectAttributes};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
-use super::dependencies::effects::OperationEffect;
 use super::options::ReplayOptions;
 use super::report::StepIdWithFrames;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::SeededTree;
-use crate::seed::file_server_client::FileUserAndGroup;
+use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
@@ -160,7 +159,7 @@ pub struct ReplyChecker {
     /// Of these, operations that it executed later.
     inconsistent: Vec<Difference>,
     listings: DirectoryListingChecks,
-    relations: AttributeRelationCheckState,
+    pub(in crate::run) relations: AttributeRelationCheckState,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
     /// `true` if the server has restarted in this run, or has ended a lease.
@@ -199,9 +198,8 @@ impl ReplyChecker {
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
-        self.may_have_restarted = true;
+        self.record_reconnection();
         self.has_lost_state = true;
-        self.patterns.clear();
         self.relations.record_restart();
     }
 
@@ -263,22 +261,13 @@ impl ReplyChecker {
         self.add_violations(replies, verdict, excused, broken)
     }
 
-    /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step
-    /// may have changed these.
-    pub(in crate::run) fn mark_uncertain(
-        &mut self,
-        objects: impl Iterator<Item = u32>,
-        acts: &[OperationEffect],
-        may_change_sizes: bool,
-    ) {
-        self.relations.mark_uncertain(objects, acts, may_change_sizes);
-    }
-
     /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
     pub(in crate::run) fn final_differences(
         &self,
         handles: &[u32],
-        state: &LiveFinalObjectAttributes<'_>,
+        version: &ObjectVersionAttributes,
+        owner: Option<&FileUserAndGroup>,
+        was_listed: bool,
     ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
@@ -293,16 +282,15 @@ impl ReplyChecker {
             found.rule.is_some_and(|rule| self.is_enabled(rule))
                 || self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
-        let other_fsid =
-            self.relations.unknown_file_system(state.version).map(|fsid| FinalAttributeDifference {
-                aspect: "fsid (one)",
-                field: "",
-                values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
-                rule: None,
-            });
+        let other_fsid = self.relations.unknown_file_system(version).map(|fsid| FinalAttributeDifference {
+            aspect: "fsid (one)",
+            field: "",
+            values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
+            rule: None,
+        });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
-            let found = self.relations.final_differences(*handle, state);
+            let found = self.relations.final_differences(*handle, version, owner, was_listed);
             found.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
         let (mut tolerated, mut differences) = by_handle
@@ -370,8 +358,7 @@ impl ReplyChecker {
         }
     }
 
-    /// Returns `true` if a live Reply is known to have the layout of the recorded one, so that values can be read at
-    /// the same positions.
+    /// Returns `true` if a live Reply is known to have its values at the positions of the recorded one.
     pub fn has_same_layout(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
         self.patterns.has_layout(procedure, [recorded, live])
     }
@@ -546,10 +533,9 @@ impl ReplyChecker {
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
             // A Call rejected by RPC has no results and hence no operation.
             let operation = if operation == "body" { title } else { operation };
-            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs
-            // are not.
-            let is_whole =
-                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
+            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1), unlike those of others.
+            let is_whole = status.operation.starts_with("NFS ")
+                && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
             if is_unsupported(&b)
                 && !is_whole
                 && !is_unsupported(&a)
@@ -560,7 +546,10 @@ impl ReplyChecker {
                 }
                 return (ReplyCheckResult::Unsupported(operation.to_owned(), b), Some(status.clone()));
             }
-            if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && is_success(&b) {
+            if self.is_enabled(tolerance_rules::ROOM)
+                && tolerance_rules::is_no_space(&a)
+                && b.ends_with("_OK")
+            {
                 return (ReplyCheckResult::Tolerated(tolerance_rules::ROOM), Some(status.clone()));
             }
             if is_delayed_in_capture && tolerance_rules::is_delay(&a) {
@@ -613,8 +602,7 @@ impl ReplyChecker {
         !self.is_strict && !self.disabled_rules.contains(rule.name)
     }
 
-    /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
-    /// turned out to be supported.
+    /// Returns late differences: identifiers of other objects, and operations that are supported after all.
     pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
         let mut wrong = self.identities.take_differences(is_last);
         wrong.append(&mut self.inconsistent);
@@ -708,14 +696,6 @@ fn makes_names(operation: &str) -> bool {
         Operation::from_name(operation),
         Some(Operation::CREATE | Operation::OPEN | Operation::LINK | Operation::RENAME)
     ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
-}
-
-fn is_success(status: &str) -> bool {
-    status.ends_with("_OK")
-}
-
-fn replies_to_nfs(title: &str) -> bool {
-    title.starts_with("NFS ")
 }
 
 fn is_unsupported(status: &str) -> bool {

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::*;
 use crate::run::call_operations_and_files::CallOperationsAndFiles;
+use crate::run::dependencies::effects::OperationEffect;
 
 /// Variable of the file of the tests.
 const FILE: u32 = 7;

@@ -110,8 +110,7 @@ enum AttributeChangeLikelihood {
 struct LastAttributeValuePair {
     values: [u128; 2],
     likelihood: AttributeChangeLikelihood,
-    /// Number of reads since, or in flight with the Call that returned it, each of which may have updated the access
-    /// time.
+    /// Number of reads since, or in flight with its Call: each may have updated the access time.
     reads: u32,
     /// Arrival time of the Reply of the last read.
     last_read: Option<Instant>,
@@ -125,15 +124,6 @@ struct LastAttributeValuePair {
     names: [u32; 2],
     /// Filter name of the field with these values.
     field: &'static str,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(in crate::run) struct LiveFinalObjectAttributes<'a> {
-    pub(in crate::run) version: &'a ObjectVersionAttributes,
-    /// Owner and group, if the server returned them.
-    pub(in crate::run) owner: Option<&'a FileUserAndGroup>,
-    /// `true` if the final check may have listed it before.
-    pub(in crate::run) was_listed: bool,
 }
 
 /// A difference between the final state of an object and its last value in Replies.
@@ -170,7 +160,7 @@ struct ReplyCheckFileState {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct AttributeRelationCheckState {
+pub(in crate::run) struct AttributeRelationCheckState {
     objects: FxHashMap<u32, ReplyCheckFileState>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
@@ -213,7 +203,7 @@ impl AttributeRelationCheckState {
     }
 
     /// Marks objects as uncertain after a step with these effects; also their sizes, if it may have changed these.
-    pub(super) fn mark_uncertain(
+    pub(in crate::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
         acts: &[OperationEffect],
@@ -226,9 +216,7 @@ impl AttributeRelationCheckState {
             let object = if self.roots.contains(&object) { ROOT } else { object };
             let known = self.objects.remove(&object);
             let has_uncommitted_data = known.is_some_and(|known| known.has_uncommitted_data)
-                || acts
-                    .iter()
-                    .any(|act| matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)));
+                || acts.iter().any(|act| act.writes_data());
             if has_uncommitted_data {
                 let unknown = ReplyCheckFileState { has_uncommitted_data, ..ReplyCheckFileState::default() };
                 self.objects.insert(object, unknown);
@@ -368,13 +356,15 @@ impl AttributeRelationCheckState {
         broken
     }
 
-    /// Compares the final state of an object with its last values in Replies, unless it was changed since.
+    /// Compares the final state of an object with its last values in Replies, unless it was changed since. The final
+    /// check may have listed it before.
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        found: &LiveFinalObjectAttributes<'_>,
+        marks: &ObjectVersionAttributes,
+        owner: Option<&FileUserAndGroup>,
+        was_listed: bool,
     ) -> Vec<FinalAttributeDifference> {
-        let marks = found.version;
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: ComparedAttributeKind| {
@@ -396,8 +386,8 @@ impl AttributeRelationCheckState {
             ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
         let owners = [
-            ("owner (stays)", ComparedAttributeKind::Owner, found.owner.map(|owner| &owner.user)),
-            ("group (stays)", ComparedAttributeKind::Group, found.owner.map(|owner| &owner.group)),
+            ("owner (stays)", ComparedAttributeKind::Owner, owner.map(|owner| &owner.user)),
+            ("group (stays)", ComparedAttributeKind::Group, owner.map(|owner| &owner.group)),
         ];
         let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
             let ((field, last), now) = (of(kind)?, now?);
@@ -411,7 +401,7 @@ impl AttributeRelationCheckState {
             // The check itself may have listed a directory.
             let is_read = aspect.starts_with("change")
                 && change.is_some_and(|known| {
-                    let reads = known.reads.saturating_add(found.was_listed.into());
+                    let reads = known.reads.saturating_add(was_listed.into());
                     is_raised_by_reads(known.values[1], reads, now)
                 });
             let rule = is_read.then_some(ACCESS_TIME);
@@ -436,7 +426,12 @@ impl AttributeRelationCheckState {
             ComparedAttributeKind::ChangeType => {
                 self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            ComparedAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
+            ComparedAttributeKind::FileSystem => {
+                let [recorded, live] = observation.number();
+                let known = self.file_systems.insert(recorded, live);
+                let violation = || observation.violation_after("one", [recorded, known]);
+                broken.extend((known != live).then(violation));
+            }
             ComparedAttributeKind::Fileid | ComparedAttributeKind::MountedOn => {
                 broken.extend(self.check_fileid(done, observation))
             }
@@ -477,15 +472,6 @@ impl AttributeRelationCheckState {
             }
             _ => {}
         }
-    }
-
-    fn check_file_system(
-        &mut self,
-        observation: &RecordedLiveAttributePair<'_>,
-    ) -> Option<AttributeRelationViolation> {
-        let [recorded, live] = observation.number();
-        let known = self.file_systems.insert(recorded, live);
-        (known != live).then(|| observation.violation_after("one", [recorded, known]))
     }
 
     fn check_fileid(
@@ -554,8 +540,7 @@ impl AttributeRelationCheckState {
         }
         let aspect = observation.fact.aspect;
         let is_time = matches!(aspect, ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata);
-        // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
-        // objects.
+        // A step that writes or creates an object sets its time to now, whatever else was in flight.
         if is_time {
             let is_of_run = self.was_created_in_run(done, observation.object);
             // A step may have set a live time that has the recorded second.
@@ -663,8 +648,7 @@ impl AttributeRelationCheckState {
         if falls { then("rises") } else { None }
     }
 
-    /// Returns the recorded and the live value of an earlier Reply that the live value is below, although it must not
-    /// decrease.
+    /// Returns both values of an earlier Reply that the live value is below, although it must not decrease.
     fn value_above(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -737,8 +721,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
     change(true).is_some_and(|before| change(false) == Some(before))
 }
 
-/// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
-/// affect it.
+/// Returns `true` for a value of a directory whose names change: removing its own name does not affect it.
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")

@@ -4,7 +4,9 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
-use super::{AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckStepContext};
+use super::{
+    AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFileState, ReplyCheckStepContext,
+};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::reply_check::ReplyPair;
@@ -77,7 +79,7 @@ impl AttributeRelationCheckState {
         let operation = done.parts.operations.get(index).copied();
         let [first, second] =
             [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
-        if matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)) && first != NONE {
+        if act.writes_data() && first != NONE {
             self.object_state(first, done.step_turn).has_uncommitted_data = true;
         }
         match done.statuses.get(index) {
@@ -99,8 +101,7 @@ impl AttributeRelationCheckState {
         }
         match act {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
+                self.record_certain_write(done, first);
             }
             OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
             OperationEffect::Copy(..) => {
@@ -132,8 +133,7 @@ impl AttributeRelationCheckState {
             OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
                 let parent = names.subject(AttributeSubject::Parent, index);
                 if !is_unchanged {
-                    self.record_change(done, parent, [Certain; 3]);
-                    self.record_write(done, parent, true);
+                    self.record_certain_write(done, parent);
                 }
                 let made =
                     if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
@@ -147,8 +147,7 @@ impl AttributeRelationCheckState {
             }
             OperationEffect::Remove(name) => {
                 self.remove_name(done, (first, name), 0);
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
+                self.record_certain_write(done, first);
             }
             OperationEffect::Rename(..) | OperationEffect::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
@@ -156,8 +155,7 @@ impl AttributeRelationCheckState {
                     OperationEffect::Rename(from, to) => {
                         self.remove_name(done, (object, from), 1);
                         self.remove_name(done, (directory, to), 0);
-                        self.record_change(done, object, [Certain; 3]);
-                        self.record_write(done, object, true);
+                        self.record_certain_write(done, object);
                     }
                     OperationEffect::Link(name) => {
                         self.names.remove(&(directory, name));
@@ -165,12 +163,15 @@ impl AttributeRelationCheckState {
                     }
                     _ => {}
                 }
-                self.record_change(done, directory, [Certain; 3]);
-                self.record_write(done, directory, true);
+                self.record_certain_write(done, directory);
             }
             OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
             _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
-            _ if names.may_change_attributes(operation) => self.record_change(done, first, [Possible; 3]),
+            // COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a
+            // client kept.
+            _ if operation == Some(Operation::DELEGRETURN) || names.is_commit(operation) => {
+                self.record_change(done, first, [Possible; 3]);
+            }
             // Data that is not yet stable may be flushed.
             _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(done, first) => {
                 self.record_change(done, first, [Possible; 3]);
@@ -204,6 +205,11 @@ impl AttributeRelationCheckState {
         }
     }
 
+    fn record_certain_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
+        self.record_change(done, object, [AttributeChangeLikelihood::Certain; 3]);
+        self.record_write(done, object, true);
+    }
+
     /// Records that the content or the names of an object were written, or its attributes set.
     fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
         if object != NONE {
@@ -217,14 +223,21 @@ impl AttributeRelationCheckState {
         object != NONE && self.object_state(object, done.step_turn).has_uncommitted_data
     }
 
+    /// Returns the state of an object of which a Reply had values.
+    fn observed_object(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        object: u32,
+    ) -> Option<&mut ReplyCheckFileState> {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        let is_observed = object != NONE && self.objects.contains_key(&object);
+        is_observed.then(|| self.object_state(object, done.step_turn))
+    }
+
     /// Records that the owner and the group of an object may have changed.
     fn record_owner_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if object == NONE || !self.objects.contains_key(&object) {
-            return;
-        }
-        let owners = self.object_state(object, done.step_turn).ordered.iter_mut();
-        for known in owners.skip(ComparedAttributeKind::Owner as usize).flatten() {
+        let Some(object) = self.observed_object(done, object) else { return };
+        for known in object.ordered.iter_mut().skip(ComparedAttributeKind::Owner as usize).flatten() {
             known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
         }
     }
@@ -236,12 +249,8 @@ impl AttributeRelationCheckState {
         object: u32,
         of: [AttributeChangeLikelihood; 3],
     ) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if object == NONE || !self.objects.contains_key(&object) {
-            return;
-        }
         let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
-        let object = self.object_state(object, done.step_turn);
+        let Some(object) = self.observed_object(done, object) else { return };
         object.changed = Some(done.times[0]);
         object.set_modify_seconds = None;
         for (known, touch) in object.ordered.iter_mut().zip(of) {
@@ -284,8 +293,7 @@ impl AttributeRelationCheckState {
     }
 }
 
-/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
-/// section 15.1.
+/// Returns `true` if the operation failed and changed nothing. RFC 1813 section 2.6, RFC 8881 section 15.1.
 fn is_refusal(status: u32) -> bool {
     // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
     // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.

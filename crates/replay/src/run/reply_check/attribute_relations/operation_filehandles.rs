@@ -68,11 +68,4 @@ impl<'a> OperationFilehandleVariables<'a> {
     pub(super) fn is_commit(&self, operation: Option<Operation>) -> bool {
         self.is_commit || operation == Some(Operation::COMMIT)
     }
-
-    /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any:
-    /// COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a client
-    /// kept.
-    pub(super) fn may_change_attributes(&self, operation: Option<Operation>) -> bool {
-        operation == Some(Operation::DELEGRETURN) || self.is_commit(operation)
-    }
 }

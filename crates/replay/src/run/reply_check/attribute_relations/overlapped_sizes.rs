@@ -76,8 +76,7 @@ impl OverlappedFileSizes {
         }
     }
 
-    /// Checks the size in a Reply that overlapped with a change. `describe` returns the difference that it is in case
-    /// the size was never possible.
+    /// Checks a size in a Reply that overlapped with a change; `describe` returns the difference it may be.
     pub(super) fn check(&mut self, file: u32, bytes: u64, describe: impl FnOnce() -> Difference) {
         let known = self.files.get(&file);
         let is_checked = known.is_some_and(|known| known.has_base && !known.is_unlimited);

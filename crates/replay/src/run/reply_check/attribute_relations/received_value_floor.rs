@@ -21,8 +21,7 @@ pub(super) struct ReplyOfStep {
     pub(super) is_before: bool,
 }
 
-/// The greatest live value, and the greatest before it: a Call that was sent before the first one arrived is bounded by
-/// the second.
+/// The greatest live value, and the one before, which bounds Calls sent before the greatest arrived.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedValueFloor {
     greatest: Option<ReceivedValue>,

@@ -53,7 +53,6 @@ pub(in super::super) struct AttributeOccurrence {
     pub(super) operation: Rc<str>,
     pub(super) subject: AttributeSubject,
     pub(super) aspect: ComparedAttributeKind,
-    /// `true` if it is the value before the operation.
     pub(super) is_before: bool,
     /// Path of its first field.
     pub(super) path: Rc<FieldPath>,

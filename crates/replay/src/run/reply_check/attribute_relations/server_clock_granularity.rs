@@ -62,8 +62,7 @@ impl ServerChangeAndTimeTraits {
         self.has_subseconds |= time.1 != 0;
     }
 
-    /// Adds a live change attribute with the times in the same Reply: a server may use time_metadata for it (RFC 8881
-    /// section 5.8.1.4).
+    /// Adds a change attribute with times of its Reply, one of which it may be (RFC 8881 section 5.8.1.4).
     pub(super) fn record_change(&mut self, change: u64, times: &[(u64, u64)]) {
         let is_of = |(seconds, nanoseconds): &(u64, u64)| {
             [
@@ -146,8 +145,7 @@ impl ServerChangeAndTimeTraits {
         if self.has_subseconds { SUBSECOND_GRANULARITY } else { SECOND_GRANULARITY }
     }
 
-    /// Adds a change attribute after another one of the same object. Returns `true` if it has decreased and must not.
-    /// RFC 7862 section 12.2.3.
+    /// Adds a later change attribute. Returns `true` for a forbidden decrease: RFC 7862 section 12.2.3.
     pub(super) fn is_forbidden_decrease(&mut self, before: u64, now: u64) -> bool {
         let is_rising = match self.change_attr_type {
             Some(kind) => kind <= 3,

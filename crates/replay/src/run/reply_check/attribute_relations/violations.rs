@@ -25,8 +25,7 @@ pub(in super::super) struct AttributeRelationViolation {
 }
 
 impl AttributeRelationViolation {
-    /// Returns the violation as a difference of the Reply at this location. `path_of` returns the path of a variable's
-    /// object, if it is known.
+    /// Returns the violation as a difference of this Reply. `path_of` returns the path of a variable's object.
     pub(in super::super) fn difference(
         self,
         place: TransactionCaptureLocation,
