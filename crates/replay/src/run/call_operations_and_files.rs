@@ -117,19 +117,21 @@ impl CallOperationsAndFiles {
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
-                    if let v3::Args::SETATTR(args) = &arguments {
-                        self.set_size_bytes = args.new_attributes.size;
-                        self.may_set_modify_time = args.new_attributes.size.is_some()
-                            || !matches!(args.new_attributes.mtime, v3::SetMtime::DontChange);
-                        self.set_modify_seconds = match &args.new_attributes.mtime {
-                            v3::SetMtime::Client(time) => Some(i64::from(time.seconds)),
-                            _ => None,
-                        };
+                    match &arguments {
+                        v3::Args::SETATTR(args) => {
+                            let (size, mtime) = (args.new_attributes.size, &args.new_attributes.mtime);
+                            self.set_size_bytes = size;
+                            self.may_set_modify_time =
+                                size.is_some() || !matches!(mtime, v3::SetMtime::DontChange);
+                            if let v3::SetMtime::Client(time) = mtime {
+                                self.set_modify_seconds = Some(i64::from(time.seconds));
+                            }
+                        }
+                        v3::Args::CREATE(args) => {
+                            self.creates_exclusively = matches!(args.how, v3::Createhow3::Exclusive(_));
+                        }
+                        _ => {}
                     }
-                    self.creates_exclusively = matches!(
-                        &arguments,
-                        v3::Args::CREATE(args) if matches!(args.how, v3::Createhow3::Exclusive(_))
-                    );
                 }
             }
             Some(Procedure::Nfsacl3(procedure)) => {
@@ -211,7 +213,6 @@ impl CallOperationsAndFiles {
         self.set_size_bytes.is_some() || self.effects.iter().any(resizes)
     }
 
-    /// Returns `true` if the Call may change an object.
     pub(super) fn may_change(&self) -> bool {
         use OperationEffect::{Lookup, Nothing, Read, ReadAttributes, ReadDirectory};
         let is_reading = |act: &OperationEffect| {

@@ -34,7 +34,6 @@ const MAX_QUEUED_CALLS: usize = 256;
 /// Client copy and captured client.
 pub(super) type ReplayClientKey = (u32, u32);
 
-/// Ports for callbacks and the Calls received there.
 #[derive(Debug)]
 pub(super) struct CallbackServer {
     /// Address of the server, the only one that may call.
@@ -97,8 +96,7 @@ impl CallbackServer {
         self.state.borrow_mut().is_recorded = true;
     }
 
-    /// Returns the callback address of a client that has a connection with these parameters, or `None` if no port can
-    /// be opened.
+    /// Returns the callback address of a client with such a connection, or `None` if no port can be opened.
     pub(super) fn address(
         &self,
         whose: ReplayClientKey,
@@ -117,16 +115,12 @@ impl CallbackServer {
         if is_full {
             return None;
         }
-        match ports.open(local, self.server) {
-            Ok(address) => {
-                ports.open.push((whose, address));
-                Some(address)
-            }
-            Err(error) => {
-                ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
-                None
-            }
+        let opened = ports.open(local, self.server);
+        if let Err(error) = &opened {
+            ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
         }
+        ports.open.extend(opened.as_ref().ok().map(|address| (whose, *address)));
+        opened.ok()
     }
 
     pub(super) fn end_recording(&self) {
@@ -154,8 +148,7 @@ impl CallbackServer {
         }
     }
 
-    /// Answers the server's CB_GETATTR queries since the last call; `query` gets the client, the filehandle and the
-    /// attribute mask.
+    /// Answers the CB_GETATTR queries since the last call; `query` gets client, filehandle and attribute mask.
     pub(super) fn answer_getattr_queries(
         &self,
         mut query: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,

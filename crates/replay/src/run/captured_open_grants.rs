@@ -33,7 +33,6 @@ struct CapturedOpen {
     grant: CapturedOpenGrant,
     /// Bits of share_access that its delegation covers.
     access: u32,
-    /// `true` if the server requested OPEN_CONFIRM.
     must_confirm: bool,
 }
 

@@ -45,7 +45,6 @@ pub(super) struct CompoundRewriteContext<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedCompoundChangeFlags {
     pub(super) has_replaced_root: bool,
-    /// `true` if attributes were left out or changed.
     pub(super) has_changed_attributes: bool,
     /// `true` if an OPEN requests what it was granted in the capture.
     pub(super) has_changed_wants: bool,
@@ -108,8 +107,7 @@ impl<'a> CompoundRewriteContext<'a> {
         true
     }
 
-    /// Changes an operation for the live server. Returns `true` if there is something to change. `values` stores what
-    /// the new arguments borrow.
+    /// Changes an operation for the live server. Returns `true` if it did. `values` has what it then borrows.
     fn adapt<'n>(
         &self,
         at: usize,
@@ -218,8 +216,7 @@ pub(super) fn may_return_attribute(
     sent.any(|bit| Attributes::name(bit) == Some(attribute))
 }
 
-/// Rewrites an emitted COMPOUND and the positions of its payloads. Returns `None` if it cannot be fully decoded or
-/// re-encoded.
+/// Rewrites an emitted COMPOUND and the positions of its payloads; `None` if it cannot be decoded or encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
     placed: &mut [TracePayloadInMessage],

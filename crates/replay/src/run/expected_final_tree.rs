@@ -211,8 +211,7 @@ impl ExpectedFinalTree {
         self.mark_effects_uncertain(step, parts, usize::MAX);
     }
 
-    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or
-    /// whole objects.
+    /// Marks what the first `count` operations may have changed as uncertain: names, ranges, or objects.
     pub(super) fn mark_effects_uncertain(
         &mut self,
         step: &TraceStep<'_>,
@@ -262,8 +261,7 @@ impl ExpectedFinalTree {
         }
     }
 
-    /// Records that a step may have changed names in a directory of which its Call has no filehandle: one that was
-    /// looked up from the root.
+    /// Records a change of names in a directory without a filehandle in the Call: looked up from the root.
     fn mark_unknown_directories(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         const LOOKUPS: [Operation; 4] =
             [Operation::LOOKUP, Operation::LOOKUPP, Operation::PUTROOTFH, Operation::PUTPUBFH];
@@ -274,8 +272,7 @@ impl ExpectedFinalTree {
     }
 }
 
-/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if
-/// unknown.
+/// Returns the variable of the directory whose name an operation changes, or of its file; else [`NONE`].
 fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
     let effect = parts.effects.get(at);
     if parts.operations.is_empty() {

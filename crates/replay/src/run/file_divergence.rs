@@ -13,7 +13,6 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 /// Maximum number of separate ranges remembered per file.
 const MAX_RANGES: usize = 64;
 
-/// Parts of a file that differ from the capture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDivergence {
     data: ReplayByteRangeSet,
@@ -22,7 +21,6 @@ pub(super) struct FileDivergence {
     names: bool,
     /// `true` if mode or owners differ.
     attributes: bool,
-    /// `true` if extended attributes differ.
     xattrs: bool,
     /// `true` if another client, whose Calls are not in the capture, changed the file there.
     is_by_other_client: bool,
@@ -40,8 +38,7 @@ impl FileDivergence {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
-    /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
-    /// if `names`.
+    /// Returns a divergence by a client whose Calls are not captured: of the content, and if `names` of names.
     pub(super) fn by_other_client(names: bool) -> Self {
         Self { size: true, names, is_by_other_client: true, ..Self::from_data_range(0, u64::MAX) }
     }
@@ -155,7 +152,6 @@ impl FileDivergence {
         }
     }
 
-    /// Returns `true` if an operation may have this status because of the divergence.
     fn may_have_status(&self, operation: Option<Operation>, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;

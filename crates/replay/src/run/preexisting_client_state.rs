@@ -58,8 +58,7 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) leaves_open: bool,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
-    /// Clients that the server refused, with the reason. The state of others is created all the same, unless the server
-    /// does not answer.
+    /// Clients that the server refused, with the reason. Others follow, unless the server does not answer.
     pub(super) refused_clients: Vec<String>,
 }
 
@@ -150,7 +149,6 @@ pub(super) fn create_missing_state(
     Ok(made)
 }
 
-/// Returns the missing state, in the order of the clients.
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<BTreeMap<ClientOfMinorVersion, MissingClientState>, TraceError> {

@@ -1,12 +1,10 @@
 //! Merges the reports of several copies of the captured clients.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
 use super::report::{
-    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepResultsOfRun,
-    number_first_copy,
+    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayReport, StepMismatch, StepResultsOfRun, number_first_copy,
 };
 
 pub(super) fn add_counts<K: Clone + Ord>(sums: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
@@ -39,29 +37,21 @@ impl StepResultsOfRun {
     }
 }
 
-impl AddAssign for ReplayRecoveryCounts {
-    fn add_assign(&mut self, other: Self) {
-        add_each([
-            (&mut self.disconnects, other.disconnects),
-            (&mut self.reconnects, other.reconnects),
-            (&mut self.resent, other.resent),
-            (&mut self.rebound, other.rebound),
-            (&mut self.recovered, other.recovered),
-            (&mut self.reclaimed, other.reclaimed),
-            (&mut self.not_reclaimed, other.not_reclaimed),
-            (&mut self.contexts_renewed, other.contexts_renewed),
-            (&mut self.contexts_destroyed, other.contexts_destroyed),
-        ]);
-    }
-}
-
 impl ReplayReport {
     /// Adds the report of another copy with this number. The duration is that of the longest.
     pub(super) fn join(&mut self, other: Self, copy: u32) {
         self.steps.join(other.steps, copy);
-        self.recovery += other.recovery;
         add_each([
             (&mut self.calls, other.calls),
+            (&mut self.recovery.disconnects, other.recovery.disconnects),
+            (&mut self.recovery.reconnects, other.recovery.reconnects),
+            (&mut self.recovery.resent, other.recovery.resent),
+            (&mut self.recovery.rebound, other.recovery.rebound),
+            (&mut self.recovery.recovered, other.recovery.recovered),
+            (&mut self.recovery.reclaimed, other.recovery.reclaimed),
+            (&mut self.recovery.not_reclaimed, other.recovery.not_reclaimed),
+            (&mut self.recovery.contexts_renewed, other.recovery.contexts_renewed),
+            (&mut self.recovery.contexts_destroyed, other.recovery.contexts_destroyed),
             (&mut self.delayed, other.delayed),
             (&mut self.connections, other.connections),
             (&mut self.callbacks.unanswered, other.callbacks.unanswered),

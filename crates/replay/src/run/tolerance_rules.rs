@@ -195,21 +195,13 @@ fn has_name(operation: &str) -> bool {
     ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD | Nfs::RMDIR))
 }
 
-/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and
-/// 15.1.9.2.
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6, 6.1.4, RFC 8881 section 15.1.
 pub(super) fn is_delay(status: &str) -> bool {
-    matches!(
-        status,
-        "NFS4ERR_DELAY"
-            | "NFS4ERR_GRACE"
-            | "NFS3ERR_JUKEBOX"
-            | "LCK_DENIED_GRACE_PERIOD"
-            | "NLM4_DENIED_GRACE_PERIOD"
-    )
+    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE" | "NFS3ERR_JUKEBOX")
+        || matches!(status, "LCK_DENIED_GRACE_PERIOD" | "NLM4_DENIED_GRACE_PERIOD")
 }
 
-/// Status flags that report events of the callback path, and leases that moved to another server. RFC 8881 section
-/// 18.46.3.
+/// Flags for the callback path, and for leases that moved to another server. RFC 8881 section 18.46.3.
 const EVENT_STATUS_FLAGS: u32 = SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN.0
     | SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN_SESSION.0
     | SequenceStatusFlags::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING.0

@@ -299,22 +299,20 @@ fn offered_chunk_lengths(
     *bytes = encoder.finish().0;
     let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok()?;
     let lists = header.chunk_lists()?;
-    let mut found = SentCallChunkLengths {
+    let at = |position: u32| -> Vec<u32> {
+        let segments = lists.rdma_reads.iter().filter(|segment| segment.position == position);
+        segments.map(|segment| segment.target.length).collect()
+    };
+    Some(SentCallChunkLengths {
+        call: at(0),
+        reads: payloads().map(|(is_read, payload)| is_read.then(|| at(payload.position))).collect(),
+        writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
+        reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
         form: Some(match plan.is_long_call {
             true => TraceMessageWireForm::NOMSG,
             false => TraceMessageWireForm::MESSAGE,
         }),
-        writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
-        reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
-        ..SentCallChunkLengths::default()
-    };
-    let at = |position: u32| -> Vec<u32> {
-        let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
-        own.map(|segment| segment.target.length).collect()
-    };
-    found.call = at(0);
-    found.reads = payloads().map(|(is_read, payload)| is_read.then(|| at(payload.position))).collect();
-    Some(found)
+    })
 }
 
 fn segment_lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
@@ -328,7 +326,6 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
     }
 }
 
-/// Returns the connection in the form used by Transactions.
 fn connection_name(
     connection: TransportConnectionId,
     terms: &NegotiatedTransportParams,

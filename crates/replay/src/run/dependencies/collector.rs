@@ -67,8 +67,7 @@ impl DependencyCollector {
         self.dependencies.push(StepDependency::Range(file, from, to, writes));
     }
 
-    /// Collects the dependencies of a step. `slot` is its session variable and captured slot; `is_directory` returns
-    /// `true` for variables of directories.
+    /// Collects the dependencies of a step. `slot` is its session variable and captured slot.
     pub(in crate::run) fn collect(
         &mut self,
         step: &TraceStep<'_>,
@@ -144,8 +143,7 @@ impl DependencyCollector {
         }
     }
 
-    /// Orders the end of a stateid after its uses, also where both overlapped in the capture: there the server executed
-    /// the uses first.
+    /// Orders the end of a stateid after its uses, as the captured server did, also where both overlapped there.
     fn add_state_ends(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         for (at, operation) in (0..).zip(&parts.operations) {
             if *operation == Operation::LOCK {
@@ -174,7 +172,6 @@ impl DependencyCollector {
         }
     }
 
-    /// Returns the object of the filehandle number `nth` of the Call.
     fn nth_handle_object(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
         let handle = step.call.variables(TraceSlotValueKind::FILEHANDLE).nth(nth);
         handle.map_or(NONE, |variable| self.names.object(variable))
@@ -242,7 +239,6 @@ impl DependencyCollector {
         }
     }
 
-    /// Returns the variable that represents all filehandles of the same object.
     pub(in crate::run) fn object(&self, variable: u32) -> u32 {
         self.names.object(variable)
     }
@@ -346,7 +342,8 @@ impl DependencyCollector {
             OperationEffect::Write(offset, count) => {
                 let to = offset.saturating_add(count.unwrap_or(0));
                 self.add_range(file, offset, to, true);
-                self.add_size_access(file, may_extend(step, to));
+                // It may have extended the file, unless the recorded Reply shows a larger size.
+                self.add_size_access(file, recorded_size(step).is_none_or(|size| to >= size));
             }
             OperationEffect::Copy(from, to, count) => {
                 let end = |at: u64| if count == 0 { u64::MAX } else { at.saturating_add(count) };
@@ -395,12 +392,6 @@ impl DependencyCollector {
             DirectoryEntryReferent::Unknown => self.exclude_others(DependencyResource::All),
         }
     }
-}
-
-/// Returns `true` if a WRITE that ends at `end` may have extended the file, unless the recorded Reply shows a larger
-/// size.
-fn may_extend(step: &TraceStep<'_>, end: u64) -> bool {
-    recorded_size(step).is_none_or(|size| end >= size)
 }
 
 /// Returns the size that the recorded Reply of a WRITE shows: for NFSv3 the size before it plus one, for NFSv4 the size

@@ -46,8 +46,7 @@ pub(super) enum DependencyResource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
     Access(DependencyResource, ResourceAccessMode),
-    /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
-    /// others wait for it.
+    /// Waits for steps that were complete when it began in the capture; `true` if it changes the resource.
     Interval(DependencyResource, bool),
     Define(u32),
     Need(u32),
@@ -87,8 +86,7 @@ pub(super) struct DependencyGraph {
 }
 
 impl DependencyGraph {
-    /// Adds a step with its captured start and end times and its dependencies, which are sorted. Returns `true` if it
-    /// is ready.
+    /// Adds a step with its captured start and end times and its dependencies. Returns `true` if it is ready.
     pub(super) fn admit(
         &mut self,
         window_index: u32,
@@ -121,9 +119,7 @@ impl DependencyGraph {
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
-                    if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
-                    {
-                        entry.insert(window_index);
+                    if *self.definitions.entry(variable).or_insert(window_index) == window_index {
                         taken.push(HeldStepDependency::Define(variable));
                     }
                 }
@@ -207,13 +203,9 @@ impl DependencyGraph {
 }
 
 fn add_waiter(nodes: &mut [DependencyNode], other: u32, window_index: u32) -> u32 {
-    match nodes.get_mut(other as usize) {
-        Some(node) => {
-            node.waiters.push(window_index);
-            1
-        }
-        None => 0,
-    }
+    let Some(node) = nodes.get_mut(other as usize) else { return 0 };
+    node.waiters.push(window_index);
+    1
 }
 
 /// Sorts dependencies and removes duplicates; two accesses to one resource are combined.

@@ -16,9 +16,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirectoryEntryReferent {
-    /// No object with a filehandle.
     NoObject,
-    /// The object of this variable.
     Object(u32),
     Unknown,
 }

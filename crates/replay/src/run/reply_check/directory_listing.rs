@@ -178,8 +178,7 @@ fn is_end(section: &ComparedOperationOrHeaders) -> bool {
 
 type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
-/// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
-/// listing.
+/// Takes the directory entries from a section, with the name of each; `None` if it is no listing.
 fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirReplyEntry>> {
     let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
     if !is_plus && !section.is_operation(Operation::READDIR) {

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
-use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::v3;
@@ -83,11 +82,10 @@ pub(super) fn missing_attributes(
             place.path.class,
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
         );
+        let has_rule = || rule_of_field(&place.section.1, text, place.path.field).is_some();
         let relation = match () {
             () if required.contains(&name) => "required",
-            () if is_supported(name) && !is_compared && !has_rule(&place.section.1, &place.path) => {
-                "supported"
-            }
+            () if is_supported(name) && !is_compared && !has_rule() => "supported",
             () => continue,
         };
         // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
@@ -138,10 +136,6 @@ fn listed_attributes<'p, 'a>(
         }
     }
     listed
-}
-
-fn has_rule(operation: &str, path: &FieldPath) -> bool {
-    rule_of_field(operation, &path.text, path.field).is_some()
 }
 
 /// Returns the violations by a live Reply that has attributes which neither the recorded Reply has nor the Call

@@ -51,8 +51,7 @@ pub(super) struct ReplyPatternIdentitySlot {
 }
 
 impl ReplyPatternIdentitySlot {
-    /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
-    /// decoded.
+    /// Returns the identifiers of both sides and stores them as last pair; `None` if it must be decoded.
     pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[ServerAssignedValueHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
@@ -245,7 +244,6 @@ impl ReplyCheckResultCache {
         self.by_length.clear();
     }
 
-    /// Returns the pattern that a pair agrees with.
     pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CheckedReplyPairPattern> {
         if replies.listing.is_some() {
             return None;
@@ -269,7 +267,6 @@ impl ReplyCheckResultCache {
         patterns.any(|pattern| pattern.procedure == procedure && pattern.matches_messages(sides))
     }
 
-    /// Returns `true` if a decoded pair of this length should create a pattern.
     pub(super) fn wants_pattern(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
             Some(of_length) => of_length.unused_patterns < MAX_UNUSED_PATTERNS,

@@ -30,7 +30,8 @@ impl ReplyChecker {
             return;
         }
         let is_same_data = has_same_data(a, b);
-        let has_usual_flags = self.has_usual_status_flags(a, b);
+        let status_flags = [&*a, &*b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
+        let has_usual_flags = tolerance_rules::may_report_status_flags(status_flags, self.has_lost_state);
         if self.is_enabled(tolerance_rules::COMMITTED) && tolerate_committed(a, b) {
             needed.push(tolerance_rules::COMMITTED);
         }
@@ -87,14 +88,7 @@ impl ReplyChecker {
         self.remove_optional(a, b, needed);
     }
 
-    /// Returns `true` if the status flags of two SEQUENCE results only differ as those of two servers may.
-    fn has_usual_status_flags(&self, a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
-        let flags = [a, b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
-        tolerance_rules::may_report_status_flags(flags, self.has_lost_state)
-    }
-
-    /// Removes attributes that only one side has, if the live server neither supports them nor has returned them, or
-    /// they are optional.
+    /// Removes attributes of one side that are optional, or that the live server neither supports nor returns.
     fn remove_optional(
         &self,
         a: &mut ComparedOperationOrHeaders,
@@ -102,12 +96,8 @@ impl ReplyChecker {
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let names = |section: &ComparedOperationOrHeaders| -> FxHashSet<Box<str>> {
-            section
-                .entries
-                .iter()
-                .filter(|entry| is_attribute(&entry.path.text) || is_post_op(&entry.path.text))
-                .map(|entry| entry.path.text.clone())
-                .collect()
+            let paths = section.entries.iter().map(|entry| &entry.path.text);
+            paths.filter(|path| is_attribute(path) || is_post_op(path)).cloned().collect()
         };
         let is_one =
             |(a, b): (&ComparableMessageField, &ComparableMessageField)| Rc::ptr_eq(&a.path, &b.path);
@@ -278,8 +268,7 @@ fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperat
     is_better
 }
 
-/// Treats owners as equal if the live one is the user or group that the export squashes root to. Returns `true` if
-/// there are any.
+/// Treats an owner as root if the export squashes root to it. Returns `true` if there are any.
 fn tolerate_squashed_owner(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
@@ -290,8 +279,7 @@ fn tolerate_squashed_owner(
         field_names::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
     };
-    // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
-    // same path occurs once per entry.
+    // One side may lack attributes (RFC 1813 section 2.6), and a listing has a path once per entry.
     let mut of_live: FxHashMap<&str, VecDeque<&ComparedFieldValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
@@ -311,8 +299,7 @@ fn tolerate_squashed_owner(
     is_needed
 }
 
-/// Treats link counts of seeded objects as equal if the live one is larger by one: the name that seeding gave them.
-/// Returns `true` if there are any.
+/// Tolerates one link more of a seeded object: the name that seeding gave it. Returns `true` if any.
 fn tolerate_nameless_links(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
