@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Attributes, Createhow4, Open4Args, Openflag4, Operation, Settime4,
+    self, Args, Attribute, Attributes, Bitmap4, Createhow4, Fattr4, Openflag4, Operation, Settime4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
@@ -19,10 +19,8 @@ const MAX_OPERATIONS: usize = 256;
 /// Pseudo variable of the root.
 pub(super) use crate::tree::ROOT;
 
-/// Operations and files of a Call.
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {
-    /// Operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(super) effects: Vec<OperationEffect>,
@@ -43,10 +41,9 @@ pub(super) struct CallOperationsAndFiles {
     /// delegation. RFC 9754 section 5.
     pub(super) sets_only_delegated_times: bool,
     /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
-    attribute_mask: Vec<u32>,
+    pub(super) attribute_mask: Vec<u32>,
 }
 
-/// Shared title of a Call.
 pub(super) type CallTitle = Option<Rc<str>>;
 
 /// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
@@ -89,61 +86,6 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     }
 }
 
-/// Returns `true` if an OPEN creates a file without setting its mode.
-fn creates_exclusively(operation: &Args<'_>) -> bool {
-    let Args::OPEN(open) = operation else { return false };
-    let sets_mode =
-        |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
-    match &open.openhow {
-        Openflag4::Create(Createhow4::Exclusive(_)) => true,
-        Openflag4::Create(Createhow4::Exclusive41(create)) => !create.cva_attrs.mask.iter().any(sets_mode),
-        _ => false,
-    }
-}
-
-/// Returns `true` if an operation may set the time of last modification, by itself or with the size.
-fn may_set_modify_time(operation: &Args<'_>) -> bool {
-    let is_modify =
-        |bit| matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY);
-    match operation {
-        Args::SETATTR(args) => args.obj_attributes.mask.iter().any(is_modify),
-        Args::LAYOUTCOMMIT(_) => true,
-        _ => false,
-    }
-}
-
-/// Returns `true` for a SETATTR that only sets times kept under a delegation.
-fn sets_only_delegated_times(operation: &Args<'_>) -> bool {
-    let Args::SETATTR(args) = operation else { return false };
-    let is_delegated = |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
-    args.obj_attributes.mask.iter().all(is_delegated)
-}
-
-/// Returns the size that a SETATTR, or an OPEN that may create, sets.
-fn set_size(operation: &Args<'_>) -> Option<u64> {
-    let attributes = match operation {
-        Args::SETATTR(args) => &args.obj_attributes,
-        Args::OPEN(Open4Args {
-            openhow: Openflag4::Create(Createhow4::Unchecked(attributes) | Createhow4::Guarded(attributes)),
-            ..
-        }) => attributes,
-        _ => return None,
-    };
-    attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-        Attribute::SIZE(bytes) => Some(bytes),
-        _ => None,
-    })
-}
-
-/// Returns the seconds of the time of last modification that a SETATTR sets.
-fn set_modify_seconds(operation: &Args<'_>) -> Option<i64> {
-    let Args::SETATTR(args) = operation else { return None };
-    args.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-        Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
-        _ => None,
-    })
-}
-
 impl CallOperationsAndFiles {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut StepTitleCache) {
@@ -164,13 +106,8 @@ impl CallOperationsAndFiles {
                             about = Some(number);
                         }
                         self.operations.push(number);
-                        self.creates_exclusively |= creates_exclusively(&operation);
-                        self.may_set_modify_time |= may_set_modify_time(&operation);
                         self.effects.push(OperationEffect::from_operation(&operation));
-                        self.record_attributes(&operation);
-                        self.set_size_bytes = self.set_size_bytes.or(set_size(&operation));
-                        self.set_modify_seconds = self.set_modify_seconds.or(set_modify_seconds(&operation));
-                        self.sets_only_delegated_times |= sets_only_delegated_times(&operation);
+                        self.record_arguments(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
                         about = call.main_operation().operation;
@@ -180,27 +117,27 @@ impl CallOperationsAndFiles {
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
-                    if let v3::Args::SETATTR(args) = &arguments {
-                        self.set_size_bytes = args.new_attributes.size;
-                        self.may_set_modify_time = args.new_attributes.size.is_some()
-                            || !matches!(args.new_attributes.mtime, v3::SetMtime::DontChange);
-                        self.set_modify_seconds = match &args.new_attributes.mtime {
-                            v3::SetMtime::Client(time) => Some(i64::from(time.seconds)),
-                            _ => None,
-                        };
+                    match &arguments {
+                        v3::Args::SETATTR(args) => {
+                            let (size, mtime) = (args.new_attributes.size, &args.new_attributes.mtime);
+                            self.set_size_bytes = size;
+                            self.may_set_modify_time =
+                                size.is_some() || !matches!(mtime, v3::SetMtime::DontChange);
+                            if let v3::SetMtime::Client(time) = mtime {
+                                self.set_modify_seconds = Some(i64::from(time.seconds));
+                            }
+                        }
+                        v3::Args::CREATE(args) => {
+                            self.creates_exclusively = matches!(args.how, v3::Createhow3::Exclusive(_));
+                        }
+                        _ => {}
                     }
-                    self.creates_exclusively = matches!(
-                        &arguments,
-                        v3::Args::CREATE(args) if matches!(args.how, v3::Createhow3::Exclusive(_))
-                    );
                 }
             }
             Some(Procedure::Nfsacl3(procedure)) => {
-                let sets = procedure == nfsacl::v3::Procedure::SETACL;
-                self.effects.push(if sets {
-                    OperationEffect::ChangeAttributes
-                } else {
-                    OperationEffect::ReadAttributes
+                self.effects.push(match procedure {
+                    nfsacl::v3::Procedure::SETACL => OperationEffect::ChangeAttributes,
+                    _ => OperationEffect::ReadAttributes,
                 });
             }
             _ => {}
@@ -209,14 +146,55 @@ impl CallOperationsAndFiles {
         self.resolve_files(step);
     }
 
-    fn record_attributes(&mut self, operation: &Args<'_>) {
-        let mask = match operation {
-            Args::GETATTR(args) => args.attr_request,
-            Args::READDIR(args) => args.attr_request,
-            Args::CREATE(args) => args.createattrs.mask,
-            Args::SETATTR(args) => args.obj_attributes.mask,
-            _ => return,
+    /// Records what an operation of a COMPOUND requests or sets.
+    fn record_arguments(&mut self, operation: &Args<'_>) {
+        let is_delegated_time =
+            |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
+        let sets_modify_time = |bit| {
+            matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY)
         };
+        let sets_mode =
+            |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
+        match operation {
+            Args::GETATTR(args) => self.record_mask(args.attr_request),
+            Args::READDIR(args) => self.record_mask(args.attr_request),
+            Args::CREATE(args) => self.record_mask(args.createattrs.mask),
+            Args::SETATTR(args) => {
+                let given = &args.obj_attributes;
+                self.record_mask(given.mask);
+                self.may_set_modify_time |= given.mask.iter().any(sets_modify_time);
+                self.sets_only_delegated_times |= given.mask.iter().all(is_delegated_time);
+                self.record_set_size(given);
+                let set_seconds = given.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                    Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
+                    _ => None,
+                });
+                self.set_modify_seconds = self.set_modify_seconds.or(set_seconds);
+            }
+            Args::LAYOUTCOMMIT(_) => self.may_set_modify_time = true,
+            Args::OPEN(args) => match &args.openhow {
+                Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
+                    self.record_set_size(given);
+                }
+                Openflag4::Create(Createhow4::Exclusive(_)) => self.creates_exclusively = true,
+                Openflag4::Create(Createhow4::Exclusive41(create)) => {
+                    self.creates_exclusively |= !create.cva_attrs.mask.iter().any(sets_mode);
+                }
+                Openflag4::NoCreate(_) => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn record_set_size(&mut self, given: &Fattr4<'_>) {
+        let size = given.items().map_while(Result::ok).find_map(|attribute| match attribute {
+            Attribute::SIZE(bytes) => Some(bytes),
+            _ => None,
+        });
+        self.set_size_bytes = self.set_size_bytes.or(size);
+    }
+
+    fn record_mask(&mut self, mask: Bitmap4<'_>) {
         for (at, word) in mask.words().iter().enumerate() {
             match self.attribute_mask.get_mut(at) {
                 Some(known) => *known |= word,
@@ -225,19 +203,16 @@ impl CallOperationsAndFiles {
         }
     }
 
-    /// Returns the title of the Call, for example `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
     }
 
-    /// Returns `true` if the Call may change the size of a file.
     pub(super) fn may_change_sizes(&self) -> bool {
         use OperationEffect::{Copy, Create, Open, Write};
         let resizes = |act: &OperationEffect| matches!(act, Create(_) | Open(_, true) | Write(..) | Copy(..));
         self.set_size_bytes.is_some() || self.effects.iter().any(resizes)
     }
 
-    /// Returns `true` if the Call may change an object.
     pub(super) fn may_change(&self) -> bool {
         use OperationEffect::{Lookup, Nothing, Read, ReadAttributes, ReadDirectory};
         let is_reading = |act: &OperationEffect| {
@@ -255,7 +230,6 @@ impl CallOperationsAndFiles {
         self.effects.is_empty() || self.has_root() || self.effects.iter().any(is_unseen)
     }
 
-    /// Returns `true` if the Call reads the text of a symbolic link.
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))
             || self.operations.contains(&Operation::READLINK)
@@ -268,7 +242,6 @@ impl CallOperationsAndFiles {
             || self.operations.contains(&Operation::CREATE)
     }
 
-    /// Returns `true` if the Call lists a directory.
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
         let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
         matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
@@ -277,20 +250,17 @@ impl CallOperationsAndFiles {
 
     /// Returns `true` if the operation of a slot changes or ends the state of its stateid.
     pub(super) fn ends_state(&self, slot: &SubstitutableMessageSlot) -> bool {
-        let operation = self.operations.get(slot.operation as usize).copied();
-        matches!(
-            operation,
-            Some(
-                Operation::CLOSE
-                    | Operation::OPEN_DOWNGRADE
-                    | Operation::OPEN_CONFIRM
-                    | Operation::LOCK
-                    | Operation::LOCKU
-                    | Operation::DELEGRETURN
-                    | Operation::FREE_STATEID
-                    | Operation::LAYOUTRETURN
-            )
-        )
+        const ENDS: [Operation; 8] = [
+            Operation::CLOSE,
+            Operation::OPEN_DOWNGRADE,
+            Operation::OPEN_CONFIRM,
+            Operation::LOCK,
+            Operation::LOCKU,
+            Operation::DELEGRETURN,
+            Operation::FREE_STATEID,
+            Operation::LAYOUTRETURN,
+        ];
+        self.operations.get(slot.operation as usize).is_some_and(|operation| ENDS.contains(operation))
     }
 
     fn resolve_files(&mut self, step: &TraceStep<'_>) {
@@ -340,13 +310,11 @@ impl CallOperationsAndFiles {
         };
         supported.is_some_and(is_beyond)
             || self.has_root()
-            || self
-                .operations
+            || [Operation::EXCHANGE_ID, Operation::OPEN, Operation::SETCLIENTID]
                 .iter()
-                .any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN | Operation::SETCLIENTID))
+                .any(|operation| self.operations.contains(operation))
     }
 
-    /// Returns `true` if an operation sets the root as current filehandle.
     pub(super) fn has_root(&self) -> bool {
         self.operations.iter().any(is_root)
     }

@@ -34,16 +34,17 @@ pub(super) fn answer_callback(
         RpcMsg { xid: callback_message.xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
         encoder
     };
-    let mut encoder = match call.proc {
+    let without_results = |reply_data| Some(accepted(reply_data).finish().0);
+    match call.proc {
         0 => {
             names.push("CB_NULL");
-            return Some(accepted(ReplyData::Success).finish().0);
+            return without_results(ReplyData::Success);
         }
-        1 => accepted(ReplyData::Success),
-        _ => return Some(accepted(ReplyData::Failed(AcceptStat::PROC_UNAVAIL)).finish().0),
-    };
+        1 => {}
+        _ => return without_results(ReplyData::Failed(AcceptStat::PROC_UNAVAIL)),
+    }
     let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
-        return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
+        return without_results(ReplyData::Failed(AcceptStat::GARBAGE_ARGS));
     };
     let operations: Vec<_> = call.operations().take(MAX_OPERATIONS).map_while(Result::ok).collect();
     let query: Vec<_> = operations
@@ -64,6 +65,7 @@ pub(super) fn answer_callback(
         });
     }
     let status = results.last().map_or(Nfsstat4::NFS4_OK, CbResults::status);
+    let mut encoder = accepted(ReplyData::Success);
     CbCompoundReply::new(CompoundReplyHead { status, tag: Text(b"") }, &results).encode(&mut encoder);
     Some(encoder.finish().0)
 }

@@ -7,7 +7,6 @@
 //! ([`CallbackServer::answer_getattr_queries`]).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -21,7 +20,8 @@ use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, 
 use nfsrdma_rpc::{NegotiatedTransportParams, TransportKind};
 
 use super::callback_responder;
-use super::report::ReplayReport;
+use super::report::{CallbackCounts, ReplayReport};
+use super::report_merge::add_counts;
 use super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream, ReplayMessageRecorder};
 
 /// Maximum number of ports; further clients share them.
@@ -34,7 +34,6 @@ const MAX_QUEUED_CALLS: usize = 256;
 /// Client copy and captured client.
 pub(super) type ReplayClientKey = (u32, u32);
 
-/// Ports for callbacks and the Calls received there.
 #[derive(Debug)]
 pub(super) struct CallbackServer {
     /// Address of the server, the only one that may call.
@@ -47,7 +46,6 @@ struct CallbackServerState {
     open: Vec<(ReplayClientKey, SocketAddr)>,
     thread: Option<CallbackThread>,
     is_recorded: bool,
-    /// Reason why a port could not be opened.
     open_error: Option<String>,
 }
 
@@ -60,7 +58,7 @@ struct CallbackThread {
     wake: Option<PipeWriter>,
     answered: Option<Receiver<AnsweredCallback>>,
     getattr_queries: Receiver<CallbackGetattrQuery>,
-    counts: Arc<Mutex<CallbackTally>>,
+    counts: Arc<Mutex<CallbackCounts>>,
 }
 
 /// Mask words and attribute values.
@@ -76,13 +74,6 @@ struct CallbackGetattrQuery {
     answer_sender: Sender<Option<CallbackAttributes>>,
 }
 
-/// Number of Calls by operation, and of Calls without an answer.
-#[derive(Debug, Default)]
-struct CallbackTally {
-    callbacks: BTreeMap<&'static str, u64>,
-    unanswered: u64,
-}
-
 /// A Call with its answer, for the recording.
 #[derive(Debug)]
 struct AnsweredCallback {
@@ -96,7 +87,6 @@ struct AnsweredCallback {
 }
 
 impl CallbackServer {
-    /// Creates a server without ports.
     pub(super) fn new(server: IpAddr) -> Self {
         Self { server, state: RefCell::default() }
     }
@@ -106,8 +96,7 @@ impl CallbackServer {
         self.state.borrow_mut().is_recorded = true;
     }
 
-    /// Returns the callback address of a client that has a connection with these parameters, or `None` if no port can
-    /// be opened.
+    /// Returns the callback address of a client with such a connection, or `None` if no port can be opened.
     pub(super) fn address(
         &self,
         whose: ReplayClientKey,
@@ -126,19 +115,14 @@ impl CallbackServer {
         if is_full {
             return None;
         }
-        match ports.open(local, self.server) {
-            Ok(address) => {
-                ports.open.push((whose, address));
-                Some(address)
-            }
-            Err(error) => {
-                ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
-                None
-            }
+        let opened = ports.open(local, self.server);
+        if let Err(error) = &opened {
+            ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
         }
+        ports.open.extend(opened.as_ref().ok().map(|address| (whose, *address)));
+        opened.ok()
     }
 
-    /// Stops recording.
     pub(super) fn end_recording(&self) {
         if let Some(thread) = &mut self.state.borrow_mut().thread {
             thread.answered = None;
@@ -148,51 +132,46 @@ impl CallbackServer {
     /// Records the Calls received since the last call.
     pub(super) fn record_answered(&self, tape: &mut dyn ReplayMessageRecorder) {
         let state = self.state.borrow();
-        let answered_call =
-            state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
-        for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
-            let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
+        let answered = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
+        for call in answered.take(MAX_QUEUED_CALLS) {
+            let Some((client_key, _)) = state.open.get(call.port).copied() else { continue };
             tape.record_exchange(&CallbackOrAuxiliaryExchange {
-                stream: CallbackOrAuxiliaryStream::Callback(answered_call.stream),
-                caller: answered_call.peer,
-                callee: answered_call.local,
-                client_key: *whose,
+                stream: CallbackOrAuxiliaryStream::Callback(call.stream),
+                caller: call.peer,
+                callee: call.local,
+                client_key,
                 step: 0,
-                message: &answered_call.message,
-                answer: answered_call.answer.as_deref(),
-                times: answered_call.times,
+                message: &call.message,
+                answer: call.answer.as_deref(),
+                times: call.times,
             });
         }
     }
 
-    /// Answers the server's CB_GETATTR queries since the last call; `query` gets the client, the filehandle and the
-    /// attribute mask.
+    /// Answers the CB_GETATTR queries since the last call; `query` gets client, filehandle and attribute mask.
     pub(super) fn answer_getattr_queries(
         &self,
         mut query: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
     ) {
         let state = self.state.borrow();
         let questions = state.thread.iter().flat_map(|thread| thread.getattr_queries.try_iter());
-        for CallbackGetattrQuery { port, handle, mask, answer_sender: to } in questions.take(MAX_QUEUED_CALLS)
-        {
+        for CallbackGetattrQuery { port, handle, mask, answer_sender } in questions.take(MAX_QUEUED_CALLS) {
             let whose = state.open.get(port).map(|(whose, _)| *whose);
             let answer = whose.and_then(|whose| query(whose, &handle, &Bitmap4::from(&mask[..])));
             // The thread may have stopped waiting.
-            let _ = to.send(answer);
+            let _ = answer_sender.send(answer);
         }
     }
 
     /// Closes the ports and adds the counts to a report.
     pub(super) fn finish(self, report: &mut ReplayReport) {
-        let CallbackServerState { thread, open_error: why, .. } = self.state.into_inner();
-        report.callbacks.listen_error = why;
+        let CallbackServerState { thread, open_error, .. } = self.state.into_inner();
+        report.callbacks.listen_error = open_error;
         let Some(thread) = thread else { return };
         let counts = Arc::clone(&thread.counts);
         drop(thread);
-        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, count) in std::mem::take(&mut counts.callbacks) {
-            *report.callbacks.by_operation.entry(name).or_default() += count;
-        }
+        let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        add_counts(&mut report.callbacks.by_operation, &counts.by_operation);
         report.callbacks.unanswered += counts.unanswered;
     }
 }
@@ -217,33 +196,14 @@ impl CallbackThread {
     fn start(is_recorded: bool) -> io::Result<Self> {
         let (woken, wake) = io::pipe()?;
         let (ports, added) = channel();
-        let (to, answered_call) = match is_recorded {
-            true => {
-                let (to, answered_call) = sync_channel(MAX_QUEUED_CALLS);
-                (Some(to), Some(answered_call))
-            }
-            false => (None, None),
-        };
-        let counts = Arc::new(Mutex::new(CallbackTally::default()));
-        let counted = Arc::clone(&counts);
-        let (ask, questions) = channel();
-        let listen = move || {
-            // Without the network the thread has nothing to do.
-            let _ = serve_callbacks(
-                woken,
-                &added,
-                &CallbackRunChannels { to: to.as_ref(), ask: &ask, counts: &counted },
-            );
-        };
+        let (answered_sender, answered) = is_recorded.then(|| sync_channel(MAX_QUEUED_CALLS)).unzip();
+        let counts = Arc::<Mutex<CallbackCounts>>::default();
+        let (query_sender, getattr_queries) = channel();
+        let run = CallbackRunChannels { answered_sender, query_sender, counts: Arc::clone(&counts) };
+        // Without the network the thread has nothing to do.
+        let listen = move || _ = serve_callbacks(woken, &added, &run);
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
-        Ok(Self {
-            handle,
-            ports,
-            wake: Some(wake),
-            answered: answered_call,
-            getattr_queries: questions,
-            counts,
-        })
+        Ok(Self { handle, ports, wake: Some(wake), answered, getattr_queries, counts })
     }
 }
 
@@ -260,20 +220,18 @@ impl Drop for CallbackThread {
 }
 
 /// Channels from the thread to the run.
-struct CallbackRunChannels<'t> {
-    to: Option<&'t SyncSender<AnsweredCallback>>,
-    ask: &'t Sender<CallbackGetattrQuery>,
-    counts: &'t Mutex<CallbackTally>,
+struct CallbackRunChannels {
+    answered_sender: Option<SyncSender<AnsweredCallback>>,
+    query_sender: Sender<CallbackGetattrQuery>,
+    counts: Arc<Mutex<CallbackCounts>>,
 }
 
-impl CallbackRunChannels<'_> {
+impl CallbackRunChannels {
     /// Returns the run's answer about a file, unless it times out.
     fn query_attributes(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
-        let (to, answer) = channel();
-        let mask = mask.words().iter().collect();
-        self.ask
-            .send(CallbackGetattrQuery { port, handle: handle.to_vec(), mask, answer_sender: to })
-            .ok()?;
+        let (answer_sender, answer) = channel();
+        let (handle, mask) = (handle.to_vec(), mask.words().iter().collect());
+        self.query_sender.send(CallbackGetattrQuery { port, handle, mask, answer_sender }).ok()?;
         answer.recv_timeout(GETATTR_TIMEOUT).ok()?
     }
 }
@@ -282,7 +240,7 @@ impl CallbackRunChannels<'_> {
 fn serve_callbacks(
     mut woken: PipeReader,
     added: &Receiver<TcpCallbackPort>,
-    run: &CallbackRunChannels<'_>,
+    run: &CallbackRunChannels,
 ) -> io::Result<()> {
     let mut listening = TcpCallbackListener::default();
     let mut is_over = false;
@@ -296,7 +254,7 @@ fn serve_callbacks(
     Ok(())
 }
 
-fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> Option<Vec<u8>> {
+fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels) -> Option<Vec<u8>> {
     let came = Instant::now();
     let mut names = Vec::new();
     let mut query = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
@@ -304,13 +262,13 @@ fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels<'_>) -> O
     {
         let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
-            *counts.callbacks.entry(name).or_default() += 1;
+            *counts.by_operation.entry(name).or_default() += 1;
         }
         counts.unanswered += u64::from(answer.is_none());
     }
-    if let Some(to) = run.to {
+    if let Some(sender) = &run.answered_sender {
         // The recording may have ended.
-        let _ = to.send(AnsweredCallback {
+        let _ = sender.send(AnsweredCallback {
             port: called.port,
             stream: called.stream,
             peer: called.peer,

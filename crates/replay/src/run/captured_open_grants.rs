@@ -8,7 +8,6 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
-use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::trace::TraceStep;
 
@@ -20,9 +19,7 @@ const DELEGATION_WANT_BITS: u32 = 0xff00
 /// State that a successful OPEN was granted in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CapturedOpenGrant {
-    /// An open stateid and no delegation.
     Open,
-    /// An open stateid and a delegation.
     OpenAndDelegation,
     /// A delegation instead of an open stateid.
     Delegation,
@@ -36,11 +33,9 @@ struct CapturedOpen {
     grant: CapturedOpenGrant,
     /// Bits of share_access that its delegation covers.
     access: u32,
-    /// `true` if the server requested OPEN_CONFIRM.
     must_confirm: bool,
 }
 
-/// Successful OPENs of a captured step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CapturedStepOpenGrants(Vec<CapturedOpen>);
 
@@ -52,10 +47,8 @@ impl CapturedStepOpenGrants {
 
     /// Reads the recorded Reply of a step of any minor version.
     pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
-        let reply = &step.reply;
-        let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
-        let items = reply.items();
-        let mut cursor = Cursor::new(results).with_chunks(&items);
+        let items = step.reply.items();
+        let mut cursor = step.reply.body_cursor().with_chunks(&items);
         let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
             return Self::default();
         };
@@ -90,12 +83,10 @@ impl CapturedStepOpenGrants {
         self.0.iter().find(|opened| opened.operation == operation)
     }
 
-    /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
     pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
     }
 
-    /// Returns `true` if the OPEN at index `at` had to be confirmed.
     pub(super) fn must_confirm(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.must_confirm)
     }

@@ -6,14 +6,14 @@
 //! capture ([`captured_open_grants`](super::captured_open_grants)). Everything else is kept, byte for byte if nothing
 //! changes.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, BitNames, Bitmap4, CbClient4, Close4Args, CompoundCall, Createhow4,
-    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Mode4, Netaddr4, ObjectFh4, Open4Args,
-    OpenClaim4, Openflag4, Readdir4Args, Setclientid4Args, ShareAccess, StateProtect4A, mask_and_values,
-    words_for_bits,
+    Args, Attribute, Attributes, BitNames, Bitmap4, BitmapKeyedValue, Close4Args, CompoundCall, Createhow4,
+    ExchangeIdFlags, Fattr4, Mode4, Netaddr4, ObjectFh4, OpenClaim4, Openflag4, ShareAccess, StateProtect4A,
+    mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
@@ -21,6 +21,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_open_grants::CapturedStepOpenGrants;
 use super::engine::OperationWithSubstituteOpenStateid;
+use super::reply_check::mandatory_server_operations::required_attributes;
 use crate::trace::TraceMessage;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
@@ -41,12 +42,9 @@ pub(super) struct CompoundRewriteContext<'a> {
     pub(super) substituted_stateids: &'a [OperationWithSubstituteOpenStateid],
 }
 
-/// Changes made to a COMPOUND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppliedCompoundChangeFlags {
-    /// `true` if PUTROOTFH was replaced.
     pub(super) has_replaced_root: bool,
-    /// `true` if attributes were left out or changed.
     pub(super) has_changed_attributes: bool,
     /// `true` if an OPEN requests what it was granted in the capture.
     pub(super) has_changed_wants: bool,
@@ -55,26 +53,11 @@ pub(super) struct AppliedCompoundChangeFlags {
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
 const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 
-/// Replacement for an operation or its arguments.
-enum OperationReplacement {
-    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, ClaimsDelegationReplacedByOpen),
-    /// CLOSE instead of DELEGRETURN, with the next seqid of the open-owner.
-    Close(u32),
-    Root,
-    /// EXCHANGE_ID without state protection, which requires RPCSEC_GSS: NFS4ERR_INVAL otherwise (RFC 8881 section
-    /// 18.35.3).
-    Unprotected,
-    Mask(Vec<u32>),
-    Attributes(Vec<u32>, Vec<u8>),
-    /// r_netid and r_addr. RFC 7530 section 2.2.10.
-    Callback(&'static str, String),
-}
+/// Words and bytes that the arguments of an operation borrow if they are replaced.
+type ReplacementValues = OnceCell<(Vec<u32>, Vec<u8>)>;
 
-/// `true` if OPEN claims a delegation that was replaced by an open; it then opens by name or filehandle.
-type ClaimsDelegationReplacedByOpen = bool;
-
-impl CompoundRewriteContext<'_> {
-    fn borrowed(&self, at: usize) -> Option<&OperationWithSubstituteOpenStateid> {
+impl<'a> CompoundRewriteContext<'a> {
+    fn substituted_stateid(&self, at: usize) -> Option<&OperationWithSubstituteOpenStateid> {
         self.substituted_stateids.iter().find(|one| one.operation == at)
     }
 
@@ -82,96 +65,135 @@ impl CompoundRewriteContext<'_> {
         is_sent_attribute(self.supported, bit)
     }
 
-    fn supported_mask(&self, mask: &Bitmap4<'_>) -> Option<OperationReplacement> {
+    /// Removes attributes that the server does not support. Returns `true` if there are any.
+    fn adapt_mask<'n>(&self, mask: &mut Bitmap4<'n>, values: &'n ReplacementValues) -> bool {
         if mask.iter().all(|bit| self.supports(bit)) {
-            return None;
+            return false;
         }
-        Some(OperationReplacement::Mask(words_for_bits(mask.iter().filter(|bit| self.supports(*bit)))))
+        let words = words_for_bits(mask.iter().filter(|bit| self.supports(*bit)));
+        *mask = Bitmap4::from(&values.get_or_init(|| (words, Vec::new())).0[..]);
+        true
     }
 
-    /// Returns the attributes without those that the server does not support; if `is_undelegated`, also without the
-    /// times that only a delegation holder sets (RFC 9754 section 5).
-    fn attributes(&self, given: &Fattr4<'_>, is_undelegated: bool) -> Option<OperationReplacement> {
-        let is_told = |bit: u32| {
-            is_undelegated && matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY)
+    /// Removes attributes that the server does not support; if `is_undelegated`, also the times that only a delegation
+    /// holder sets (RFC 9754 section 5). Returns `true` if there are any.
+    fn adapt_attributes<'n>(
+        &self,
+        given: &mut Fattr4<'n>,
+        is_undelegated: bool,
+        values: &'n ReplacementValues,
+    ) -> bool {
+        let is_sent = |bit: u32| {
+            let is_delegated = matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
+            self.supports(bit) && !(is_undelegated && is_delegated)
         };
-        if given.mask.iter().all(|bit| self.supports(bit) && !is_told(bit)) {
-            return None;
+        if given.mask.iter().all(is_sent) {
+            return false;
         }
         let mut items = Vec::new();
         for item in given.items() {
-            match item.ok()? {
-                Attribute::MODE_UMASK(both) if !self.supports(Attributes::MODE_UMASK) => {
-                    items.push((Attributes::MODE, Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0))));
+            match item {
+                Ok(Attribute::MODE_UMASK(both)) if !self.supports(Attributes::MODE_UMASK) => {
+                    items.push(Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0)));
                 }
-                item => {
-                    let bit = nfsrdma_dissectors::nfs::v4::BitmapKeyedValue::number(&item);
-                    if self.supports(bit) && !is_told(bit) {
-                        items.push((bit, item));
-                    }
-                }
+                Ok(item) if is_sent(item.number()) => items.push(item),
+                Ok(_) => {}
+                Err(_) => return false,
             }
         }
-        items.sort_by_key(|(bit, _)| *bit);
-        let items: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
-        let (words, values) = mask_and_values(&items);
-        Some(OperationReplacement::Attributes(words, values))
+        items.sort_by_key(BitmapKeyedValue::number);
+        let (words, bytes) = values.get_or_init(|| mask_and_values(&items));
+        *given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(bytes));
+        true
     }
 
-    fn replacement(&self, at: usize, operation: &Args<'_>) -> Option<OperationReplacement> {
-        match operation {
-            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => Some(OperationReplacement::Root),
-            Args::EXCHANGE_ID(args) => {
-                let is_protected = args.eia_state_protect != StateProtect4A::None;
-                (self.is_unsigned && is_protected).then_some(OperationReplacement::Unprotected)
+    /// Changes an operation for the live server. Returns `true` if it did. `values` has what it then borrows.
+    fn adapt<'n>(
+        &self,
+        at: usize,
+        operation: &mut Args<'n>,
+        values: &'n ReplacementValues,
+        changes: &mut AppliedCompoundChangeFlags,
+    ) -> bool
+    where
+        'a: 'n,
+    {
+        let substitute = self.substituted_stateid(at);
+        let has_other_attributes = match operation {
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
+                *operation = Args::PUTFH(ObjectFh4 { object: Opaque(self.root) });
+                changes.has_replaced_root = true;
+                return true;
             }
-            Args::SETCLIENTID(_) => self.callback.map(|at| {
-                let address = SocketAddr::new(at.ip().to_canonical(), at.port());
+            // State protection requires RPCSEC_GSS: NFS4ERR_INVAL otherwise (RFC 8881 section 18.35.3).
+            Args::EXCHANGE_ID(args) if self.is_unsigned && args.eia_state_protect != StateProtect4A::None => {
+                args.eia_flags.0 &= !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0;
+                args.eia_state_protect = StateProtect4A::None;
+                return true;
+            }
+            // r_netid and r_addr: RFC 7530 section 2.2.10.
+            Args::SETCLIENTID(args) => {
+                let Some(callback) = self.callback else { return false };
+                let address = SocketAddr::new(callback.ip().to_canonical(), callback.port());
                 let netid = if address.is_ipv4() { "tcp" } else { "tcp6" };
-                OperationReplacement::Callback(netid, universal_address::format_address(address))
-            }),
-            Args::GETATTR(args) => self.supported_mask(&args.attr_request),
-            Args::READDIR(args) => self.supported_mask(&args.attr_request),
-            Args::CREATE(args) => self.attributes(&args.createattrs, false),
-            Args::SETATTR(args) => self.attributes(&args.obj_attributes, self.borrowed(at).is_some()),
-            Args::DELEGRETURN(_) => self.borrowed(at).map(|one| OperationReplacement::Close(one.seqid)),
-            Args::OPEN(args) => {
-                let given = match &args.openhow {
-                    Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
-                        self.attributes(given, false)
-                    }
-                    Openflag4::Create(Createhow4::Exclusive41(both)) => {
-                        self.attributes(&both.cva_attrs, false)
-                    }
-                    _ => None,
+                let text = universal_address::format_address(address).into_bytes();
+                args.callback.cb_location = Netaddr4 {
+                    na_r_netid: Text(netid.as_bytes()),
+                    na_r_addr: UniversalAddress(Text(&values.get_or_init(|| (Vec::new(), text)).1)),
                 };
-                let given = match given {
-                    Some(OperationReplacement::Attributes(words, values)) => Some((words, values)),
-                    _ => None,
-                };
-                // A client may set these flags only for a server that supports OPEN_ARGUMENTS (RFC 9754 section 2).
-                let offers =
-                    if self.supports(Attributes::OPEN_ARGUMENTS) { 0 } else { DELEGATION_OFFER_BITS };
-                let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
-                let is_claimed = self.borrowed(at).is_some()
-                    && matches!(args.claim, OpenClaim4::DelegateCur(_) | OpenClaim4::DelegCurFh(_));
-                (access != args.share_access || given.is_some() || is_claimed)
-                    .then_some(OperationReplacement::Open(access, given, is_claimed))
+                return true;
             }
+            // CLOSE has the next seqid of the open-owner.
+            Args::DELEGRETURN(args) => {
+                let Some(OperationWithSubstituteOpenStateid { seqid, .. }) = substitute else { return false };
+                *operation =
+                    Args::CLOSE(Close4Args { seqid: *seqid, open_stateid: args.deleg_stateid.clone() });
+                return true;
+            }
+            Args::GETATTR(args) => self.adapt_mask(&mut args.attr_request, values),
+            Args::READDIR(args) => self.adapt_mask(&mut args.attr_request, values),
+            Args::CREATE(args) => self.adapt_attributes(&mut args.createattrs, false, values),
+            Args::SETATTR(args) => {
+                self.adapt_attributes(&mut args.obj_attributes, substitute.is_some(), values)
+            }
+            Args::OPEN(args) => match &mut args.openhow {
+                Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
+                    self.adapt_attributes(given, false, values)
+                }
+                Openflag4::Create(Createhow4::Exclusive41(both)) => {
+                    self.adapt_attributes(&mut both.cva_attrs, false, values)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        changes.has_changed_attributes |= has_other_attributes;
+        let Args::OPEN(args) = operation else { return has_other_attributes };
+        // A client may set these flags only for a server that supports OPEN_ARGUMENTS (RFC 9754 section 2).
+        let offers = if self.supports(Attributes::OPEN_ARGUMENTS) { 0 } else { DELEGATION_OFFER_BITS };
+        let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
+        // An OPEN that claims a delegation which an open replaces opens by name or filehandle.
+        let claim = match &args.claim {
+            OpenClaim4::DelegateCur(both) if substitute.is_some() => Some(OpenClaim4::Null(both.file)),
+            OpenClaim4::DelegCurFh(_) if substitute.is_some() => Some(OpenClaim4::Fh),
             _ => None,
+        };
+        let is_changed = has_other_attributes || access != args.share_access || claim.is_some();
+        changes.has_changed_wants |= is_changed;
+        args.share_access = access;
+        if let Some(claim) = claim {
+            args.claim = claim;
         }
+        is_changed
     }
 }
 
 /// Returns `true` if a Call to a server with these attributes (mask words; `None` if unknown) still names an attribute.
 fn is_sent_attribute(supported: Option<&[u32]>, bit: u32) -> bool {
-    // A server must support these. If it does not, its Replies differ. RFC 8881 section 5.1.
-    if matches!(bit, Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR | Attributes::FILEHANDLE) {
-        return true;
-    }
-    let word =
+    let is_supported =
         |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
-    supported.is_none_or(word)
+    // If a server does not support a REQUIRED attribute, its Replies differ.
+    supported.is_none_or(is_supported) || required_attributes().any(|required| required == bit)
 }
 
 /// Returns `false` if an operation of a recorded COMPOUND, by index, is a GETATTR or READDIR that did not request an
@@ -194,86 +216,14 @@ pub(super) fn may_return_attribute(
     sent.any(|bit| Attributes::name(bit) == Some(attribute))
 }
 
-/// Applies a replacement to an operation.
-fn apply_replacement<'n>(operation: Args<'n>, new: &'n OperationReplacement, root: &'n [u8]) -> Args<'n> {
-    match (operation, new) {
-        (_, OperationReplacement::Root) => Args::PUTFH(ObjectFh4 { object: Opaque(root) }),
-        (Args::EXCHANGE_ID(args), OperationReplacement::Unprotected) => {
-            Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
-                eia_flags: ExchangeIdFlags(
-                    args.eia_flags.0 & !ExchangeIdFlags::EXCHGID4_FLAG_BIND_PRINC_STATEID.0,
-                ),
-                eia_state_protect: StateProtect4A::None,
-                ..*args
-            }))
-        }
-        (Args::SETCLIENTID(args), OperationReplacement::Callback(netid, address)) => {
-            let cb_location = Netaddr4 {
-                na_r_netid: Text(netid.as_bytes()),
-                na_r_addr: UniversalAddress(Text(address.as_bytes())),
-            };
-            let callback = CbClient4 { cb_location, ..args.callback };
-            Args::SETCLIENTID(Setclientid4Args { callback, ..args })
-        }
-        (Args::GETATTR(_), OperationReplacement::Mask(words)) => {
-            Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) })
-        }
-        (Args::READDIR(args), OperationReplacement::Mask(words)) => {
-            Args::READDIR(Readdir4Args { attr_request: Bitmap4::from(&words[..]), ..args })
-        }
-        (Args::CREATE(mut args), OperationReplacement::Attributes(words, values)) => {
-            args.createattrs = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
-            Args::CREATE(args)
-        }
-        (Args::SETATTR(mut args), OperationReplacement::Attributes(words, values)) => {
-            args.obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
-            Args::SETATTR(args)
-        }
-        (Args::DELEGRETURN(args), OperationReplacement::Close(seqid)) => {
-            Args::CLOSE(Close4Args { seqid: *seqid, open_stateid: args.deleg_stateid })
-        }
-        (Args::OPEN(args), OperationReplacement::Open(access, None, is_claimed)) => {
-            Args::OPEN(open_with_access(args, *access, *is_claimed))
-        }
-        (Args::OPEN(args), OperationReplacement::Open(access, Some((words, values)), is_claimed)) => {
-            let mut args = open_with_access(args, *access, *is_claimed);
-            let given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(values));
-            args.openhow = match args.openhow {
-                Openflag4::Create(Createhow4::Unchecked(_)) => {
-                    Openflag4::Create(Createhow4::Unchecked(given))
-                }
-                Openflag4::Create(Createhow4::Guarded(_)) => Openflag4::Create(Createhow4::Guarded(given)),
-                Openflag4::Create(Createhow4::Exclusive41(mut both)) => {
-                    both.cva_attrs = given;
-                    Openflag4::Create(Createhow4::Exclusive41(both))
-                }
-                other => other,
-            };
-            Args::OPEN(args)
-        }
-        (operation, _) => operation,
-    }
-}
-
-/// Returns an OPEN with this access and, if `is_claimed`, without its delegation claim.
-fn open_with_access(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: bool) -> Open4Args<'_> {
-    let claim = match args.claim {
-        OpenClaim4::DelegateCur(both) if is_claimed => OpenClaim4::Null(both.file),
-        OpenClaim4::DelegCurFh(_) if is_claimed => OpenClaim4::Fh,
-        claim => claim,
-    };
-    Open4Args { share_access, claim, ..args }
-}
-
-/// Rewrites an emitted COMPOUND and the positions of its payloads. Returns `None` if it cannot be fully decoded or
-/// re-encoded.
+/// Rewrites an emitted COMPOUND and the positions of its payloads; `None` if it cannot be decoded or encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
     placed: &mut [TracePayloadInMessage],
     live: CompoundRewriteContext<'_>,
 ) -> Option<AppliedCompoundChangeFlags> {
-    let mut adapted = AppliedCompoundChangeFlags::default();
-    let written = {
+    let mut changes = AppliedCompoundChangeFlags::default();
+    let (bytes, splices) = {
         let items = TracePayloadInMessage::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
@@ -282,38 +232,22 @@ pub(super) fn rewrite_compound(
         // Most Calls stay unchanged, which is determined without allocating.
         let mut stays = true;
         for (at, operation) in call.operations().enumerate() {
-            stays &= live.replacement(at, &operation.ok()?).is_none();
+            let values = ReplacementValues::new();
+            stays &= !live.adapt(at, &mut operation.ok()?, &values, &mut changes);
         }
         if stays {
-            return Some(adapted);
+            return Some(changes);
         }
-        let operations: Vec<Args<'_>> = call.operations().collect::<Result<_, _>>().ok()?;
-        let news: Vec<Option<OperationReplacement>> =
-            operations.iter().enumerate().map(|(at, operation)| live.replacement(at, operation)).collect();
-        for new in news.iter().flatten() {
-            adapted.has_replaced_root |= matches!(new, OperationReplacement::Root);
-            adapted.has_changed_wants |= matches!(new, OperationReplacement::Open(..));
-            adapted.has_changed_attributes |= matches!(
-                new,
-                OperationReplacement::Open(_, Some(_), _)
-                    | OperationReplacement::Mask(_)
-                    | OperationReplacement::Attributes(..)
-            );
+        let values: Vec<_> = call.operations().map(|_| ReplacementValues::new()).collect();
+        let mut operations = call.operations().collect::<Result<Vec<_>, _>>().ok()?;
+        for (at, (operation, values)) in operations.iter_mut().zip(&values).enumerate() {
+            live.adapt(at, operation, values, &mut changes);
         }
-        let operations: Vec<Args<'_>> = operations
-            .into_iter()
-            .zip(&news)
-            .map(|(operation, new)| match new {
-                Some(new) => apply_replacement(operation, new, live.root),
-                None => operation,
-            })
-            .collect();
         let mut encoder = Encoder::new();
         encoder.raw(header);
         CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
         encoder.finish()
     };
-    let (bytes, splices) = written;
     if splices.len() != placed.len() {
         return None;
     }
@@ -322,14 +256,14 @@ pub(super) fn rewrite_compound(
     }
     message.clear();
     message.extend_from_slice(&bytes);
-    Some(adapted)
+    Some(changes)
 }
 
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{
-        ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ModeUmask4, NfsClientId4, NfsFtype4,
-        StateProtectOps4,
+        CbClient4, ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ExchangeId4Args, Getattr4Args,
+        ModeUmask4, NfsClientId4, NfsFtype4, Setclientid4Args, StateProtectOps4,
     };
     use nfsrdma_dissectors::xdr::{List, Text, Void};
 

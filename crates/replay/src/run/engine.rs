@@ -63,7 +63,7 @@ use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
-use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport, TreeCheckLimits};
+use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
 use super::preexisting_client_state::create_missing_state;
@@ -424,16 +424,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
+            let options = &self.context.options;
             let left = FinalTreeCheckLiveIdentifiers {
                 seeded: self.context.seeded,
                 values: &self.call_builder.values,
                 checker: &self.verification.checker,
-                signs_calls: self.context.options.gss == GssCallReplayPolicy::Krb5,
-            };
-            let options = &self.context.options;
-            let limits = TreeCheckLimits {
-                duration: options.max_duration(self.report.timing.recorded_ns),
-                shown_mismatches: options.max_shown_mismatches,
+                signs_calls: options.gss == GssCallReplayPolicy::Krb5,
+                max_duration: options.max_duration(self.report.timing.recorded_ns),
+                max_shown_mismatches: options.max_shown_mismatches,
             };
             self.report.tree_check = Some(walk.check(
                 (transport, &mut self.call_builder.containment),
@@ -441,7 +439,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 &self.context.tag,
                 &left,
                 self.contents,
-                &limits,
             ));
         }
         self.report.dropped_values +=

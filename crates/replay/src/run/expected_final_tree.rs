@@ -32,7 +32,6 @@ pub(super) const MAX_PATH_NAMES: usize = 64;
 /// Conformance of a step to the recording, as far as it affects the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExecutedStepFidelity {
-    /// Executed as recorded.
     AsRecorded,
     /// Each operation was executed as recorded, but the attributes in the Reply differ.
     WithOtherAttributes,
@@ -40,7 +39,6 @@ pub(super) enum ExecutedStepFidelity {
     Differently,
 }
 
-/// File tree that the steps must have left.
 #[derive(Debug)]
 pub(super) struct ExpectedFinalTree {
     pub(super) tree: InferredTree,
@@ -60,7 +58,8 @@ impl ExpectedFinalTree {
         (is_racing, executed_count): (bool, usize),
         contents: &mut ReplayTraceReader<R>,
     ) {
-        let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
+        let frames = [step.origin.call_frame, step.origin.reply_frame];
+        let changes_files = || parts.effects.iter().any(|act| act.may_change_size_or_links());
         let is_known = match state {
             StepOutcome::Matched | StepOutcome::Substituted(_) => {
                 step.reply.is_complete() && step.call.is_complete()
@@ -68,7 +67,7 @@ impl ExpectedFinalTree {
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
             // Neither is one about the rights of another user.
             StepOutcome::Tolerated(tolerance_rules::AFTER | tolerance_rules::CREDENTIALS)
-                if changes() == 0 && !parts.effects.is_empty() =>
+                if !changes_files() && !parts.effects.is_empty() =>
             {
                 return;
             }
@@ -93,50 +92,46 @@ impl ExpectedFinalTree {
             StepOutcome::Unreplayable(_) => return self.mark_effects_uncertain(step, parts, executed_count),
             StepOutcome::Skipped(_) => return,
         };
-        let writes = || {
-            parts
-                .effects
-                .iter()
-                .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
+        let is_write = |act: &OperationEffect| {
+            !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..))
         };
-        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && writes() {
+        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && parts.effects.iter().all(is_write) {
             // It failed for lack of space in the capture.
-            let frames = [step.origin.call_frame, step.origin.reply_frame];
             for payload in step.call.payloads.iter() {
                 self.tree.record_replacement(&payload, step.caller.server, step.origin.id, frames);
             }
             return;
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
-        let is_racing = is_racing || went == ExecutedStepFidelity::WithOtherAttributes;
         // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
         let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
-        let is_racing = is_racing || copies && *state != StepOutcome::Matched;
+        let is_racing = is_racing
+            || went == ExecutedStepFidelity::WithOtherAttributes
+            || copies && *state != StepOutcome::Matched;
         if !is_known {
             return self.mark_effects_uncertain(step, parts, usize::MAX);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;
         }
+        // Only the text of symbolic links is read here, no file data.
+        let has_text = parts.has_link_text(step.asked.find_description());
         let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
-            let mut read = |payload: TracePayload| {
-                let is_text =
-                    payload.length <= MAX_LINK_TEXT_BYTES && payload.content == PayloadContentState::KEPT;
+            let payloads = message.payloads.iter().filter(|_| has_text);
+            let text = |payload: TracePayload| {
+                let is_short = payload.length <= MAX_LINK_TEXT_BYTES;
                 let mut bytes = Vec::new();
-                let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
+                let is_read = is_short
+                    && payload.content == PayloadContentState::KEPT
+                    && contents.content(&payload, &mut bytes).is_ok_and(|is_kept| is_kept);
                 is_read.then_some(bytes)
             };
-            message.payloads.iter().map(&mut read).collect()
+            payloads.map(text).collect()
         };
-        // Only the text of symbolic links is read here, no file data.
-        let (calls, replies) = match parts.has_link_text(step.asked.find_description()) {
-            true => (texts(&step.call), texts(&step.reply)),
-            false => (Vec::new(), Vec::new()),
-        };
-        let of_call = |at: usize| text_at(&calls, at);
-        let of_reply = |at: usize| text_at(&replies, at);
-        let facts = step_input(step, [&of_call, &of_reply]);
-        self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+        let (calls, replies) = (texts(&step.call), texts(&step.reply));
+        let of_call = |at: usize| calls.get(at)?.as_deref();
+        let of_reply = |at: usize| replies.get(at)?.as_deref();
+        self.tree.update(&step_input(step, [&of_call, &of_reply]), is_racing, frames);
     }
 
     /// Returns the path of a filehandle's object below the captured root, if its names are known, for display.
@@ -216,8 +211,7 @@ impl ExpectedFinalTree {
         self.mark_effects_uncertain(step, parts, usize::MAX);
     }
 
-    /// Marks what the first `count` operations of a step may have changed as uncertain: names, ranges of files, or
-    /// whole objects.
+    /// Marks what the first `count` operations may have changed as uncertain: names, ranges, or objects.
     pub(super) fn mark_effects_uncertain(
         &mut self,
         step: &TraceStep<'_>,
@@ -267,24 +261,18 @@ impl ExpectedFinalTree {
         }
     }
 
-    /// Records that a step may have changed names in a directory of which its Call has no filehandle: one that was
-    /// looked up from the root.
+    /// Records a change of names in a directory without a filehandle in the Call: looked up from the root.
     fn mark_unknown_directories(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
-        let is_lookup = |operation: &Operation| {
-            matches!(
-                *operation,
-                Operation::LOOKUP | Operation::LOOKUPP | Operation::PUTROOTFH | Operation::PUTPUBFH
-            )
-        };
-        let handles = step.call.variables(TraceSlotValueKind::FILEHANDLE).count();
-        if handles == 0 || parts.operations.iter().any(is_lookup) {
+        const LOOKUPS: [Operation; 4] =
+            [Operation::LOOKUP, Operation::LOOKUPP, Operation::PUTROOTFH, Operation::PUTPUBFH];
+        let has_handle = step.call.variable(TraceSlotValueKind::FILEHANDLE).is_some();
+        if !has_handle || parts.operations.iter().any(|operation| LOOKUPS.contains(operation)) {
             self.tree.mark_unknown_changes();
         }
     }
 }
 
-/// Returns the variable of the directory in which an operation changes a name, or else of its file; [`NONE`] if
-/// unknown.
+/// Returns the variable of the directory whose name an operation changes, or of its file; else [`NONE`].
 fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
     let effect = parts.effects.get(at);
     if parts.operations.is_empty() {
@@ -310,10 +298,6 @@ fn has_no_effect(operation: &Operation) -> bool {
             | Operation::ACCESS
             | Operation::RENEW
     )
-}
-
-fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
-    texts.get(at)?.as_deref()
 }
 
 fn step_input<'s>(

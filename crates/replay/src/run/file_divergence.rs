@@ -13,7 +13,6 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 /// Maximum number of separate ranges remembered per file.
 const MAX_RANGES: usize = 64;
 
-/// Parts of a file that differ from the capture.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDivergence {
     data: ReplayByteRangeSet,
@@ -22,7 +21,6 @@ pub(super) struct FileDivergence {
     names: bool,
     /// `true` if mode or owners differ.
     attributes: bool,
-    /// `true` if extended attributes differ.
     xattrs: bool,
     /// `true` if another client, whose Calls are not in the capture, changed the file there.
     is_by_other_client: bool,
@@ -36,18 +34,15 @@ impl FileDivergence {
         touched
     }
 
-    /// Returns a divergence of everything.
     pub(super) fn everything() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
-    /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
-    /// if `names`.
+    /// Returns a divergence by a client whose Calls are not captured: of the content, and if `names` of names.
     pub(super) fn by_other_client(names: bool) -> Self {
         Self { size: true, names, is_by_other_client: true, ..Self::from_data_range(0, u64::MAX) }
     }
 
-    /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
     pub(super) fn is_outside(&self) -> bool {
         self.is_by_other_client
     }
@@ -92,17 +87,14 @@ impl FileDivergence {
         }
     }
 
-    /// Returns `true` if only names and link counts differ.
     pub(super) fn affects_only_names(&self) -> bool {
         self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Returns `true` if nothing differs.
     pub(super) fn is_empty(&self) -> bool {
         !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
     }
 
-    /// Adds another divergence of the same file.
     pub(super) fn merge(&mut self, other: &Self) {
         for (from, to) in other.data.iter() {
             self.data.add(from, to, MAX_RANGES, |_, _| {});
@@ -119,7 +111,6 @@ impl FileDivergence {
         self.data.remove(from, to);
     }
 
-    /// Returns the parts of a range that do not differ.
     pub(super) fn unchanged_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         self.data.gaps(from, to)
     }
@@ -161,7 +152,6 @@ impl FileDivergence {
         }
     }
 
-    /// Returns `true` if an operation may have this status because of the divergence.
     fn may_have_status(&self, operation: Option<Operation>, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;
@@ -186,7 +176,6 @@ impl FileDivergence {
     }
 }
 
-/// Returns the name of the operation of a difference.
 fn operation(difference: &Difference) -> &str {
     let title = difference.operation.rsplit(' ').next().unwrap_or_default();
     // The paths of COMPOUND fields begin with the operation.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
@@ -16,15 +15,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_operations_and_files::ROOT;
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
 use super::live_values::LiveVariableValues;
-use super::reply_check::{
-    FinalAttributeDifference, FinalAttributeDifferences, LiveFinalObjectAttributes, ReplyChecker,
-};
+use super::reply_check::{FinalAttributeDifference, FinalAttributeDifferences, ReplyChecker};
 use super::report::{StepIdWithFrames, StepMismatch};
 use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
     FileServerClient, FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
-    ObjectVersionAttributes,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
@@ -33,9 +29,7 @@ use crate::trace::{PayloadContentState, ReplayTraceReader, TracePayload, generat
 use crate::tree::{
     CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
 };
-use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of one READ.
@@ -83,7 +77,6 @@ impl FinalTreeCheckReport {
 }
 
 impl ExpectedFinalTree {
-    /// Checks the tree on the server.
     pub(super) fn check<R: Read + Seek>(
         &self,
         (transport, containment): (&mut ContainmentCheckedTransport<'_>, &mut Containment),
@@ -91,7 +84,6 @@ impl ExpectedFinalTree {
         tag: &str,
         live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
-        limits: &TreeCheckLimits,
     ) -> FinalTreeCheckReport {
         let mut walked = FinalTreeCheckReport::default();
         // The server may restart between the run and its check.
@@ -102,7 +94,7 @@ impl ExpectedFinalTree {
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
         let line =
-            transport.rpc_client(connection, xid, containment, target, Instant::now() + limits.duration);
+            transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
         let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
             Some(_) => match Nfs4Client::new(line, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
@@ -117,7 +109,7 @@ impl ExpectedFinalTree {
             files: &mut *files,
             report: &mut walked,
             contents,
-            shown: limits.shown_mismatches,
+            first_names: FxHashMap::default(),
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
@@ -142,8 +134,7 @@ fn is_server_silly_rename(name: &[u8]) -> bool {
     [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
 }
 
-/// Returns `true` for a name that begins with a dot and that each directory had before the run: one of the server, such
-/// as `.snapshot`.
+/// Returns `true` for a name of the server, such as `.snapshot`: each directory had it before the run.
 fn is_server_name(seeded: &SeededTree, name: &[u8]) -> bool {
     let mut listings = seeded.initial_names.values().peekable();
     name.starts_with(b".") && listings.peek().is_some() && listings.all(|listing| listing.contains(name))
@@ -154,23 +145,26 @@ pub(super) fn is_relation(mismatch: &StepMismatch) -> bool {
     mismatch.differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
 }
 
-/// Limits of the tree check.
-pub(super) struct TreeCheckLimits {
-    /// Maximum duration.
-    pub(super) duration: Duration,
-    /// Maximum number of mismatches kept for display.
-    pub(super) shown_mismatches: usize,
-}
-
-/// Identifiers of the live server.
 pub(super) struct FinalTreeCheckLiveIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
     pub(super) checker: &'a ReplyChecker,
-    /// `true` if the run signed its Calls: a server may name owners otherwise then (Linux: by name, and by number with
-    /// AUTH_SYS).
+    /// `true` if the run signed its Calls: Linux returns owners by name then, and by number with AUTH_SYS.
     pub(super) signs_calls: bool,
+    pub(super) max_duration: Duration,
+    /// Maximum number of mismatches kept for display.
+    pub(super) max_shown_mismatches: usize,
+}
+
+/// Filehandle and attributes of an object on the server.
+type FoundObject = Result<(LiveFilehandle, LiveObjectAttributes), FileServerClientError>;
+
+/// An object, with the path by which it was found.
+#[derive(Clone, Copy)]
+struct ObjectAtPath<'p> {
+    id: InferredObjectId,
+    path: &'p str,
 }
 
 struct TreeChecker<'a, R> {
@@ -179,13 +173,12 @@ struct TreeChecker<'a, R> {
     files: &'a mut dyn FileServerClient,
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
-    shown: usize,
+    first_names: FxHashMap<InferredObjectId, CurrentNameBinding<'a>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
 }
 
-impl<R: Read + Seek> TreeChecker<'_, R> {
-    /// Returns the live filehandle of a directory.
+impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
         let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
@@ -198,15 +191,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     }
 
     /// Returns the path of a name, as far as known, for display.
-    fn path(
-        &self,
-        parent: InferredObjectId,
-        name: &[u8],
-        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
-    ) -> String {
+    fn path(&self, parent: InferredObjectId, name: &[u8]) -> String {
         let mut names = vec![String::from_utf8_lossy(name).into_owned()];
         let mut at = parent;
-        while let Some(named) = above.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
+        while let Some(named) = self.first_names.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
             names.push(String::from_utf8_lossy(named.name).into_owned());
             at = named.parent;
         }
@@ -216,18 +204,14 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         if path.is_empty() { "/".to_owned() } else { path }
     }
 
-    /// Returns `true` if an object with this filehandle was created outside of the captured tree.
-    fn is_nameless(&self, variable: u32) -> bool {
-        self.live.seeded.nameless_handles.contains(&variable)
-    }
-
     /// Groups the objects that are directories by the live directory that they denote: an object of each filehandle, of
     /// each captured server and of each mount. Removed ones are left out.
     fn live_directories(
         &mut self,
-        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
         names: &mut FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>>,
     ) -> BTreeMap<LiveFilehandle, Vec<InferredObjectId>> {
+        // These were created outside of the captured tree.
+        let nameless = &self.live.seeded.nameless_handles;
         let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
         let mut directories: BTreeMap<LiveFilehandle, Vec<InferredObjectId>> = BTreeMap::new();
         for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
@@ -237,19 +221,17 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             let name_count = names.get(&id).map_or(0, Vec::len) as u64;
             let had_name = node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty();
             let is_there = node.existence == TraceObjectOrigin::ROOT
-                || above.contains_key(&id)
-                || node.handles.iter().any(|handle| self.is_nameless(*handle));
-            if !is_there && (had_name || name_count == 0) {
-                // It was removed, unless its parent is uncertain.
-                if in_uncertain_directories.contains(&id) {
+                || self.first_names.contains_key(&id)
+                || node.handles.iter().any(|handle| nameless.contains(handle));
+            let is_removed = !is_there && (had_name || name_count == 0);
+            let first_name = self.first_names.get(&id);
+            let may_be_removed =
+                first_name.is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name));
+            if is_removed || may_be_removed {
+                // It was certainly removed, unless its parent is uncertain.
+                if may_be_removed || in_uncertain_directories.contains(&id) {
                     self.report.left_out += name_count;
                 }
-                names.remove(&id);
-                continue;
-            }
-            // A step may have removed it.
-            if above.get(&id).is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name)) {
-                self.report.left_out += name_count;
                 names.remove(&id);
                 continue;
             }
@@ -267,26 +249,25 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         self.report.left_out += tree.uncertain_name_count() + tree.dropped_name_count();
         let nameless = &self.live.seeded.nameless_handles;
         self.report.written_bytes = tree.written_bytes(&|variable| nameless.contains(&variable));
-        let mut by_directory: FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>> = FxHashMap::default();
-        let mut above: FxHashMap<InferredObjectId, CurrentNameBinding<'_>> = FxHashMap::default();
+        let mut by_directory: FxHashMap<_, Vec<CurrentNameBinding<'a>>> = FxHashMap::default();
         for named in tree.current_names() {
             if let Some(object) = named.object {
-                above.entry(object).or_insert(named);
+                self.first_names.entry(object).or_insert(named);
             }
             by_directory.entry(named.parent).or_default().push(named);
         }
-        for (handle, objects) in self.live_directories(&above, &mut by_directory) {
+        for (handle, objects) in self.live_directories(&mut by_directory) {
             let mut names: Vec<_> =
                 objects.iter().filter_map(|id| by_directory.remove(id)).flatten().collect();
             // Names that one object of the directory has and another lacks are uncertain.
             names.sort_by(|a, b| (a.name, a.object.is_none()).cmp(&(b.name, b.object.is_none())));
             let Some(directory) = objects.first().copied() else { continue };
+            let path = self.path(directory, b"");
             if objects.iter().any(|id| tree.is_uncertain(*id)) {
-                let path = self.path(directory, b"", &above);
-                self.leave_out(names.len() as u64, path);
+                self.leave_out(names.len() as u64, &path);
                 continue;
             }
-            self.check_directory(&handle, directory, &objects, names, &above)?;
+            self.check_directory(&handle, ObjectAtPath { id: directory, path: &path }, &objects, names)?;
         }
         for id in tree.nameless_objects(&|variable| nameless.contains(&variable)) {
             let node = tree.nodes().get(id.0 as usize);
@@ -294,71 +275,59 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 && let Some(handle) = self.directory_handle(id)
             {
                 let found = self.files.status(&handle).map(|status| (handle, status));
-                self.check_object(id, found, NAMELESS_OBJECT)?;
+                self.check_object(ObjectAtPath { id, path: NAMELESS_OBJECT }, found)?;
             }
         }
         Ok(())
     }
 
-    /// Checks the names in a directory, and the objects that they denote. `objects` are those of the tree that denote
-    /// the directory; `names` are sorted.
+    /// Checks the sorted names in a directory, which `objects` denote, and the objects that they denote.
     fn check_directory(
         &mut self,
         handle: &[u8],
-        directory: InferredObjectId,
+        directory: ObjectAtPath<'_>,
         objects: &[InferredObjectId],
         names: Vec<CurrentNameBinding<'_>>,
-        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
     ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         let node = |id: &InferredObjectId| tree.nodes().get(id.0 as usize);
-        if let Some(root) =
-            objects.iter().find(|id| node(id).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT))
-        {
-            self.check_root(*root, handle, &self.path(directory, b"", above))?;
+        let is_root =
+            |id: &&InferredObjectId| node(id).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT);
+        if let Some(id) = objects.iter().find(is_root) {
+            self.check_root(ObjectAtPath { id: *id, ..directory }, handle)?;
         }
         let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
         let listed = self.files.list_names(handle, &mut |name| {
             there.insert(name.into());
         });
-        match listed {
-            Ok(()) => {}
-            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                self.leave_out(names.len() as u64, self.path(directory, b"", above));
-                return Ok(());
-            }
-            Err(FileServerClientError::Refused(what, status)) => {
-                let (path, found) = (self.path(directory, b"", above), format!("{what}: {status}"));
-                self.report_difference(directory, DifferenceKind::Status, &path, "names", "there", &found);
-                return Ok(());
-            }
-            Err(problem) => return Err(problem),
+        if self.accept(listed, directory, "names", "there", Some(names.len() as u64))?.is_none() {
+            return Ok(());
         }
         for same in names.chunk_by(|a, b| a.name == b.name) {
             let (Some(named), Some(last)) = (same.first(), same.last()) else { continue };
             let is_there = there.remove(named.name);
+            let path = &self.path(named.parent, named.name);
             let is_uncertain = named.object.is_some() != last.object.is_some()
                 || objects.iter().any(|id| tree.is_name_uncertain(*id, named.name));
             if is_uncertain {
-                self.leave_out(1, self.path(named.parent, named.name, above));
+                self.leave_out(1, path);
                 continue;
             }
             self.report.names += 1;
-            let path = self.path(named.parent, named.name, above);
             match (named.object, is_there) {
-                (Some(object), true) => match self.fileids.get(&object).copied() {
-                    None => {
-                        let found = self.find_object(handle, named.name);
-                        self.check_object(object, found, &path)?;
+                (Some(id), true) => {
+                    let found = self.find_object(handle, named.name);
+                    let object = ObjectAtPath { id, path };
+                    match self.fileids.get(&id).copied() {
+                        None => self.check_object(object, found)?,
+                        Some(fileid) => self.check_further_name(object, fileid, found)?,
                     }
-                    Some(fileid) => self.check_further_name(object, fileid, handle, named.name, &path)?,
-                },
-                (Some(object), false) => {
-                    self.report_difference(object, DifferenceKind::Name, &path, "name", "there", "missing")
                 }
-                (None, true) => {
-                    self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there")
+                (Some(id), false) => {
+                    let object = ObjectAtPath { id, path };
+                    self.report_difference(object, DifferenceKind::Name, "name", "there", "missing");
                 }
+                (None, true) => self.report_additional_name(directory.id, path),
                 (None, false) => {}
             }
         }
@@ -372,7 +341,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             || !tree.has_all_names()
             || tree.has_unknown_changes()
         {
-            self.leave_out(1, self.path(directory, b"", above));
+            self.leave_out(1, directory.path);
             return Ok(());
         }
         there.retain(|name| {
@@ -383,90 +352,93 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let all = there.len();
         there.retain(|name| !is_server_silly_rename(name));
         self.report.tolerated += (all - there.len()) as u64;
-        self.report_additional_names(directory, there, above);
+        let mut additional: Vec<_> = there.into_iter().collect();
+        additional.sort();
+        for name in additional {
+            self.report.names += 1;
+            self.report_additional_name(directory.id, &self.path(directory.id, &name));
+        }
         Ok(())
     }
 
     /// Counts names and objects that are not checked, with the path of the first.
-    fn leave_out(&mut self, count: u64, path: String) {
+    fn leave_out(&mut self, count: u64, path: &str) {
         self.report.left_out += count;
         let paths = &mut self.report.left_out_paths;
-        if paths.len() < MAX_LEFT_OUT_PATHS && !paths.contains(&path) {
-            paths.push(path);
+        if paths.len() < MAX_LEFT_OUT_PATHS && !paths.iter().any(|known| known == path) {
+            paths.push(path.to_owned());
         }
     }
 
-    /// Reports names that a directory must not have.
-    fn report_additional_names(
+    fn report_additional_name(&mut self, directory: InferredObjectId, path: &str) {
+        let object = ObjectAtPath { id: directory, path };
+        self.report_difference(object, DifferenceKind::Name, "name", "absent", "there");
+    }
+
+    /// Returns a value, unless the server refuses it. A refusal differs from what is expected of the field, except that
+    /// of access to a squashed root: then this number of names and objects are left out.
+    fn accept<T>(
         &mut self,
-        directory: InferredObjectId,
-        names: FxHashSet<Box<[u8]>>,
-        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
-    ) {
-        let mut names: Vec<_> = names.into_iter().collect();
-        names.sort();
-        for name in names {
-            self.report.names += 1;
-            let path = self.path(directory, &name, above);
-            self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there");
+        result: Result<T, FileServerClientError>,
+        object: ObjectAtPath<'_>,
+        field: &str,
+        expected: &str,
+        left_out: Option<u64>,
+    ) -> Result<Option<T>, FileServerClientError> {
+        match result {
+            Ok(value) => return Ok(Some(value)),
+            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+                left_out.into_iter().for_each(|count| self.leave_out(count, object.path));
+            }
+            Err(FileServerClientError::Refused(operation, status)) => {
+                let found = format!("{operation}: {status}");
+                self.report_difference(object, DifferenceKind::Status, field, expected, found);
+            }
+            Err(error) => return Err(error),
         }
+        Ok(None)
     }
 
     /// Checks a root, which has no name: its last values in Replies must still hold.
-    fn check_root(
-        &mut self,
-        id: InferredObjectId,
-        handle: &[u8],
-        path: &str,
-    ) -> Result<(), FileServerClientError> {
+    fn check_root(&mut self, root: ObjectAtPath<'_>, handle: &[u8]) -> Result<(), FileServerClientError> {
         let status = match self.files.status(handle) {
             Ok(status) => status,
             Err(FileServerClientError::Refused(_, reason)) => {
-                let (kind, reason) = (DifferenceKind::Status, reason.to_string());
-                self.report_difference(id, kind, path, "attributes", "readable", &reason);
+                self.report_difference(root, DifferenceKind::Status, "attributes", "readable", reason);
                 return Ok(());
             }
-            Err(problem) => return Err(problem),
+            Err(error) => return Err(error),
         };
-        let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), (&status, false), path);
+        let handles = self.tree.nodes().get(root.id.0 as usize).map_or(&[][..], |node| &node.handles);
+        self.check_attribute_relations(root, &[&[ROOT][..], handles].concat(), &status, false);
         Ok(())
     }
 
     /// Compares the attributes of an object with the last values in Replies.
     fn check_attribute_relations(
         &mut self,
-        id: InferredObjectId,
+        object: ObjectAtPath<'_>,
         handles: &[u32],
-        (status, was_listed): (&LiveObjectAttributes, bool),
-        path: &str,
+        status: &LiveObjectAttributes,
+        was_listed: bool,
     ) {
-        let state = LiveFinalObjectAttributes {
-            version: &status.version,
-            owner: status.owner.as_ref().filter(|_| !self.live.signs_calls),
-            was_listed,
-        };
+        let owner = status.owner.as_ref().filter(|_| !self.live.signs_calls);
         let FinalAttributeDifferences { differences, tolerated } =
-            self.live.checker.final_differences(handles, &state);
+            self.live.checker.final_differences(handles, &status.version, owner, was_listed);
         self.report.tolerated += tolerated;
         for FinalAttributeDifference { aspect, values: [expected, actual], .. } in differences {
-            self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
+            self.report_difference(object, DifferenceKind::Relation, aspect, expected, actual);
         }
     }
 
-    /// Returns `true` if a status refuses access to the user to whom the export squashes root, who checks the tree. The
-    /// object may belong to another user.
+    /// Returns `true` if a status refuses access to the user to whom root is squashed, who checks the tree.
     fn is_refused_to_root(&self, refusal: &NfsOperationFailure) -> bool {
         self.live.seeded.squashed_owner.is_some()
             && matches!(refusal.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM))
     }
 
     /// Looks up a name that the directory lists. Returns its filehandle and attributes.
-    fn find_object(
-        &mut self,
-        parent: &[u8],
-        name: &[u8],
-    ) -> Result<(LiveFilehandle, LiveObjectAttributes), FileServerClientError> {
+    fn find_object(&mut self, parent: &[u8], name: &[u8]) -> FoundObject {
         match self.files.lookup(parent, name)? {
             Some(handle) => self.files.status(&handle).map(|status| (handle, status)),
             None => Err(FileServerClientError::Refused(
@@ -476,39 +448,17 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
     }
 
-    /// Checks that a further name of an object denotes the same object.
     fn check_further_name(
         &mut self,
-        id: InferredObjectId,
+        object: ObjectAtPath<'_>,
         fileid: Option<u128>,
-        parent: &[u8],
-        name: &[u8],
-        path: &str,
+        found: FoundObject,
     ) -> Result<(), FileServerClientError> {
-        match self.find_object(parent, name).map(|(_, status)| status.version.fileid) {
-            Ok(found) => {
-                if let (Some(expected), Some(found)) = (fileid, found)
-                    && found != expected
-                {
-                    let (expected, found) = (expected.to_string(), found.to_string());
-                    self.report_difference(
-                        id,
-                        DifferenceKind::Relation,
-                        path,
-                        "fileid (one)",
-                        &expected,
-                        &found,
-                    );
-                }
-            }
-            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                self.leave_out(1, path.to_owned());
-            }
-            Err(FileServerClientError::Refused(what, status)) => {
-                let found = format!("{what}: {status}");
-                self.report_difference(id, DifferenceKind::Status, path, "object", "there", &found);
-            }
-            Err(problem) => return Err(problem),
+        let found = self.accept(found, object, "object", "there", Some(1))?;
+        if let (Some(expected), Some(actual)) = (fileid, found.and_then(|(_, status)| status.version.fileid))
+            && actual != expected
+        {
+            self.report_difference(object, DifferenceKind::Relation, "fileid (one)", expected, actual);
         }
         Ok(())
     }
@@ -516,111 +466,52 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     /// Checks an object that was found by one of its names, or by its filehandle.
     fn check_object(
         &mut self,
-        id: InferredObjectId,
-        found: Result<(LiveFilehandle, LiveObjectAttributes), FileServerClientError>,
-        path: &str,
+        object: ObjectAtPath<'_>,
+        found: FoundObject,
     ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
-        let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
-        if tree.is_uncertain(id) {
-            self.leave_out(1, path.to_owned());
+        let Some(node) = tree.nodes().get(object.id.0 as usize) else { return Ok(()) };
+        if tree.is_uncertain(object.id) {
+            self.leave_out(1, object.path);
             return Ok(());
         }
-        self.report.objects += 1;
-        self.fileids.insert(id, None);
-        let (handle, status) = match found {
-            Ok(found) => found,
-            Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                self.report.objects -= 1;
-                self.leave_out(1, path.to_owned());
-                return Ok(());
-            }
-            Err(FileServerClientError::Refused(what, status)) => {
-                self.report_difference(
-                    id,
-                    DifferenceKind::Status,
-                    path,
-                    "object",
-                    "there",
-                    &format!("{what}: {status}"),
-                );
-                return Ok(());
-            }
-            Err(problem) => return Err(problem),
+        let is_left_out = matches!(&found, Err(FileServerClientError::Refused(_, status))
+            if self.is_refused_to_root(status));
+        self.report.objects += u64::from(!is_left_out);
+        self.fileids.insert(object.id, None);
+        let Some((handle, status)) = self.accept(found, object, "object", "there", Some(1))? else {
+            return Ok(());
         };
-        let LiveObjectAttributes {
-            file_type,
-            size,
-            mode,
-            version: ObjectVersionAttributes { fileid, .. },
-            ..
-        } = status;
-        self.fileids.insert(id, fileid);
+        let LiveObjectAttributes { file_type, size, .. } = status;
+        self.fileids.insert(object.id, status.version.fileid);
         if node.file_type != TraceFileType::UNKNOWN && node.file_type != file_type {
-            let (expected, found) = (node.file_type.to_string(), file_type.to_string());
-            self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
+            self.report_difference(object, DifferenceKind::Result, "type", node.file_type, file_type);
             return Ok(());
         }
-        self.check_attribute_relations(
-            id,
-            &node.handles,
-            (&status, file_type == TraceFileType::DIRECTORY),
-            path,
-        );
+        let is_directory = file_type == TraceFileType::DIRECTORY;
+        self.check_attribute_relations(object, &node.handles, &status, is_directory);
         let none = LatestInferredFileState::default();
-        let now = tree.current_state(id).unwrap_or(&none);
-        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
-            self.report_difference(
-                id,
-                DifferenceKind::Result,
-                path,
-                "mode",
-                &format!("0{expected:o}"),
-                &format!("0{:o}", mode & 0o7777),
-            );
+        let now = tree.current_state(object.id).unwrap_or(&none);
+        let mode = status.mode & 0o7777;
+        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode) {
+            let [expected, mode] = [expected, mode].map(|mode| format!("0{mode:o}"));
+            self.report_difference(object, DifferenceKind::Result, "mode", expected, mode);
         }
         match file_type {
             TraceFileType::FILE => {
                 if let Some(expected) = now.size.filter(|expected| *expected != size) {
-                    self.report_difference(
-                        id,
-                        DifferenceKind::Result,
-                        path,
-                        "size",
-                        &expected.to_string(),
-                        &size.to_string(),
-                    );
+                    self.report_difference(object, DifferenceKind::Result, "size", expected, size);
                     return Ok(());
                 }
-                self.check_content(id, now, &handle, path)
+                self.check_content(object, now, &handle)
             }
             TraceFileType::LINK if !node.target.is_empty() => {
-                let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
-                match self.files.read_link(&handle) {
-                    Ok(text) if *text == *node.target => {}
-                    Ok(text) => self.report_difference(
-                        id,
-                        DifferenceKind::Name,
-                        path,
-                        "text",
-                        &shown(&node.target),
-                        &shown(&text),
-                    ),
-                    Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                        self.leave_out(1, path.to_owned());
-                    }
-                    Err(FileServerClientError::Refused(what, status)) => {
-                        let found = format!("{what}: {status}");
-                        self.report_difference(
-                            id,
-                            DifferenceKind::Status,
-                            path,
-                            "text",
-                            &shown(&node.target),
-                            &found,
-                        );
-                    }
-                    Err(problem) => return Err(problem),
+                let quoted = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
+                let expected = quoted(&node.target);
+                let text = self.files.read_link(&handle);
+                let text = self.accept(text, object, "text", &expected, Some(1))?;
+                if let Some(text) = text.filter(|text| **text != *node.target) {
+                    self.report_difference(object, DifferenceKind::Name, "text", expected, quoted(&text));
                 }
                 Ok(())
             }
@@ -628,13 +519,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
     }
 
-    /// Reads and compares the known content.
     fn check_content(
         &mut self,
-        id: InferredObjectId,
+        object: ObjectAtPath<'_>,
         now: &LatestInferredFileState,
         handle: &[u8],
-        path: &str,
     ) -> Result<(), FileServerClientError> {
         let zeros = vec![0; READ_BYTES as usize];
         // Extents of a payload that was overwritten in part alternate with those of others.
@@ -642,11 +531,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         for piece in now.known_extents() {
             if let ExtentContent::Payload(payload, _) = &piece.content {
                 let key = (payload.data, payload.file, payload.offset, payload.length, payload.hash);
-                match payloads.iter().position(|(of, _)| *of == key) {
+                match payloads.iter().position(|(cached, _)| *cached == key) {
                     Some(at) => payloads.swap(0, at),
                     None => {
-                        let full = payloads.len() >= MAX_CACHED_PAYLOADS;
-                        let unused = if full { payloads.pop_back() } else { None };
+                        let is_full = payloads.len() >= MAX_CACHED_PAYLOADS;
+                        let unused = if is_full { payloads.pop_back() } else { None };
                         let mut sent = unused.map_or_else(Vec::new, |(_, bytes)| bytes);
                         // A damaged trace was reported before.
                         if !self.read_sent_payload(payload, &mut sent) {
@@ -666,42 +555,27 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     }
                     ExtentContent::Zeros => &zeros[..],
                 };
-                let got = match self.files.read(handle, at, count as u32) {
-                    Ok(got) => got,
-                    // The bytes count as written, but not as read.
-                    Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
-                        return Ok(());
-                    }
-                    Err(FileServerClientError::Refused(what, status)) => {
-                        let field = format!("content at byte {at}");
-                        let found = format!("{what}: {status}");
-                        self.report_difference(id, DifferenceKind::Status, path, &field, "there", &found);
-                        return Ok(());
-                    }
-                    Err(problem) => return Err(problem),
+                let field = |at: u64| format!("content at byte {at}");
+                let bytes = self.files.read(handle, at, count as u32);
+                // Bytes that a squashed root may not read count as written, but not as read.
+                let Some(bytes) = self.accept(bytes, object, &field(at), "there", None)? else {
+                    return Ok(());
                 };
-                self.report.bytes += got.len() as u64;
+                self.report.bytes += bytes.len() as u64;
                 // A READ may return less than requested, but not nothing.
-                let length = got.len().max(1);
+                let length = bytes.len().max(1);
                 let expected = expected.get(..length).unwrap_or(expected);
-                if got.is_empty() || got != expected {
-                    let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
-                    let field = format!("content at byte {}", at + first);
-                    let shown = |bytes: &[u8]| match bytes.get(first as usize) {
-                        Some(byte) => format!("0x{byte:02x}"),
-                        None => "nothing".to_owned(),
+                if bytes.is_empty() || bytes != expected {
+                    let first = bytes.iter().zip(expected).take_while(|(a, b)| a == b).count();
+                    let shown = |bytes: &[u8]| {
+                        bytes.get(first).map_or_else(|| "nothing".to_owned(), |byte| format!("0x{byte:02x}"))
                     };
-                    self.report_difference(
-                        id,
-                        DifferenceKind::Data,
-                        path,
-                        &field,
-                        &shown(expected),
-                        &shown(&got),
-                    );
+                    let [expected, actual] = [expected, &bytes[..]].map(shown);
+                    let field = field(at + first as u64);
+                    self.report_difference(object, DifferenceKind::Data, &field, expected, actual);
                     return Ok(());
                 }
-                at += got.len() as u64;
+                at += bytes.len() as u64;
             }
         }
         Ok(())
@@ -725,41 +599,32 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
 
     fn report_difference(
         &mut self,
-        id: InferredObjectId,
+        object: ObjectAtPath<'_>,
         kind: DifferenceKind,
-        path: &str,
         field: &str,
-        expected: &str,
-        found: &str,
+        expected: impl ToString,
+        actual: impl ToString,
     ) {
         self.report.differing += 1;
-        if self.report.mismatches.len() >= self.shown {
+        if self.report.mismatches.len() >= self.live.max_shown_mismatches {
             // Differences of files are shown rather than those of attributes to earlier ones.
             let last_relation = self.report.mismatches.iter().rposition(is_relation);
             let Some(last) = last_relation.filter(|_| kind != DifferenceKind::Relation) else { return };
             self.report.mismatches.remove(last);
         }
-        let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
-        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        let place = TransactionCaptureLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
-        let half = |value: &str| DifferenceSideValue {
-            location: Some(place),
-            frame: place.call,
-            value: Some(value.to_owned()),
-        };
-        let difference = Difference {
-            kind,
-            operation: path.to_owned(),
-            path: field.to_owned(),
-            field: "",
-            count: 1,
-            a: half(expected),
-            b: half(found),
-        };
+        let frames = self.tree.current_state(object.id).map_or([0; 2], |file| file.frames);
         let step = StepIdWithFrames { step: 0, frames };
+        let location = step.location();
+        let [a, b] = [expected.to_string(), actual.to_string()].map(|value| DifferenceSideValue {
+            location: Some(location),
+            frame: location.call,
+            value: Some(value),
+        });
+        let (operation, path) = (object.path.to_owned(), field.to_owned());
+        let difference = Difference { kind, operation: operation.clone(), path, field: "", count: 1, a, b };
         self.report.mismatches.push(StepMismatch {
             step,
-            operation: path.to_owned(),
+            operation,
             differences: vec![difference],
             ..StepMismatch::default()
         });

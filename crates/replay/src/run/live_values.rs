@@ -21,34 +21,35 @@ const MAX_SLOTS: u32 = 4096;
 const MAX_TAG_CHARS: usize = 16;
 
 /// Returns the suffix of the client names of a run.
-pub fn client_suffix(tag: &str) -> String {
+pub(super) fn client_suffix(tag: &str) -> String {
     std::iter::once(' ').chain(tag.chars().take(MAX_TAG_CHARS)).collect()
 }
 
-/// State of a slot of a live session.
 #[derive(Clone, Copy, Debug, Default)]
 struct LiveSessionSlot {
     /// sa_sequenceid of the last completed Call.
     last_sequence: u32,
-    /// `true` if a Call is in flight.
     is_busy: bool,
     /// `true` if it is unknown whether its last Call was executed, and thus the next sequence ID.
     is_doubtful: bool,
 }
 
-/// A session of the live server.
+impl LiveSessionSlot {
+    fn next_sequence(&self) -> u32 {
+        self.last_sequence.wrapping_add(1)
+    }
+}
+
 #[derive(Clone, Debug, Default)]
-pub struct LiveServerSession {
+pub(super) struct LiveServerSession {
     slots: Vec<LiveSessionSlot>,
-    /// Limits of a Call.
-    pub limits: SessionLimits,
+    pub(super) limits: SessionLimits,
     /// `true` if a limit is lower than that of the captured session.
-    pub has_lower_limit: bool,
+    pub(super) has_lower_limit: bool,
 }
 
 impl LiveServerSession {
-    /// Creates a session with this number of slots.
-    pub fn new(granted: u32) -> Self {
+    pub(super) fn new(granted: u32) -> Self {
         Self {
             slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize],
             ..Self::default()
@@ -56,12 +57,12 @@ impl LiveServerSession {
     }
 
     /// Sets the limits, and compares them with those of the captured session.
-    pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
+    pub(super) fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
         Self { limits, has_lower_limit: limits.is_below(&captured), ..self }
     }
 
     /// Creates a session whose first slot was used up to this sa_sequenceid.
-    pub fn with_used_slot(granted: u32, sequence: u32) -> Self {
+    pub(super) fn with_used_slot(granted: u32, sequence: u32) -> Self {
         let mut session = Self::new(granted);
         if let Some(first) = session.slots.first_mut() {
             first.last_sequence = sequence;
@@ -69,29 +70,26 @@ impl LiveServerSession {
         session
     }
 
-    /// Returns the number of slots.
-    pub fn slot_count(&self) -> u32 {
+    pub(super) fn slot_count(&self) -> u32 {
         self.slots.len() as u32
     }
 
     /// Returns the live slot for a captured one. If fewer slots were granted, several captured ones share it; a
     /// doubtful slot is replaced by the next that is not, if there is one.
-    pub fn slot(&self, captured: u32) -> u32 {
+    pub(super) fn slot(&self, captured: u32) -> u32 {
         let count = self.slots.len().max(1) as u32;
         let own = captured % count;
         let is_sure = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| !slot.is_doubtful);
         (own..count).chain(0..own).find(is_sure).unwrap_or(own)
     }
 
-    /// Returns `true` if a Call on the slot is in flight.
-    pub fn is_busy(&self, slot: u32) -> bool {
+    pub(super) fn is_busy(&self, slot: u32) -> bool {
         self.slots.get(slot as usize).is_some_and(|slot| slot.is_busy)
     }
 }
 
-/// Values of a run.
 #[derive(Debug, Default)]
-pub struct LiveVariableValues {
+pub(super) struct LiveVariableValues {
     names: Vec<Option<Box<[u8]>>>,
     bytes: usize,
     sessions: FxHashMap<u32, LiveServerSession>,
@@ -104,7 +102,6 @@ pub struct LiveVariableValues {
     /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
     tag: String,
     suffix: String,
-    /// Buffer for the result of `value`.
     scratch: Vec<u8>,
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
@@ -112,23 +109,22 @@ pub struct LiveVariableValues {
     counts: CallSequenceIds,
 }
 
-/// Sequence IDs and seqids of a Call.
 #[derive(Clone, Debug, Default)]
-pub struct CallSequenceIds {
+pub(super) struct CallSequenceIds {
     /// Session variable and live slot.
-    pub slot: Option<(u32, u32)>,
+    pub(super) slot: Option<(u32, u32)>,
     /// Owners: `true` for a lock-owner, variable, operation, and seqid.
-    pub seqids: Vec<(bool, u32, u32, u32)>,
+    pub(super) seqids: Vec<(bool, u32, u32, u32)>,
 }
 
 impl LiveVariableValues {
     /// Creates an empty set of values. `tag` becomes part of client names.
-    pub fn new(tag: &str) -> Self {
+    pub(super) fn new(tag: &str) -> Self {
         Self { suffix: client_suffix(tag), tag: tag.chars().take(MAX_TAG_CHARS).collect(), ..Self::default() }
     }
 
     /// Begins a Call whose arguments start at this offset of its head.
-    pub fn begin_call(&mut self, body: u32) {
+    pub(super) fn begin_call(&mut self, body: u32) {
         self.body = body;
         self.unbound = None;
         self.counts.slot = None;
@@ -136,32 +132,26 @@ impl LiveVariableValues {
     }
 
     /// Returns the first bytes of the value of a variable, if it has as many.
-    pub fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
+    pub(super) fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
         self.get(variable)?.first_chunk().copied()
     }
 
     /// Returns the first slot of the Call without a value; such a Call must not be sent.
-    pub fn unbound(&self) -> Option<&SubstitutableMessageSlot> {
+    pub(super) fn unbound(&self) -> Option<&SubstitutableMessageSlot> {
         self.unbound.as_ref()
     }
 
-    /// Returns the sequence IDs of the emitted Call.
-    pub fn call_counts(&self) -> &CallSequenceIds {
-        &self.counts
-    }
-
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub fn swap_counts(&mut self, used: &mut CallSequenceIds) {
+    pub(super) fn swap_counts(&mut self, used: &mut CallSequenceIds) {
         std::mem::swap(&mut self.counts, used);
     }
 
-    /// Returns the value of a variable.
-    pub fn get(&self, variable: u32) -> Option<&[u8]> {
+    pub(super) fn get(&self, variable: u32) -> Option<&[u8]> {
         self.names.get(variable as usize)?.as_deref()
     }
 
     /// Sets the value of a variable. Returns `false` if a limit is reached.
-    pub fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
+    pub(super) fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
         let at = variable as usize;
         if let Some(Some(known)) = self.names.get_mut(at)
             && known.len() == value.len()
@@ -184,128 +174,112 @@ impl LiveVariableValues {
         true
     }
 
-    /// Binds the value of a slot in a live Reply; `None` if the live Reply has no value there. Returns `false` if a
-    /// limit is reached.
-    pub fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
+    /// Binds the value of a slot in a live Reply, if it has one there. Returns `false` if a limit is reached.
+    pub(super) fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
-        let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
-        match slot.holds {
-            TraceSlotValueKind::STATEID_SEQID => {
-                if let Some(seqid) = number() {
-                    self.stateid_seqids.insert(slot.variable, seqid);
-                }
-                true
-            }
-            TraceSlotValueKind::CREATE_SEQUENCE => {
-                if let Some(sequence) = number() {
-                    self.create_sequences.insert(slot.variable, sequence);
-                }
-                true
-            }
-            holds if holds.is_count() => true,
-            _ => self.set_value(slot.variable, value),
-        }
+        let counts = match slot.holds {
+            TraceSlotValueKind::STATEID_SEQID => &mut self.stateid_seqids,
+            TraceSlotValueKind::CREATE_SEQUENCE => &mut self.create_sequences,
+            holds if holds.is_count() => return true,
+            _ => return self.set_value(slot.variable, value),
+        };
+        counts.extend(leading_number(value).map(|number| (slot.variable, number)));
+        true
     }
 
-    /// Sets the seqid of a stateid.
-    pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
+    pub(super) fn set_seqid(&mut self, variable: u32, seqid: u32) {
         self.stateid_seqids.insert(variable, seqid);
     }
 
     /// Returns the seqid of a stateid; 1, the initial one, if unknown.
-    pub fn seqid(&self, variable: u32) -> u32 {
+    pub(super) fn seqid(&self, variable: u32) -> u32 {
         self.stateid_seqids.get(&variable).copied().unwrap_or(1)
     }
 
     /// Removes the value of a variable that the server does not know any more.
-    pub fn unset(&mut self, variable: u32) {
+    pub(super) fn unset(&mut self, variable: u32) {
         if let Some(place) = self.names.get_mut(variable as usize) {
             self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
         }
     }
 
-    /// Sets the next csa_sequence of a client ID.
-    pub fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
+    pub(super) fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
         self.create_sequences.insert(clientid, sequence);
     }
 
-    /// Returns `true` if the next csa_sequence of a client ID is known.
-    pub fn has_create_sequence(&self, clientid: u32) -> bool {
+    pub(super) fn has_create_sequence(&self, clientid: u32) -> bool {
         self.create_sequences.contains_key(&clientid)
     }
 
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
-    pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
+    pub(super) fn next_seqid(&self, owner: (bool, u32)) -> u32 {
         self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))
     }
 
     /// Replaces a session, keeping its limits.
-    pub fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
-        let (limits, is_smaller) = self
-            .sessions
-            .get(&variable)
-            .map_or_else(Default::default, |known| (known.limits, known.has_lower_limit));
-        self.sessions.insert(variable, LiveServerSession { limits, has_lower_limit: is_smaller, ..session });
+    pub(super) fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
+        let known = self.sessions.entry(variable).or_default();
+        known.slots = session.slots;
     }
 
-    /// Removes a session.
-    pub fn close_session(&mut self, variable: u32) {
+    pub(super) fn close_session(&mut self, variable: u32) {
         self.sessions.remove(&variable);
     }
 
-    /// Adds a session.
-    pub fn open_session(&mut self, variable: u32, session: LiveServerSession) {
+    pub(super) fn open_session(&mut self, variable: u32, session: LiveServerSession) {
         self.sessions.insert(variable, session);
     }
 
+    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
+    pub(super) fn use_slot(&mut self, session: u32, captured: u32) -> bool {
+        self.counts.slot = self.sessions.get(&session).map(|known| (session, known.slot(captured)));
+        self.counts.slot.is_some()
+    }
+
     /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
-    pub fn increment_create_sequence(&mut self, clientid: u32) {
+    pub(super) fn increment_create_sequence(&mut self, clientid: u32) {
         if let Some(sequence) = self.create_sequences.get_mut(&clientid) {
             *sequence = sequence.wrapping_add(1);
         }
     }
 
-    /// Returns the session of a variable.
-    pub fn session(&self, variable: u32) -> Option<&LiveServerSession> {
+    pub(super) fn session(&self, variable: u32) -> Option<&LiveServerSession> {
         self.sessions.get(&variable)
     }
 
     /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
     /// before [`set_slot_state`](Self::set_slot_state) increments the latter.
-    pub fn matches_sequence(
+    pub(super) fn matches_sequence(
         &self,
         (session, slot): (u32, u32),
         (id, of_slot, sequence): ([u8; 16], u32, u32),
     ) -> bool {
-        let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
         self.get(session) == Some(&id[..])
             && of_slot == slot
-            && sent.is_some_and(|slot| slot.last_sequence.wrapping_add(1) == sequence)
+            && self.slot((session, slot)).is_some_and(|slot| slot.next_sequence() == sequence)
     }
 
     /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
-    pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
-        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
-        slot.map_or(1, |slot| slot.last_sequence.wrapping_add(1))
+    pub(super) fn next_sequence(&self, slot: (u32, u32)) -> u32 {
+        self.slot(slot).map_or(1, LiveSessionSlot::next_sequence)
     }
 
     /// Adds an open-owner's seqid to the emitted Call.
-    pub fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
+    pub(super) fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
         self.counts.seqids.push((false, owner, operation, seqid));
     }
 
     /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
-    pub fn is_slot_certain(&self, (session, slot): (u32, u32)) -> bool {
-        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
-        slot.is_some_and(|slot| !slot.is_doubtful)
+    pub(super) fn is_slot_certain(&self, slot: (u32, u32)) -> bool {
+        self.slot(slot).is_some_and(|slot| !slot.is_doubtful)
     }
 
     /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
-    pub fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
+    pub(super) fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
         if let Some(slot) = self.slot_mut(slot) {
             slot.is_busy = is_busy;
             if is_counted {
-                slot.last_sequence = slot.last_sequence.wrapping_add(1);
+                slot.last_sequence = slot.next_sequence();
             }
         }
     }
@@ -313,10 +287,14 @@ impl LiveVariableValues {
     /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
     /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
     /// other slots replace it.
-    pub fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
+    pub(super) fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
         if let Some(slot) = self.slot_mut(slot) {
             (slot.is_busy, slot.is_doubtful) = (false, true);
         }
+    }
+
+    fn slot(&self, (session, slot): (u32, u32)) -> Option<&LiveSessionSlot> {
+        self.sessions.get(&session)?.slots.get(slot as usize)
     }
 
     fn slot_mut(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
@@ -324,25 +302,28 @@ impl LiveVariableValues {
     }
 
     /// Updates the seqid of an owner after an operation with this status.
-    pub fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
+    pub(super) fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
         if increments_seqid(status) {
             self.owner_seqids.insert((is_lock, owner), seqid);
         }
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
-        let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
-        let seqid =
-            self.owner_seqids.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
+        let last = self.owner_seqids.get(&(is_lock, slot.variable));
+        let seqid = last.map_or(leading_number(captured).unwrap_or(1), |last| last.wrapping_add(1));
         self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
         seqid
     }
 
-    fn put_number(&mut self, value: u32) -> Option<&[u8]> {
+    fn put(&mut self, value: &[u8]) -> &[u8] {
         self.scratch.clear();
-        self.scratch.extend_from_slice(&value.to_be_bytes());
-        Some(&self.scratch)
+        self.scratch.extend_from_slice(value);
+        &self.scratch
     }
+}
+
+fn leading_number(value: &[u8]) -> Option<u32> {
+    value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
@@ -353,84 +334,51 @@ fn increments_seqid(status: u32) -> bool {
 
 impl MessageSlotValueSource for LiveVariableValues {
     fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
-        match slot.holds {
-            TraceSlotValueKind::SEQUENCE_ID => {
-                let live = self.counts.slot.and_then(|(session, slot)| {
-                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.last_sequence)
-                });
-                // sa_sequenceid may precede sa_slotid, whose value is known from the step.
-                self.put_number(live.unwrap_or(0).wrapping_add(1))
-            }
-            TraceSlotValueKind::SLOT_ID => {
-                let live = self.counts.slot.map_or(0, |(_, slot)| slot);
-                self.put_number(live)
-            }
+        let number = match slot.holds {
+            // sa_sequenceid may precede sa_slotid, whose value is known from the step.
+            TraceSlotValueKind::SEQUENCE_ID => self.counts.slot.map_or(1, |slot| self.next_sequence(slot)),
+            TraceSlotValueKind::SLOT_ID => self.counts.slot.map_or(0, |(_, slot)| slot),
             TraceSlotValueKind::HIGHEST_SLOT_ID => {
-                let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
-                let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
-                self.put_number(number.min(most.saturating_sub(1)))
+                let count = self.sessions.get(&slot.variable).map_or(0, LiveServerSession::slot_count);
+                leading_number(captured).unwrap_or(0).min(count.saturating_sub(1))
             }
             TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID => {
-                let seqid = self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured);
-                self.put_number(seqid)
+                self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured)
             }
-            TraceSlotValueKind::CREATE_SEQUENCE => {
-                let sequence = self.create_sequences.get(&slot.variable).copied()?;
-                self.put_number(sequence)
-            }
-            TraceSlotValueKind::STATEID_SEQID => {
-                if captured.iter().all(|byte| *byte == 0) {
-                    return None;
-                }
-                let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
-                self.put_number(seqid)
-            }
+            TraceSlotValueKind::CREATE_SEQUENCE => *self.create_sequences.get(&slot.variable)?,
+            TraceSlotValueKind::STATEID_SEQID if captured.iter().all(|byte| *byte == 0) => return None,
+            TraceSlotValueKind::STATEID_SEQID => *self.stateid_seqids.get(&slot.variable)?,
             TraceSlotValueKind::CLIENT_OWNER => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(captured);
-                self.scratch.extend_from_slice(self.suffix.as_bytes());
-                Some(&self.scratch)
+                return Some(self.put(&[captured, self.suffix.as_bytes()].concat()));
             }
             TraceSlotValueKind::CLIENT_VERIFIER => {
                 let tag = nfsrdma_analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
                 self.scratch.clear();
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
-                (self.scratch.len() == captured.len()).then_some(&self.scratch)
+                return (self.scratch.len() == captured.len()).then_some(&self.scratch);
             }
-            // The captured client's callback address is cleared (its name stays); the address of this run is set when
-            // the Call is rewritten.
+            // The callback address is cleared, but no host name; rewriting the Call sets that of this run.
             TraceSlotValueKind::HOST
                 if slot.at >= self.body && universal_address::parse(captured).is_some() =>
             {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(b"0.0.0.0.0.0");
-                Some(&self.scratch)
+                return Some(self.put(b"0.0.0.0.0.0"));
             }
             holds if holds.is_assigned_by_server() => {
-                let Self { names, unbound, .. } = self;
-                let value = names.get(slot.variable as usize).and_then(Option::as_deref);
-                let must = !matches!(
+                let value = self.names.get(slot.variable as usize).and_then(Option::as_deref);
+                let is_optional = matches!(
                     holds,
                     TraceSlotValueKind::COOKIE_VERIFIER
                         | TraceSlotValueKind::CHANGE
                         | TraceSlotValueKind::SERVER_OWNER
                 );
-                if value.is_none() && must && unbound.is_none() {
-                    *unbound = Some(slot.clone());
+                if value.is_none() && !is_optional {
+                    self.unbound.get_or_insert_with(|| slot.clone());
                 }
-                value
+                return value;
             }
-            _ => None,
-        }
-    }
-}
-
-impl LiveVariableValues {
-    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
-    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
-        let slot = self.sessions.get(&session).map(|known| known.slot(captured));
-        self.counts.slot = slot.map(|slot| (session, slot));
-        slot.is_some()
+            _ => return None,
+        };
+        Some(self.put(&number.to_be_bytes()))
     }
 }
 
@@ -483,7 +431,7 @@ mod tests {
         for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
             values.begin_call(0);
             assert!(values.use_slot(7, 5));
-            let used = values.call_counts().slot.unwrap();
+            let used = values.counts.slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
             assert_eq!(
                 values.value(&slot(TraceSlotValueKind::SEQUENCE_ID, 7), &[0; 4]),
@@ -531,7 +479,7 @@ mod tests {
                 values.value(&slot(TraceSlotValueKind::OPEN_SEQID, 1), &captured),
                 Some(&sent.to_be_bytes()[..])
             );
-            let (is_lock, owner, _, seqid) = values.call_counts().seqids[0];
+            let (is_lock, owner, _, seqid) = values.counts.seqids[0];
             values.update_owner_seqid(is_lock, owner, seqid, status);
         }
     }

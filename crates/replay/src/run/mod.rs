@@ -1,9 +1,8 @@
 //! Replay of a trace against a live server: each step is read, sent with the values of this run, compared with its
 //! recorded Reply, and dropped.
 //!
-//! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
-//!   of steps; [`issue_delay_histogram`]: accuracy of send
-//!   times; [`report_merge`]: merged reports of several copies;
+//! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states of
+//!   steps; [`issue_delay_histogram`]: accuracy of send times; [`report_merge`]: merged reports of several copies;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
@@ -32,7 +31,7 @@ mod expected_final_tree;
 mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;
-pub mod live_values;
+mod live_values;
 pub mod options;
 mod preexisting_client_state;
 pub mod recovery;

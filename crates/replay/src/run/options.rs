@@ -17,8 +17,7 @@ pub enum ReplayOrder {
     /// A step waits for those that it depends on.
     #[default]
     Dependencies,
-    /// Captured order: a step waits for those whose Reply preceded its Call, so that the concurrency is that of the
-    /// capture.
+    /// Captured order and concurrency: a step waits for those whose Reply preceded its Call.
     Captured,
     /// By dependencies, and one step at a time per client.
     Serial,
@@ -101,8 +100,7 @@ pub struct ReplayOptions {
     pub window: usize,
     /// Reply timeout.
     pub timeout: Duration,
-    /// Maximum number of retries of a step that the server asks to delay. Each step that exhausts it halves it for the
-    /// others.
+    /// Maximum number of retries of a delayed step. Each step that exhausts it halves it for the others.
     pub max_delay_retries: u32,
     /// Maximum time for which the server may only ask to retry later, before the run ends. Longer than a grace period,
     /// which is as long as a lease (RFC 8881 section 8.4.2.1): 90 s on Linux.
@@ -128,8 +126,7 @@ pub struct ReplayOptions {
     pub captured_chunks: bool,
     /// Ports of the programs other than NFS.
     pub auxiliary_ports: ConfiguredAuxiliaryPorts,
-    /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
-    /// granted.
+    /// `true` if OPENs request the delegations of the captured Calls, instead of those that were granted.
     pub keeps_requested_wants: bool,
     /// Tag that makes the client owners of this run distinct from those of others.
     pub tag: String,

@@ -4,6 +4,7 @@
 //! for a delegation that the live server does not grant: steps use the stateid of that open, and DELEGRETURN is
 //! replaced by its CLOSE. The open in place of a lock stays open.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_rpc::synchronous_client::RpcClient;
@@ -20,6 +21,7 @@ use crate::seed::v4::{Nfs4Client, Nfs4ClientState};
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::stateid_use;
 use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
@@ -32,7 +34,6 @@ struct ClientOfMinorVersion {
     minor_version: u32,
 }
 
-/// Missing state of one client.
 #[derive(Debug, Default)]
 struct MissingClientState {
     sessions: FxHashSet<u32>,
@@ -40,7 +41,6 @@ struct MissingClientState {
     opens: Vec<MissingStateid>,
 }
 
-/// A stateid from before the capture.
 #[derive(Clone, Copy, Debug)]
 struct MissingStateid {
     variable: u32,
@@ -49,7 +49,6 @@ struct MissingStateid {
     access: u32,
 }
 
-/// State from before the capture that was created.
 #[derive(Debug, Default)]
 pub(super) struct PreexistingStateSetupResult {
     pub(super) counts: SynthesizedStateCounts,
@@ -59,8 +58,7 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) leaves_open: bool,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
-    /// Clients that the server refused, with the reason. The state of others is created all the same, unless the server
-    /// does not answer.
+    /// Clients that the server refused, with the reason. Others follow, unless the server does not answer.
     pub(super) refused_clients: Vec<String>,
 }
 
@@ -76,17 +74,13 @@ pub(super) fn create_missing_state(
     values: &mut LiveVariableValues,
     containment: &mut Containment,
 ) -> Result<PreexistingStateSetupResult, ReplayRunError> {
-    let clients = missing_state(trace)?;
     let mut made = PreexistingStateSetupResult::default();
-    let mut clients = clients.into_iter();
+    let mut clients = missing_state(trace)?.into_iter();
     while let Some((ClientOfMinorVersion { client, minor_version }, missing)) = clients.next() {
         let connection = transport.connect(target)?;
-        let xid = nfsrdma_analysis::comparison::record::hash(
-            format!("{tag} prologue {client} {minor_version}").as_bytes(),
-        );
-        let line =
-            RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
-                .with_reconnect(target);
+        let xid = Xid(hash(format!("{tag} prologue {client} {minor_version}").as_bytes()) as u32);
+        let line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
+            .with_reconnect(target);
         let line = ContainmentCheckedRpcClient::new(line, containment);
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
         let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
@@ -144,19 +138,21 @@ pub(super) fn create_missing_state(
                     values.set_create_sequence(*variable, create_sequence);
                 }
             }
-            Nfs4ClientState::Client { clientid, .. } => missing.clientids.iter().for_each(|variable| {
-                values.set_value(*variable, &clientid.to_be_bytes());
-            }),
+            Nfs4ClientState::Client { clientid, .. } => {
+                for variable in &missing.clientids {
+                    values.set_value(*variable, &clientid.to_be_bytes());
+                }
+            }
         }
         made.counts.clients += 1;
     }
     Ok(made)
 }
 
-/// Returns the missing state, in the order of the clients.
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
-) -> Result<Vec<(ClientOfMinorVersion, MissingClientState)>, TraceError> {
+) -> Result<BTreeMap<ClientOfMinorVersion, MissingClientState>, TraceError> {
+    let mut clients: BTreeMap<ClientOfMinorVersion, MissingClientState> = BTreeMap::new();
     let mut wanted: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.for_each_undefined(|line| {
@@ -170,7 +166,7 @@ fn missing_state(
         }
     })?;
     if wanted.is_empty() {
-        return Ok(Vec::new());
+        return Ok(clients);
     }
     // Files only: a directory cannot be opened in place of its delegation.
     let mut handles: FxHashMap<u32, u32> = FxHashMap::default();
@@ -182,7 +178,6 @@ fn missing_state(
             handles.insert(object.number, handle);
         }
     })?;
-    let mut clients: FxHashMap<ClientOfMinorVersion, MissingClientState> = FxHashMap::default();
     trace.for_each_step(|step| {
         if step.asked.minor_version == NONE || step.caller.is_reverse {
             return;
@@ -193,12 +188,8 @@ fn missing_state(
             let client = ClientOfMinorVersion { client: step.caller.client, minor_version };
             let missing = clients.entry(client).or_default();
             match holds {
-                TraceSlotValueKind::SESSION => {
-                    missing.sessions.insert(slot.variable);
-                }
-                TraceSlotValueKind::CLIENTID => {
-                    missing.clientids.insert(slot.variable);
-                }
+                TraceSlotValueKind::SESSION => _ = missing.sessions.insert(slot.variable),
+                TraceSlotValueKind::CLIENTID => _ = missing.clientids.insert(slot.variable),
                 // NFSv4.0 opens by name alone.
                 _ if minor_version > 0 => {
                     if let Some(file) = handles.get(&object).copied() {
@@ -212,7 +203,5 @@ fn missing_state(
     clients.retain(|_, missing| {
         !(missing.sessions.is_empty() && missing.clientids.is_empty() && missing.opens.is_empty())
     });
-    let mut clients: Vec<_> = clients.into_iter().collect();
-    clients.sort_by_key(|(client, _)| *client);
     Ok(clients)
 }

@@ -39,7 +39,6 @@ const OTHER_OPERATIONS: &str =
 pub(super) struct GrantedForeChannel {
     /// Number of slots: ca_maxrequests.
     pub(super) slots: u32,
-    /// Limits of a Call.
     pub(super) limits: SessionLimits,
 }
 
@@ -56,12 +55,10 @@ impl GrantedForeChannel {
     }
 }
 
-/// Outcome of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplyStatusesAndSessionGrants {
     /// Status of each executed operation of a COMPOUND, or of the one procedure.
     pub(super) statuses: Vec<u32>,
-    /// Fore channel granted by CREATE_SESSION.
     pub(super) fore_channel: Option<GrantedForeChannel>,
     /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
     pub(super) has_backchannel: bool,
@@ -73,10 +70,8 @@ pub(super) struct ReplyStatusesAndSessionGrants {
     pub(super) lock_stateid_other: Option<[u8; 12]>,
 }
 
-/// Structure of the results of a COMPOUND.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CompoundResultStructure {
-    /// Each executed operation.
     operations: Vec<Operation>,
     /// Status of the last one, or of the COMPOUND if none was executed.
     last_status: u32,
@@ -85,13 +80,11 @@ pub(super) struct CompoundResultStructure {
 }
 
 impl CompoundResultStructure {
-    /// Returns the rule that the results break: by themselves, or because they are not those of the operations that
-    /// were sent.
+    /// Returns the rule that the results break by themselves, or as results of the operations that were sent.
     pub(super) fn violation(&self, sent: &[Operation]) -> Option<&'static str> {
         let executed = &self.operations;
         let is_result = |(sent, executed): (&Operation, &Operation)| {
-            // The root of the run is a directory, and an unknown operation has a result of its own: RFC 8881 section
-            // 18.57.
+            // PUTROOTFH was sent as PUTFH, and an unknown operation has a result of its own: RFC 8881 section 18.57.
             sent == executed
                 || *executed == Operation::ILLEGAL
                 || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
@@ -105,8 +98,7 @@ impl CompoundResultStructure {
 }
 
 impl ReplyStatusesAndSessionGrants {
-    /// Decodes a Reply; `cursor` is at the start of the RPC message. The outcome is empty if it cannot be decoded or
-    /// RPC reports an error.
+    /// Decodes an RPC message. The outcome is empty if it cannot be decoded or RPC reports an error.
     pub(super) fn of(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Self {
         Self::with_structure(procedure, cursor).0
     }
@@ -123,71 +115,64 @@ impl ReplyStatusesAndSessionGrants {
         if !message.reply().is_some_and(|reply| reply.status().is_success()) {
             return (outcome, None);
         }
+        let Some(Procedure::Compound) = procedure else {
+            let status = procedure.and_then(|procedure| procedure.status(cursor).ok().flatten());
+            outcome.statuses.extend(status.map(|status| match (procedure, status.number) {
+                (Some(Procedure::Nlm1(_) | Procedure::Nlm3(_) | Procedure::Nlm4(_)), NLM_GRACE) => GRACE,
+                (_, status) => status,
+            }));
+            return (outcome, None);
+        };
         let mut structure = CompoundResultStructure::default();
-        match procedure {
-            Some(Procedure::Compound) => {
-                let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
-                    structure.violation = Some(UNDECODABLE_RESULTS);
-                    return (outcome, Some(structure));
-                };
-                for results in reply.operations().take(MAX_OPERATIONS) {
-                    let Ok(results) = results else {
-                        structure.violation.get_or_insert(UNDECODABLE_RESULTS);
-                        break;
-                    };
-                    if outcome.statuses.last().is_some_and(|status| *status != 0) {
-                        structure.violation.get_or_insert(RESULTS_AFTER_ERROR);
-                    }
-                    outcome.statuses.push(results.status().0);
-                    structure.operations.push(results.number());
-                    match &results {
-                        Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
-                            outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
-                            let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
-                            outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
-                        }
-                        Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
-                            let confirmed = ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R;
-                            outcome.has_confirmed_client = ok.eir_flags.contains(confirmed);
-                        }
-                        Results::LOCK(v4::LockRes::Ok(ok)) => {
-                            outcome.lock_stateid_other.get_or_insert(ok.lock_stateid.other);
-                        }
-                        Results::SEQUENCE(StatusUnion::Ok(ok)) => {
-                            outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
-                        }
-                        _ => {}
-                    }
-                }
-                structure.last_status = outcome.statuses.last().copied().unwrap_or(reply.head.status.0);
-                let is_whole = reply.count() as usize <= MAX_OPERATIONS;
-                if is_whole && structure.last_status != reply.head.status.0 {
-                    structure.violation.get_or_insert(OTHER_COMPOUND_STATUS);
-                }
-                return (outcome, Some(structure));
+        let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
+            structure.violation = Some(UNDECODABLE_RESULTS);
+            return (outcome, Some(structure));
+        };
+        for results in reply.operations().take(MAX_OPERATIONS) {
+            let Ok(results) = results else {
+                structure.violation.get_or_insert(UNDECODABLE_RESULTS);
+                break;
+            };
+            if outcome.statuses.last().is_some_and(|status| *status != 0) {
+                structure.violation.get_or_insert(RESULTS_AFTER_ERROR);
             }
-            Some(procedure) => {
-                let status = procedure.status(cursor).ok().flatten().map(|status| status.number);
-                outcome.statuses.extend(status.map(|status| match (procedure, status) {
-                    (Procedure::Nlm1(_) | Procedure::Nlm3(_) | Procedure::Nlm4(_), NLM_GRACE) => GRACE,
-                    (_, status) => status,
-                }));
+            outcome.statuses.push(results.status().0);
+            structure.operations.push(results.number());
+            match &results {
+                Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
+                    outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
+                    let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
+                    outcome.has_backchannel = granted.csr_flags.contains(flag);
+                }
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
+                    let confirmed = ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R;
+                    outcome.has_confirmed_client = ok.eir_flags.contains(confirmed);
+                }
+                Results::LOCK(v4::LockRes::Ok(ok)) => {
+                    outcome.lock_stateid_other.get_or_insert(ok.lock_stateid.other);
+                }
+                Results::SEQUENCE(StatusUnion::Ok(ok)) => {
+                    outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
+                }
+                _ => {}
             }
-            None => {}
         }
-        (outcome, None)
+        structure.last_status = outcome.statuses.last().copied().unwrap_or(reply.head.status.0);
+        let is_whole = reply.count() as usize <= MAX_OPERATIONS;
+        if is_whole && structure.last_status != reply.head.status.0 {
+            structure.violation.get_or_insert(OTHER_COMPOUND_STATUS);
+        }
+        (outcome, Some(structure))
     }
 
     pub(super) fn last_status(&self) -> Option<u32> {
         self.statuses.last().copied()
     }
 
-    /// Returns `true` if the server asked to retry later.
     pub(super) fn is_delayed(&self) -> bool {
         matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
     }
 
-    /// Returns `true` if the last status is OK.
     pub(super) fn is_success(&self) -> bool {
         self.statuses.last() == Some(&0)
     }
@@ -207,33 +192,27 @@ impl ReplyStatusesAndSessionGrants {
         })
     }
 
-    /// Returns `true` if SEQUENCE succeeded or had succeeded before, so that the slot's sequence ID was used. RFC 8881
-    /// section 2.10.6.1.
+    /// Returns `true` if the slot's sequence ID was used, now or before. RFC 8881 section 2.10.6.1.
     pub(super) fn is_sequenced(&self) -> bool {
         matches!(self.statuses.first(), Some(&(0 | RETRY_UNCACHED_REP)))
     }
 
-    /// Returns `true` if the server has executed the Call before and not cached its Reply, as reported by SEQUENCE or
-    /// the next operation.
+    /// Returns `true` if SEQUENCE or the next operation reports a Call executed before and not cached.
     pub(super) fn is_uncached(&self) -> bool {
         self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
     }
 
-    /// Returns `true` if the first operation failed because the connection is not bound to the session. RFC 8881
-    /// section
-    /// 15.1.11.6.
+    /// Returns `true` if the connection is not bound to the session: RFC 8881 section 15.1.11.6.
     pub(super) fn is_connection_unbound(&self) -> bool {
         self.statuses.first() == Some(&Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION.0)
     }
 
-    /// Returns the last status if it reports an unknown client, session or stateid. RFC 8881 section 8.4.2, RFC 7530
-    /// section 9.6.2.
+    /// Returns the last status if state is unknown. RFC 8881 section 8.4.2, RFC 7530 section 9.6.2.
     pub(super) fn forgotten_state_status(&self) -> Option<u32> {
         // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
         self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
     }
 
-    /// Returns the name of the first status that reports a client error.
     pub(super) fn client_error_name(&self) -> Option<&'static str> {
         self.statuses.iter().find_map(|status| match status {
             10_026 => Some("NFS4ERR_BAD_SEQID"),

@@ -1,15 +1,21 @@
 //! Merges the reports of several copies of the captured clients.
 
-use std::ops::AddAssign;
+use std::collections::BTreeMap;
 
 use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
 use super::report::{
-    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepResultsOfRun,
-    number_first_copy,
+    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayReport, StepMismatch, StepResultsOfRun, number_first_copy,
 };
 
+pub(super) fn add_counts<K: Clone + Ord>(sums: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
+    counts.iter().for_each(|(key, count)| *sums.entry(key.clone()).or_default() += count);
+}
+
+fn add_each<const COUNT: usize>(sums: [(&mut u64, u64); COUNT]) {
+    sums.into_iter().for_each(|(sum, count)| *sum += count);
+}
+
 impl StepResultsOfRun {
-    /// Adds the results of another copy with this number.
     fn join(&mut self, other: Self, copy: u32) {
         self.join_mismatches(other.mismatches, copy);
         self.unlisted_mismatches += other.unlisted_mismatches;
@@ -19,12 +25,9 @@ impl StepResultsOfRun {
         for (reason, because) in other.reasons {
             let known = self.reasons.entry(reason).or_default();
             known.steps += because.steps;
-            for (operation, steps) in because.operations {
-                *known.operations.entry(operation).or_default() += steps;
-            }
-            known
-                .first
-                .extend(because.first.into_iter().take(MAX_EXAMPLES.saturating_sub(known.first.len())));
+            add_counts(&mut known.operations, &because.operations);
+            known.first.extend(because.first);
+            known.first.truncate(MAX_EXAMPLES);
         }
         for (name, of) in other.operations {
             let known = self.operation(&name);
@@ -34,31 +37,21 @@ impl StepResultsOfRun {
     }
 }
 
-impl AddAssign for ReplayRecoveryCounts {
-    fn add_assign(&mut self, other: Self) {
-        for (sum, more) in [
-            (&mut self.disconnects, other.disconnects),
-            (&mut self.reconnects, other.reconnects),
-            (&mut self.resent, other.resent),
-            (&mut self.rebound, other.rebound),
-            (&mut self.recovered, other.recovered),
-            (&mut self.reclaimed, other.reclaimed),
-            (&mut self.not_reclaimed, other.not_reclaimed),
-            (&mut self.contexts_renewed, other.contexts_renewed),
-            (&mut self.contexts_destroyed, other.contexts_destroyed),
-        ] {
-            *sum += more;
-        }
-    }
-}
-
 impl ReplayReport {
     /// Adds the report of another copy with this number. The duration is that of the longest.
     pub(super) fn join(&mut self, other: Self, copy: u32) {
         self.steps.join(other.steps, copy);
-        self.recovery += other.recovery;
-        for (sum, more) in [
+        add_each([
             (&mut self.calls, other.calls),
+            (&mut self.recovery.disconnects, other.recovery.disconnects),
+            (&mut self.recovery.reconnects, other.recovery.reconnects),
+            (&mut self.recovery.resent, other.recovery.resent),
+            (&mut self.recovery.rebound, other.recovery.rebound),
+            (&mut self.recovery.recovered, other.recovery.recovered),
+            (&mut self.recovery.reclaimed, other.recovery.reclaimed),
+            (&mut self.recovery.not_reclaimed, other.recovery.not_reclaimed),
+            (&mut self.recovery.contexts_renewed, other.recovery.contexts_renewed),
+            (&mut self.recovery.contexts_destroyed, other.recovery.contexts_destroyed),
             (&mut self.delayed, other.delayed),
             (&mut self.connections, other.connections),
             (&mut self.callbacks.unanswered, other.callbacks.unanswered),
@@ -66,20 +59,12 @@ impl ReplayReport {
             (&mut self.synthesized.clients, other.synthesized.clients),
             (&mut self.synthesized.opens, other.synthesized.opens),
             (&mut self.dropped_values, other.dropped_values),
-        ] {
-            *sum += more;
-        }
-        for (name, count) in other.callbacks.by_operation {
-            *self.callbacks.by_operation.entry(name).or_default() += count;
-        }
-        for (how, count) in other.protocol.violations {
-            *self.protocol.violations.entry(how).or_default() += count;
-        }
-        for (why, count) in other.protocol.discarded {
-            *self.protocol.discarded.entry(why).or_default() += count;
-        }
-        let named = |what: String| format!("client {copy}: {what}");
-        other.protocol.own.into_iter().for_each(|what| self.protocol.add_own(named(what)));
+        ]);
+        add_counts(&mut self.callbacks.by_operation, &other.callbacks.by_operation);
+        add_counts(&mut self.protocol.violations, &other.protocol.violations);
+        add_counts(&mut self.protocol.discarded, &other.protocol.discarded);
+        let named = |message: String| format!("client {copy}: {message}");
+        other.protocol.own.into_iter().for_each(|error| self.protocol.add_own(named(error)));
         self.refused.extend(other.refused.into_iter().map(named));
         self.refused.truncate(MAX_LISTED_MESSAGES);
         self.compared += other.compared;
@@ -98,7 +83,6 @@ impl ReplayReport {
 }
 
 impl FinalTreeCheckReport {
-    /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
         number_first_copy(&mut self.mismatches);
         let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
@@ -107,7 +91,7 @@ impl FinalTreeCheckReport {
         self.left_out_paths.truncate(MAX_LEFT_OUT_PATHS);
         self.mismatches.sort_by_key(is_relation);
         self.mismatches.truncate(shown);
-        for (sum, more) in [
+        add_each([
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
             (&mut self.bytes, other.bytes),
@@ -115,9 +99,7 @@ impl FinalTreeCheckReport {
             (&mut self.left_out, other.left_out),
             (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
-        ] {
-            *sum += more;
-        }
+        ]);
         self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
     }
 }

@@ -21,8 +21,8 @@ pub struct BuiltInToleranceRule {
 }
 
 macro_rules! rules {
-    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
-        $($(#[doc = $doc])+ pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
+    ($($rule:ident = $name:literal, $why:literal;)*) => {
+        $(#[doc = $why] pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
 
         /// All rules.
         pub const ALL: &[BuiltInToleranceRule] = &[$($rule),*];
@@ -30,63 +30,34 @@ macro_rules! rules {
 }
 
 rules! {
-    /// Results of CREATE_SESSION.
     SESSION_LIMITS = "session-limits", "slots and sizes depend on the resources of the server";
-    /// Results of EXCHANGE_ID.
     SERVER_IDENTITY = "server-identity", "the identity of the server";
-    /// Capabilities of a file system.
     CAPABILITIES = "capabilities", "capabilities and limits depend on the file system";
-    /// Attributes that the live server never returns.
     ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that only one of the two servers supports";
-    /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "security flavors are configured on the server";
-    /// Delegations.
     DELEGATION = "delegation", "a server need not grant a delegation (RFC 8881 section 10.4)";
-    /// rflags of OPEN.
     OPEN_FLAGS = "open-flags", "the server chooses its lock type and whether an open needs confirmation";
-    /// Size and link count of a directory.
     DIRECTORY_SIZE = "directory-size", "size and link count of a directory depend on the file system";
-    /// Link count of an object whose name was not captured.
     NAMELESS_LINKS = "nameless-links", "an object without a captured name has a name of its own in the run";
-    /// Access control lists.
     ACL = "acl", "the ACL that results from a mode depends on the file system";
-    /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
-    /// rdev of objects that are no devices.
     RAWDEV = "rawdev", "device numbers of objects that are not devices";
-    /// `atomic` of change_info4.
     ATOMIC = "atomic", "a server may report changes atomically or not";
-    /// Rights supported by ACCESS.
     ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
-    /// attrset of OPEN and CREATE.
     ATTRSET = "attrset", "servers report differently which attributes they set";
-    /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
-    /// Rights of root to change an object.
     READ_ONLY_EXPORT = "read-only-export", "the capture's root could change nothing there (a read-only export, or a squashed root), and the run's can";
-    /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "status flags report callback paths, moved leases and, after a restart, lost state";
-    /// Mode of COPY.
     COPY_MODE = "copy-mode", "a server may copy synchronously or asynchronously";
-    /// Data that is more stable than requested.
     COMMITTED = "committed", "a server may commit data more safely than requested (RFC 8881 section 18.32.3)";
-    /// Segments of READ_PLUS.
     SEGMENTS = "segments", "the file system chooses where holes are; the data was equal";
-    /// Post-operation attributes of NFSv3.
     POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
-    /// Another error for the same refusal.
     SAME_REFUSAL = "same-refusal", "another status with the same meaning";
-    /// Listings in progress.
     LISTING = "listing", "a listing is divided into other replies";
-    /// Rights of another user.
     CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
-    /// NFS4ERR_NOSPC and similar.
     ROOM = "room", "free and total space depend on the file system";
-    /// Files that an earlier step left in another state.
     AFTER = "after-difference", "the file differs because of an earlier step, or because of data that the capture lacks";
-    /// Change attributes after reads.
     ACCESS_TIME = "access-time", "a server may count updates of the access time in the change attribute";
-    /// NFS4ERR_DELAY and NFS4ERR_GRACE.
     DELAYED = "delayed", "one of the two servers asked for a retry";
 }
 
@@ -127,49 +98,39 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
     use rpcbind::v4::Procedure as Rpcbind;
     use v3::Procedure as Nfs;
     let is_status = path == "status";
-    match Nfs::from_name(name) {
-        Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT)
+    let is_address = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT)
+        || matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
+    Some(match (Nfs::from_name(name), Mount::from_name(name)) {
+        (Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT), _)
             if !is_status && !path.starts_with("obj_attributes") =>
         {
-            return Some(CAPABILITIES);
+            CAPABILITIES
         }
-        _ => {}
-    }
-    // Exports with their permissions.
-    match Mount::from_name(name) {
-        Some(Mount::MNT) if path.contains("flavor") => return Some(SECURITY_FLAVORS),
-        Some(Mount::EXPORT | Mount::DUMP) if !is_status => return Some(SERVER_IDENTITY),
-        _ => {}
-    }
-    // Addresses of programs.
-    let is_port = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT);
-    let is_address = matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
-    ((is_port || is_address) && !is_status).then_some(SERVER_IDENTITY)
+        (_, Some(Mount::MNT)) if path.contains("flavor") => SECURITY_FLAVORS,
+        // Exports with their permissions, and addresses of programs.
+        (_, Some(Mount::EXPORT | Mount::DUMP)) if !is_status => SERVER_IDENTITY,
+        _ if is_address && !is_status => SERVER_IDENTITY,
+        _ => return None,
+    })
 }
 
 fn is_copy_mode(path: &str) -> bool {
     ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
 }
 
-/// Returns the rule of an attribute.
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
-    if path.contains("open_arguments.") {
-        return Some(CAPABILITIES);
-    }
-    if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
-        return Some(ACL);
-    }
-    // NFSACL, the companion protocol of NFSv3.
-    if field.starts_with(field_names::NFSACL_ACL) || field == field_names::NFSACL_DFACLCNT {
-        return Some(ACL);
-    }
-    match field {
-        field_names::NFS_SPECDATA1 | field_names::NFS_SPECDATA2 => return Some(RAWDEV),
-        field_names::NFS_FATTR4_OWNER | field_names::NFS_FATTR4_OWNER_GROUP => return Some(OWNER),
-        _ => {}
-    }
-    CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)
+    Some(match field {
+        _ if path.contains("open_arguments.") => CAPABILITIES,
+        _ if [".acl.", ".dacl.", ".sacl."].iter().any(|word| path.contains(word)) => ACL,
+        // NFSACL, the companion protocol of NFSv3.
+        field_names::NFSACL_DFACLCNT => ACL,
+        _ if field.starts_with(field_names::NFSACL_ACL) => ACL,
+        field_names::NFS_SPECDATA1 | field_names::NFS_SPECDATA2 => RAWDEV,
+        field_names::NFS_FATTR4_OWNER | field_names::NFS_FATTR4_OWNER_GROUP => OWNER,
+        _ if CAPABILITY_ATTRIBUTES.contains(&leaf) => CAPABILITIES,
+        _ => return None,
+    })
 }
 
 /// Attributes that describe capabilities of a file system. RFC 8881 section 5.
@@ -214,10 +175,9 @@ const CAPABILITY_ATTRIBUTES: &[&str] = &[
 /// operations without a name. RFC 8881 section 15.4 allows NFS4ERR_EXIST and NFS4ERR_NOTEMPTY only where a name is
 /// replaced or removed.
 pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
-    let names = |one: &str| one.split_once("ERR_").map_or(String::new(), |(_, name)| name.to_owned());
-    let mut pair = [names(one), names(other)];
+    let mut pair = [one, other].map(|status| status.split_once("ERR_").map_or("", |(_, name)| name));
     pair.sort_unstable();
-    match [pair[0].as_str(), pair[1].as_str()] {
+    match pair {
         ["ACCES" | "ACCESS", "PERM"] => true,
         ["NOENT", "STALE"] => !has_name(operation),
         ["EXIST", "NOTEMPTY"] => matches!(operation, "REMOVE" | "RMDIR" | "RENAME"),
@@ -226,44 +186,22 @@ pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
     }
 }
 
-/// Returns `true` if an operation or procedure has a name as its argument.
 fn has_name(operation: &str) -> bool {
-    let of_v4 = Operation::from_name(operation).is_some_and(|operation| {
-        matches!(
-            operation,
-            Operation::LOOKUP
-                | Operation::OPEN
-                | Operation::CREATE
-                | Operation::REMOVE
-                | Operation::RENAME
-                | Operation::LINK
-                | Operation::SECINFO
-        )
-    });
-    let of_v3 = v3::Procedure::from_name(operation).is_some_and(|procedure| {
-        matches!(
-            procedure,
-            v3::Procedure::MKDIR | v3::Procedure::SYMLINK | v3::Procedure::MKNOD | v3::Procedure::RMDIR
-        )
-    });
-    of_v4 || of_v3
-}
-
-/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6 and 6.1.4, RFC 8881 sections 15.1.1.3 and
-/// 15.1.9.2.
-pub(super) fn is_delay(status: &str) -> bool {
+    use Operation as Op;
+    use v3::Procedure as Nfs;
     matches!(
-        status,
-        "NFS4ERR_DELAY"
-            | "NFS4ERR_GRACE"
-            | "NFS3ERR_JUKEBOX"
-            | "LCK_DENIED_GRACE_PERIOD"
-            | "NLM4_DENIED_GRACE_PERIOD"
-    )
+        Op::from_name(operation),
+        Some(Op::LOOKUP | Op::OPEN | Op::CREATE | Op::REMOVE | Op::RENAME | Op::LINK | Op::SECINFO)
+    ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD | Nfs::RMDIR))
 }
 
-/// Status flags that report events of the callback path, and leases that moved to another server. RFC 8881 section
-/// 18.46.3.
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6, 6.1.4, RFC 8881 section 15.1.
+pub(super) fn is_delay(status: &str) -> bool {
+    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE" | "NFS3ERR_JUKEBOX")
+        || matches!(status, "LCK_DENIED_GRACE_PERIOD" | "NLM4_DENIED_GRACE_PERIOD")
+}
+
+/// Flags for the callback path, and for leases that moved to another server. RFC 8881 section 18.46.3.
 const EVENT_STATUS_FLAGS: u32 = SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN.0
     | SequenceStatusFlags::SEQ4_STATUS_CB_PATH_DOWN_SESSION.0
     | SequenceStatusFlags::SEQ4_STATUS_CB_GSS_CONTEXTS_EXPIRING.0
@@ -279,15 +217,8 @@ pub(super) fn may_report_status_flags([recorded, live]: [u64; 2], lost_state: bo
 
 /// Returns `true` if a status means that there is no space, which another file system may have.
 pub(super) fn is_no_space(status: &str) -> bool {
-    matches!(
-        status,
-        "NFS4ERR_NOSPC"
-            | "NFS4ERR_DQUOT"
-            | "NFS4ERR_FBIG"
-            | "NFS3ERR_NOSPC"
-            | "NFS3ERR_DQUOT"
-            | "NFS3ERR_FBIG"
-    )
+    let name = status.strip_prefix("NFS4ERR_").or(status.strip_prefix("NFS3ERR_"));
+    matches!(name, Some("NOSPC" | "DQUOT" | "FBIG"))
 }
 
 #[cfg(test)]

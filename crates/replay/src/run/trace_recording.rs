@@ -119,11 +119,9 @@ pub trait ReplayMessageRecorder {
     fn finish(self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals>;
 }
 
-/// A Call that waits for its Reply.
 #[derive(Debug)]
 struct RecorderPendingCall {
     wire_transaction: ReconstructedWireTransaction,
-    /// Client copy and captured client.
     client: (u32, u32),
     roots: Vec<u32>,
     /// The `id` of its step; 0 if it is no step.
@@ -187,19 +185,10 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
 
     fn next_message(
         &mut self,
-        form: TraceMessageWireForm,
-        credits: u32,
-        message: Vec<u8>,
-    ) -> ReconstructedWireMessage {
-        self.next_message_at(Instant::now(), form, credits, message)
-    }
-
-    fn next_message_at(
-        &mut self,
         moment: Instant,
         form: TraceMessageWireForm,
         credits: u32,
-        message: Vec<u8>,
+        message: &[u8],
     ) -> ReconstructedWireMessage {
         self.frames += 1;
         ReconstructedWireMessage {
@@ -207,55 +196,32 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
             credits,
             frame: self.frames,
             times_ns: [self.time(moment); 2],
-            message,
+            message: message.to_vec(),
             is_complete: true,
         }
     }
 
-    /// Writes a Call without chunks.
     fn write_exchange(
         &mut self,
         (connection, direction): (TransactionConnection, CallDirection),
         (client, step): ((u32, u32), u64),
         [call, reply]: [Option<ReconstructedWireMessage>; 2],
     ) {
-        let travelled = ReconstructedWireTransaction {
-            index: 0,
-            repeats: 0,
-            connection,
-            direction,
-            call,
-            reply,
-            call_chunk: Vec::new(),
-            reads: Vec::new(),
-            writes: Vec::new(),
-            reply_chunk: Vec::new(),
-            returned_bytes: 0,
-            rdma_error: 0,
-        };
-        self.write(RecorderPendingCall {
-            wire_transaction: travelled,
-            client,
-            roots: Vec::new(),
-            step,
-            kept: 0,
-        });
+        let wire_transaction =
+            ReconstructedWireTransaction { reply, ..transaction_without_chunks(connection, direction, call) };
+        self.write(RecorderPendingCall { wire_transaction, client, roots: Vec::new(), step, kept: 0 });
     }
 
-    fn write(&mut self, waiting: RecorderPendingCall) {
-        self.kept_bytes = self.kept_bytes.saturating_sub(waiting.kept);
+    fn write(&mut self, finished: RecorderPendingCall) {
+        let RecorderPendingCall { mut wire_transaction, client, roots, step, kept } = finished;
+        self.kept_bytes = self.kept_bytes.saturating_sub(kept);
         if self.error.is_some() {
             return;
         }
         self.steps += 1;
-        let transaction =
-            ReconstructedWireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
-        let of_run = RecordedReplayCallContext {
-            client: waiting.client,
-            root_operations: &waiting.roots,
-            step: waiting.step,
-        };
-        self.error = self.compiler.add_recorded(&transaction, of_run).err();
+        wire_transaction.index = self.steps;
+        let context = RecordedReplayCallContext { client, root_operations: &roots, step };
+        self.error = self.compiler.add_recorded(&wire_transaction.into_transaction(), context).err();
     }
 
     /// Returns the content of a payload, if the limit allows it.
@@ -263,21 +229,37 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         match source {
             OutgoingPayloadMemory::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
                 self.kept_bytes += bytes.len();
-                Some(bytes.to_vec())
+                return Some(bytes.to_vec());
             }
-            OutgoingPayloadMemory::Copied(bytes) => {
-                self.not_kept += bytes.len() as u64;
-                None
-            }
-            OutgoingPayloadMemory::Shared { length, .. } => {
-                self.not_kept += u64::from(*length);
-                None
-            }
+            OutgoingPayloadMemory::Copied(bytes) => self.not_kept += bytes.len() as u64,
+            OutgoingPayloadMemory::Shared { length, .. } => self.not_kept += u64::from(*length),
         }
+        None
     }
 }
 
-/// Chunk lengths of a Call.
+/// Returns a Call that has no chunks and no Reply yet.
+fn transaction_without_chunks(
+    connection: TransactionConnection,
+    direction: CallDirection,
+    call: Option<ReconstructedWireMessage>,
+) -> ReconstructedWireTransaction {
+    ReconstructedWireTransaction {
+        index: 0,
+        repeats: 0,
+        connection,
+        direction,
+        call,
+        reply: None,
+        call_chunk: Vec::new(),
+        reads: Vec::new(),
+        writes: Vec::new(),
+        reply_chunk: Vec::new(),
+        returned_bytes: 0,
+        rdma_error: 0,
+    }
+}
+
 #[derive(Debug, Default)]
 struct SentCallChunkLengths {
     call: Vec<u32>,
@@ -299,11 +281,10 @@ fn offered_chunk_lengths(
         length: u32::try_from(length).unwrap_or(u32::MAX),
         ..ContiguousChunkMemory::default()
     };
-    let is_read: Vec<_> = (0..call.payloads.len()).map(|index| plan.is_read(index)).collect();
-    let payloads = || call.payloads.iter().zip(&is_read);
-    let reads: Vec<_> =
-        payloads().filter(|(_, is)| **is).map(|(payload, _)| region(payload.length())).collect();
-    let beside: usize = payloads().filter(|(_, is)| **is).map(|(payload, _)| payload.padded()).sum();
+    let payloads = || (0..).map(|index| plan.is_read(index)).zip(call.payloads);
+    let read = || payloads().filter_map(|(is_read, payload)| is_read.then_some(payload));
+    let reads: Vec<_> = read().map(|payload| region(payload.length())).collect();
+    let beside: usize = read().map(|payload| payload.padded()).sum();
     let written = (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
     let writes: Vec<_> =
         written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
@@ -318,23 +299,20 @@ fn offered_chunk_lengths(
     *bytes = encoder.finish().0;
     let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok()?;
     let lists = header.chunk_lists()?;
-    let mut found = SentCallChunkLengths {
-        form: Some(if plan.is_long_call {
-            TraceMessageWireForm::NOMSG
-        } else {
-            TraceMessageWireForm::MESSAGE
-        }),
+    let at = |position: u32| -> Vec<u32> {
+        let segments = lists.rdma_reads.iter().filter(|segment| segment.position == position);
+        segments.map(|segment| segment.target.length).collect()
+    };
+    Some(SentCallChunkLengths {
+        call: at(0),
+        reads: payloads().map(|(is_read, payload)| is_read.then(|| at(payload.position))).collect(),
         writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
         reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
-        ..SentCallChunkLengths::default()
-    };
-    let at = |position: u32| -> Vec<u32> {
-        let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
-        own.map(|segment| segment.target.length).collect()
-    };
-    found.call = at(0);
-    found.reads = payloads().map(|(payload, is)| is.then(|| at(payload.position))).collect();
-    Some(found)
+        form: Some(match plan.is_long_call {
+            true => TraceMessageWireForm::NOMSG,
+            false => TraceMessageWireForm::MESSAGE,
+        }),
+    })
 }
 
 fn segment_lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
@@ -348,7 +326,6 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
     }
 }
 
-/// Returns the connection in the form used by Transactions.
 fn connection_name(
     connection: TransportConnectionId,
     terms: &NegotiatedTransportParams,
@@ -413,36 +390,19 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         let name = connection_name(gone.connection, gone.terms);
         let client = (gone.client_copy, gone.client);
         self.connections.insert(gone.connection, (name, client));
-        let writes = chunks
-            .writes
-            .into_iter()
-            .map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
-        let travelled = ReconstructedWireTransaction {
-            index: 0,
-            repeats: 0,
-            connection: name,
-            direction: CallDirection::Forward,
-            call: Some(self.next_message(
-                chunks.form.unwrap_or(TraceMessageWireForm::RECORD),
-                gone.credits,
-                message,
-            )),
-            reply: None,
+        let writes = chunks.writes.into_iter();
+        let writes = writes.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
+        let form = chunks.form.unwrap_or(TraceMessageWireForm::RECORD);
+        let sent = self.next_message(Instant::now(), form, gone.credits, &message);
+        let wire_transaction = ReconstructedWireTransaction {
             call_chunk: chunks.call,
             reads,
             writes: writes.collect(),
             reply_chunk: chunks.reply,
-            returned_bytes: 0,
-            rdma_error: 0,
+            ..transaction_without_chunks(name, CallDirection::Forward, Some(sent))
         };
-        let kept = self.kept_bytes - before;
-        let waiting = RecorderPendingCall {
-            wire_transaction: travelled,
-            client,
-            roots: gone.roots.to_vec(),
-            step: gone.step,
-            kept,
-        };
+        let (kept, roots) = (self.kept_bytes - before, gone.roots.to_vec());
+        let waiting = RecorderPendingCall { wire_transaction, client, roots, step: gone.step, kept };
         self.pending_calls.insert(call.tag, waiting);
     }
 
@@ -462,7 +422,8 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         if reply.form == nfsrdma_rpc::MessageForm::Nomsg {
             travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
-        travelled.reply = Some(self.next_message(message_form(reply.form), credits, reply.message.to_vec()));
+        let form = message_form(reply.form);
+        travelled.reply = Some(self.next_message(Instant::now(), form, credits, reply.message));
         self.write(waiting);
     }
 
@@ -470,21 +431,21 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
             waiting.wire_transaction.rdma_error = error.tag().0;
-            waiting.wire_transaction.reply =
-                Some(self.next_message(TraceMessageWireForm::ERROR, 0, Vec::new()));
+            let reply = self.next_message(Instant::now(), TraceMessageWireForm::ERROR, 0, &[]);
+            waiting.wire_transaction.reply = Some(reply);
         }
         self.write(waiting);
     }
 
     fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>) {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
-        let form = if name.transport.is_rdma() {
-            TraceMessageWireForm::MESSAGE
-        } else {
-            TraceMessageWireForm::RECORD
+        let form = match name.transport.is_rdma() {
+            true => TraceMessageWireForm::MESSAGE,
+            false => TraceMessageWireForm::RECORD,
         };
-        let call = Some(self.next_message(form, 0, message.to_vec()));
-        let reply = answer.map(|answer| self.next_message(form, 0, answer.to_vec()));
+        let now = Instant::now;
+        let call = Some(self.next_message(now(), form, 0, message));
+        let reply = answer.map(|answer| self.next_message(now(), form, 0, answer));
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
@@ -502,16 +463,11 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
             tenant: VirtualNetwork::NONE,
         };
         let [came, answered] = exchange.times;
-        let call =
-            Some(self.next_message_at(came, TraceMessageWireForm::RECORD, 0, exchange.message.to_vec()));
-        let reply = exchange
-            .answer
-            .map(|answer| self.next_message_at(answered, TraceMessageWireForm::RECORD, 0, answer.to_vec()));
-        self.write_exchange(
-            (name, CallDirection::Forward),
-            (exchange.client_key, exchange.step),
-            [call, reply],
-        );
+        let form = TraceMessageWireForm::RECORD;
+        let call = Some(self.next_message(came, form, 0, exchange.message));
+        let reply = exchange.answer.map(|answer| self.next_message(answered, form, 0, answer));
+        let of_step = (exchange.client_key, exchange.step);
+        self.write_exchange((name, CallDirection::Forward), of_step, [call, reply]);
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals> {

@@ -22,7 +22,6 @@ impl ByteRangeUse {
     }
 }
 
-/// Byte ranges of one file in use.
 #[derive(Debug, Default)]
 pub(super) struct ByteRangeUses {
     /// Sorted by their start.
@@ -67,13 +66,10 @@ impl ByteRangeUses {
         }
     }
 
-    /// Removes the range of a finished step.
     pub(super) fn remove(&mut self, from: u64, window_index: u32) {
         let first = self.short.partition_point(|range| range.from < from);
-        let rest = self.short.iter().skip(first).take_while(|range| range.from == from);
-        if let Some(at) =
-            rest.enumerate().find_map(|(at, range)| (range.window_index == window_index).then_some(at))
-        {
+        let mut rest = self.short.iter().skip(first).take_while(|range| range.from == from);
+        if let Some(at) = rest.position(|range| range.window_index == window_index) {
             self.short.remove(first + at);
         } else {
             self.long.retain(|range| range.window_index != window_index || range.from != from);

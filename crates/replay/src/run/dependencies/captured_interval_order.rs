@@ -3,7 +3,6 @@
 //! Steps that overlapped there may overlap here. Of the earlier steps, it waits only for those that none of the others
 //! has waited for: at most as many as were in flight at one moment of the capture.
 
-/// Captured interval of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CapturedStepInterval {
     end: u64,
@@ -56,14 +55,11 @@ impl UnfinishedStepIntervals {
         into.insert(at, CapturedStepInterval { end, start, window_index });
     }
 
-    /// Removes a finished step.
     pub(super) fn remove(&mut self, end: u64, window_index: u32) {
         for spans in [&mut self.changes, &mut self.reads] {
             let from = spans.partition_point(|span| span.end < end);
-            let rest = spans.iter().skip(from).take_while(|span| span.end == end);
-            if let Some(at) =
-                rest.enumerate().find_map(|(at, span)| (span.window_index == window_index).then_some(at))
-            {
+            let mut rest = spans.iter().skip(from).take_while(|span| span.end == end);
+            if let Some(at) = rest.position(|span| span.window_index == window_index) {
                 spans.remove(from + at);
                 return;
             }

@@ -10,19 +10,15 @@ pub(in crate::run) enum OperationEffect {
     Nothing,
     /// Reads attributes or the end of its file.
     ReadAttributes,
-    /// Changes attributes of its file.
     ChangeAttributes,
-    /// Looks up a name.
     Lookup(u64),
     /// Creates an object with this name, or opens it so that it exists.
     Create(u64),
     /// Adds this name in a directory for its file, for NFSv4 the saved one.
     Link(u64),
-    /// Removes a name.
     Remove(u64),
     /// Renames from the first name, in the saved directory for NFSv4, to the second.
     Rename(u64, u64),
-    /// Lists a directory.
     ReadDirectory,
     /// Opens a file, by name if there is one; `true` if it may create it.
     Open(Option<u64>, bool),
@@ -36,14 +32,12 @@ pub(in crate::run) enum OperationEffect {
     Write(u64, Option<u64>),
     /// Copies from the saved file: source offset, destination offset, number of bytes (0 up to the end).
     Copy(u64, u64, u64),
-    /// Needs exclusive access to its client.
     ExclusiveClient,
 }
 
 pub(in crate::run) use crate::tree::name_hash;
 
 impl OperationEffect {
-    /// Returns `true` if the effect creates, removes or renames a name.
     pub(in crate::run) fn changes_names(self) -> bool {
         matches!(
             self,
@@ -51,7 +45,6 @@ impl OperationEffect {
         )
     }
 
-    /// Returns the effect of an operation of a COMPOUND.
     pub(in crate::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {
@@ -89,20 +82,15 @@ impl OperationEffect {
         }
     }
 
-    /// Returns `true` if the effect may change the size or the link count of a file. An OPEN that may create can
-    /// truncate.
+    pub(in crate::run) fn writes_data(self) -> bool {
+        matches!(self, Self::Write(..) | Self::Copy(..))
+    }
+
+    /// Returns `true` if size or link count of a file may change; an OPEN that may create can truncate.
     pub(in crate::run) fn may_change_size_or_links(self) -> bool {
-        matches!(
-            self,
-            Self::ChangeAttributes
-                | Self::Create(_)
-                | Self::Link(_)
-                | Self::Remove(_)
-                | Self::Rename(..)
-                | Self::Open(_, true)
-                | Self::Write(..)
-                | Self::Copy(..)
-        )
+        self.changes_names()
+            || self.writes_data()
+            || matches!(self, Self::ChangeAttributes | Self::Open(None, true))
     }
 
     fn from_operation_number(operation: Operation) -> Self {
@@ -146,7 +134,6 @@ impl OperationEffect {
         }
     }
 
-    /// Returns the effect of an NFSv3 procedure.
     pub(in crate::run) fn from_v3_args(arguments: &v3::Args<'_>) -> Self {
         use v3::Args;
         match arguments {

@@ -19,52 +19,36 @@ use rustc_hash::FxHashMap;
 
 pub(super) use resource_access_queues::ResourceAccessMode;
 
-/// Kind of a resource.
+/// A resource that restricts concurrency. Files and directories are variables of filehandles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum DependencyResourceKind {
-    /// Everything.
+pub(super) enum DependencyResource {
     All,
     /// A client, by its number.
-    Client,
+    Client(u32),
     /// A session slot: variable of the session, and captured slot.
-    Slot,
-    /// Seqid of an open-owner (0) or a lock-owner (1).
-    Owner,
-    /// A stateid.
-    Stateid,
-    /// An object, by the variable of a filehandle.
-    Object,
+    Slot(u32, u32),
+    /// Seqid of an open-owner, or `true` of a lock-owner.
+    Owner(u32, bool),
+    Stateid(u32),
+    Object(u32),
     /// All names of a directory.
-    Names,
+    Names(u32),
     /// One name of a directory, by its hash.
-    Name,
+    Name(u32, u64),
     /// Opens and locks of a file.
-    FileOpens,
+    FileOpens(u32),
     /// Opens of a file by one client that end, and new ones that begin.
-    OpenEnds,
+    OpenEnds(u32, u32),
     /// Size and attributes of a file.
-    Size,
+    Size(u32),
 }
 
-/// A resource that restricts concurrency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct DependencyResource {
-    kind: DependencyResourceKind,
-    id: u32,
-    part: u64,
-}
-
-/// A dependency of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
-    /// Accesses a resource in this mode.
     Access(DependencyResource, ResourceAccessMode),
-    /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
-    /// others wait for it.
+    /// Waits for steps that were complete when it began in the capture; `true` if it changes the resource.
     Interval(DependencyResource, bool),
-    /// Gives a variable its value.
     Define(u32),
-    /// Needs the value of a variable.
     Need(u32),
     /// Accesses a byte range of a file: file, start, end (exclusive), `true` for a write.
     Range(u32, u64, u64, bool),
@@ -79,7 +63,6 @@ enum HeldStepDependency {
     Range(u32, u64),
 }
 
-/// Node of a step in the window.
 #[derive(Debug, Default)]
 struct DependencyNode {
     /// Number of steps that it waits for.
@@ -89,7 +72,6 @@ struct DependencyNode {
     end_time: u64,
 }
 
-/// Dependency graph of the steps in the window.
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
@@ -104,8 +86,7 @@ pub(super) struct DependencyGraph {
 }
 
 impl DependencyGraph {
-    /// Adds a step with its captured start and end times and its dependencies, which are sorted. Returns `true` if it
-    /// is ready.
+    /// Adds a step with its captured start and end times and its dependencies. Returns `true` if it is ready.
     pub(super) fn admit(
         &mut self,
         window_index: u32,
@@ -138,9 +119,7 @@ impl DependencyGraph {
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
-                    if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
-                    {
-                        entry.insert(window_index);
+                    if *self.definitions.entry(variable).or_insert(window_index) == window_index {
                         taken.push(HeldStepDependency::Define(variable));
                     }
                 }
@@ -213,7 +192,6 @@ impl DependencyGraph {
         self.woken_steps = woken;
     }
 
-    /// Returns `true` if the graph holds nothing.
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.access_groups.is_empty()
@@ -225,13 +203,9 @@ impl DependencyGraph {
 }
 
 fn add_waiter(nodes: &mut [DependencyNode], other: u32, window_index: u32) -> u32 {
-    match nodes.get_mut(other as usize) {
-        Some(node) => {
-            node.waiters.push(window_index);
-            1
-        }
-        None => 0,
-    }
+    let Some(node) = nodes.get_mut(other as usize) else { return 0 };
+    node.waiters.push(window_index);
+    1
 }
 
 /// Sorts dependencies and removes duplicates; two accesses to one resource are combined.

@@ -14,18 +14,13 @@ use super::super::call_operations_and_files::ROOT;
 /// Maximum number of names that are remembered; the targets of others are unknown.
 const MAX_NAMES: usize = 1 << 20;
 
-/// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirectoryEntryReferent {
-    /// No object with a filehandle.
     NoObject,
-    /// The object of this variable.
     Object(u32),
-    /// Not seen.
     Unknown,
 }
 
-/// Names and their targets.
 #[derive(Debug, Default)]
 pub(in crate::run) struct DirectoryEntryTargetTable {
     objects: FxHashMap<(u32, u64), u32>,
@@ -78,7 +73,6 @@ impl DirectoryEntryTargetTable {
         self.representatives.get(&variable).copied().unwrap_or(variable)
     }
 
-    /// Returns the target of a name.
     pub(super) fn target(&self, directory: u32, name: u64) -> DirectoryEntryReferent {
         match self.objects.get(&(directory, name)) {
             None => DirectoryEntryReferent::Unknown,
@@ -96,14 +90,12 @@ impl DirectoryEntryTargetTable {
         }
     }
 
-    /// Records the open that a lock was made with.
     pub(super) fn record_lock_open(&mut self, lock: u32, open: u32) {
         if self.open_by_lock.len() < MAX_NAMES {
             self.open_by_lock.insert(lock, open);
         }
     }
 
-    /// Returns the open that a lock was made with.
     pub(super) fn open_of(&self, lock: u32) -> Option<u32> {
         self.open_by_lock.get(&lock).copied()
     }

@@ -7,14 +7,12 @@ use rustc_hash::FxHashMap;
 
 use super::DependencyResource;
 
-/// Access mode of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::run) enum ResourceAccessMode {
     /// Shared by steps that only read it.
     SharedRead,
     /// Shared by steps that each change a part of it.
     SharedPartialWrite,
-    /// Exclusive.
     Exclusive,
 }
 
@@ -29,15 +27,12 @@ impl ResourceAccessMode {
 struct SameModeAccessGroup {
     resource: DependencyResource,
     mode: ResourceAccessMode,
-    /// Number of unfinished steps of the group.
     unfinished: u32,
-    /// Steps that wait for the whole group.
     waiters: Vec<u32>,
     previous: Option<u32>,
     next: Option<u32>,
 }
 
-/// Groups of all resources in use.
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessQueues {
     latest_group: FxHashMap<DependencyResource, u32>,
@@ -46,57 +41,53 @@ pub(super) struct ResourceAccessQueues {
 }
 
 impl ResourceAccessQueues {
-    /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
-    /// one.
+    /// Adds an access to a resource. Returns its group, and `true` if it waits for the previous group.
     pub(super) fn join(
         &mut self,
-        of: DependencyResource,
-        way: ResourceAccessMode,
+        resource: DependencyResource,
+        mode: ResourceAccessMode,
         window_index: u32,
     ) -> (u32, bool) {
-        let latest = self.latest_group.get(&of).copied();
+        let latest = self.latest_group.get(&resource).copied();
         if let Some(number) = latest
-            && way != ResourceAccessMode::Exclusive
-            && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.mode == way)
+            && mode != ResourceAccessMode::Exclusive
+            && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.mode == mode)
         {
             group.unfinished += 1;
             let before = group.previous;
             return (number, self.wait(before, window_index));
         }
-        let number = self.new_group(of, way, latest);
+        let group = SameModeAccessGroup {
+            resource,
+            mode,
+            unfinished: 1,
+            waiters: Vec::new(),
+            previous: latest,
+            next: None,
+        };
+        let number = self.add_group(group);
         if let Some(before) = latest.and_then(|before| self.groups.get_mut(before as usize)) {
             before.next = Some(number);
         }
-        self.latest_group.insert(of, number);
+        self.latest_group.insert(resource, number);
         (number, self.wait(latest, window_index))
     }
 
     fn wait(&mut self, group: Option<u32>, window_index: u32) -> bool {
-        match group.and_then(|group| self.groups.get_mut(group as usize)) {
-            Some(group) => {
-                group.waiters.push(window_index);
-                true
-            }
-            None => false,
-        }
+        let group = group.and_then(|group| self.groups.get_mut(group as usize));
+        group.map(|group| group.waiters.push(window_index)).is_some()
     }
 
-    fn new_group(&mut self, of: DependencyResource, way: ResourceAccessMode, before: Option<u32>) -> u32 {
+    /// Adds a group, in the place and with the buffer of one that is finished.
+    fn add_group(&mut self, group: SameModeAccessGroup) -> u32 {
         if let Some(number) = self.free.pop()
-            && let Some(group) = self.groups.get_mut(number as usize)
+            && let Some(free) = self.groups.get_mut(number as usize)
         {
-            (group.resource, group.mode, group.unfinished, group.previous, group.next) =
-                (of, way, 1, before, None);
+            let waiters = std::mem::take(&mut free.waiters);
+            *free = SameModeAccessGroup { waiters, ..group };
             return number;
         }
-        self.groups.push(SameModeAccessGroup {
-            resource: of,
-            mode: way,
-            unfinished: 1,
-            waiters: Vec::new(),
-            previous: before,
-            next: None,
-        });
+        self.groups.push(group);
         (self.groups.len() - 1) as u32
     }
 
@@ -118,7 +109,6 @@ impl ResourceAccessQueues {
         self.free.push(number);
     }
 
-    /// Returns `true` if no resource is in use.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.latest_group.is_empty() && self.free.len() == self.groups.len()

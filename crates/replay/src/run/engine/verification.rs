@@ -25,7 +25,6 @@ use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
-use crate::seed::file_server_client::FileUserAndGroup;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
     MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
@@ -68,16 +67,11 @@ pub(super) struct LiveReplyVerificationState<'r> {
 
 impl<'r> LiveReplyVerificationState<'r> {
     pub(super) fn new(options: &'r ReplayOptions, seeded: &'r SeededTree, signs_calls: bool) -> Self {
-        let disabled = options.disabled_rules.iter().copied();
         Self {
             seeded,
             options,
             signs_calls,
-            checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
-                .with_rules(options.rules.clone())
-                .with_supported_attributes(seeded.supported.as_deref())
-                .with_squashed(seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers))
-                .with_nameless(seeded.nameless_fileids.clone()),
+            checker: ReplyChecker::for_run(options, seeded),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
@@ -205,7 +199,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         let files = step.filehandles().chain(held.description.files.iter().copied());
         let description = &held.description;
-        self.checker.mark_uncertain(files, &description.effects, description.may_change_sizes());
+        let may_change_sizes = description.may_change_sizes();
+        self.checker.relations.mark_uncertain(files, &description.effects, may_change_sizes);
     }
 
     fn compare_reply<R: Read + Seek>(
@@ -283,8 +278,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             creates_exclusively: parts.creates_exclusively,
             files: &parts.files,
             execution: findings.sent.map(|sent| ReplyCheckStepContext {
-                operations: &parts.operations,
-                acts: &parts.effects,
+                parts,
                 slots: [step.call.slots, step.reply.slots],
                 step_turn: held.turn,
                 call_time_ns: step.origin.time,
@@ -299,10 +293,6 @@ impl<'r> LiveReplyVerificationState<'r> {
                 seeded: &self.seeded.handles,
                 statuses: &outcome.statuses,
                 written_bytes: &self.written_bytes,
-                set_size_bytes: parts.set_size_bytes,
-                set_modify_seconds: parts.set_modify_seconds,
-                may_set_modify_time: parts.may_set_modify_time,
-                sets_only_delegated_times: parts.sets_only_delegated_times,
                 may_return: &may_return,
                 path_of: &path_of,
             }),

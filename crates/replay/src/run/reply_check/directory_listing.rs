@@ -1,6 +1,5 @@
 //! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
-use std::cmp::Ordering;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -36,7 +35,6 @@ pub(super) struct DirectoryListingChecks {
     by_directory: FxHashMap<u32, ReplayListingCheck>,
 }
 
-/// A field that differs, with its values.
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl DirectoryListingChecks {
@@ -70,32 +68,26 @@ impl DirectoryListingChecks {
         of_b.sort_by(|a, b| a.0.cmp(&b.0));
         let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
         let (mut before, mut twice) = (None, Vec::new());
-        loop {
-            let order = match (rest_a.peek(), rest_b.peek()) {
-                (Some(one), Some(other)) => one.0.cmp(&other.0),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (None, None) => break,
-            };
-            let one = if order == Ordering::Greater { None } else { rest_a.next() };
-            let other = if order == Ordering::Less { None } else { rest_b.next() };
-            match (one, other) {
-                (Some((name, one)), Some((_, other))) => {
-                    a.entries.extend(one);
-                    b.entries.extend(other);
+        while let Some((name, _)) =
+            rest_a.peek().into_iter().chain(rest_b.peek()).min_by_key(|(name, _)| name)
+        {
+            let name = name.clone();
+            let is_it = |entry: &ReaddirReplyEntry| entry.0 == name;
+            match (rest_a.next_if(is_it), rest_b.next_if(is_it)) {
+                (Some((_, recorded)), Some((_, live))) => {
+                    a.entries.extend(recorded);
+                    b.entries.extend(live);
                     known.record_common(&name);
-                    before = Some(name);
                 }
-                (Some((name, _)), None) => known.record_name(name, true),
-                (None, Some((name, _))) => {
+                (Some(_), None) => known.record_name(name.clone(), true),
+                (None, _) => {
                     if before.as_ref() == Some(&name) {
                         twice.push(name_difference([None, quoted_name(&name)]));
                     }
-                    before = Some(name.clone());
-                    known.record_name(name, false);
+                    known.record_name(name.clone(), false);
                 }
-                (None, None) => break,
             }
+            before = Some(name);
         }
         if is_more {
             let values = ["no names after an eof", "more of them"].map(|word| Some(word.to_owned()));
@@ -104,7 +96,7 @@ impl DirectoryListingChecks {
         if !twice.is_empty() {
             return twice;
         }
-        if known.is_balanced() {
+        if known.recorded.is_empty() && known.live.is_empty() {
             // Both sides have returned the same names, so their ends must agree.
             if ends == [true, true] {
                 self.by_directory.remove(&directory);
@@ -127,7 +119,6 @@ impl DirectoryListingChecks {
 }
 
 impl ReplayListingCheck {
-    /// Records a name that both sides have.
     fn record_common(&mut self, name: &[u8]) {
         self.recorded.remove(name);
         self.live.remove(name);
@@ -163,17 +154,10 @@ impl ReplayListingCheck {
         !self.is_over_limit && !is_known && !matches!(name, b"." | b"..")
     }
 
-    fn is_balanced(&self) -> bool {
-        self.recorded.is_empty() && self.live.is_empty()
-    }
-
     fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
-        let mut values: Vec<_> = self
-            .recorded
-            .iter()
-            .map(|name| [quoted_name(name), None])
-            .chain(self.live.iter().map(|name| [None, quoted_name(name)]))
-            .collect();
+        let recorded = self.recorded.iter().map(|name| [quoted_name(name), None]);
+        let live = self.live.iter().map(|name| [None, quoted_name(name)]);
+        let mut values: Vec<_> = recorded.chain(live).collect();
         values.sort();
         values.into_iter().map(name_difference).collect()
     }
@@ -187,17 +171,14 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
     ("READDIR.reply.entries.name".to_owned(), values)
 }
 
-/// Returns `true` if the listing ends here.
 fn is_end(section: &ComparedOperationOrHeaders) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
     eof.is_some_and(|entry| entry.datum == ComparedFieldValue::Bool(true))
 }
 
-/// Name and fields of a directory entry.
 type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
-/// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
-/// listing.
+/// Takes the directory entries from a section, with the name of each; `None` if it is no listing.
 fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirReplyEntry>> {
     let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
     if !is_plus && !section.is_operation(Operation::READDIR) {

@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
-use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::v3;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::AttributeRelationViolation;
@@ -15,70 +14,40 @@ use super::tolerance::{attribute, is_attribute};
 use crate::run::tolerance_rules::rule_of_field;
 use crate::trace::NONE;
 
-/// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
-/// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16).
-const REQUIRED_OPERATIONS: &[Operation] = &[
-    Operation::ACCESS,
-    Operation::BACKCHANNEL_CTL,
-    Operation::BIND_CONN_TO_SESSION,
-    Operation::CLOSE,
-    Operation::COMMIT,
-    Operation::CREATE,
-    Operation::CREATE_SESSION,
-    Operation::DESTROY_CLIENTID,
-    Operation::DESTROY_SESSION,
-    Operation::EXCHANGE_ID,
-    Operation::FREE_STATEID,
-    Operation::GETATTR,
-    Operation::GETFH,
-    Operation::LOCK,
-    Operation::LOCKT,
-    Operation::LOCKU,
-    Operation::LOOKUP,
-    Operation::LOOKUPP,
-    Operation::NVERIFY,
-    Operation::OPEN,
-    Operation::OPEN_CONFIRM,
-    Operation::OPEN_DOWNGRADE,
-    Operation::PUTFH,
-    Operation::PUTPUBFH,
-    Operation::PUTROOTFH,
-    Operation::READ,
-    Operation::READDIR,
-    Operation::RECLAIM_COMPLETE,
-    Operation::RELEASE_LOCKOWNER,
-    Operation::REMOVE,
-    Operation::RENAME,
-    Operation::RENEW,
-    Operation::RESTOREFH,
-    Operation::SAVEFH,
-    Operation::SECINFO,
-    Operation::SEQUENCE,
-    Operation::SETATTR,
-    Operation::SETCLIENTID,
-    Operation::SETCLIENTID_CONFIRM,
-    Operation::SET_SSV,
-    Operation::TEST_STATEID,
-    Operation::VERIFY,
-    Operation::WRITE,
+/// Operations of NFSv4.0 and NFSv4.1 that a server need not support. RFC 8881 section 17. All operations of NFSv4.2 are
+/// optional: RFC 7862 section 14, RFC 8276 section 8.1.
+const OPTIONAL_OPERATIONS: [Operation; 13] = [
+    Operation::DELEGPURGE,
+    Operation::DELEGRETURN,
+    Operation::LINK,
+    Operation::OPENATTR,
+    Operation::READLINK,
+    Operation::GET_DIR_DELEGATION,
+    Operation::GETDEVICEINFO,
+    Operation::GETDEVICELIST,
+    Operation::LAYOUTCOMMIT,
+    Operation::LAYOUTGET,
+    Operation::LAYOUTRETURN,
+    Operation::SECINFO_NO_NAME,
+    Operation::WANT_DELEGATION,
 ];
 
-/// REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
-const REQUIRED_ATTRIBUTES: &[&str] = &[
-    "supported_attrs",
-    "type",
-    "fh_expire_type",
-    "change",
-    "size",
-    "link_support",
-    "symlink_support",
-    "named_attr",
-    "fsid",
-    "unique_handles",
-    "lease_time",
-    "rdattr_error",
-    "filehandle",
-];
+/// Returns the numbers of the REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
+pub(in crate::run) fn required_attributes() -> impl Iterator<Item = u32> {
+    (Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR).chain([Attributes::FILEHANDLE])
+}
+
+fn violation(place: &LocatedField<'_>, relation: &str, values: [&str; 2]) -> AttributeRelationViolation {
+    let (section, operation) = &place.section;
+    AttributeRelationViolation {
+        section: *section,
+        path: format!("{operation}.{} ({relation})", place.path.text),
+        field: place.path.field,
+        object: NONE,
+        values: values.map(str::to_owned),
+        rule: None,
+    }
+}
 
 /// Returns the violations by a live Reply that has attributes, but lacks one that the recorded Reply has and that the
 /// server must support, or does support. RFC 8881 section 18.7.3.
@@ -95,6 +64,7 @@ pub(super) fn missing_attributes(
         sections.insert(place.section.0);
         known.insert((place.section.0, &*place.path.text));
     }
+    let required: Vec<_> = required_attributes().filter_map(Attributes::name).collect();
     let listed = listed_attributes(live);
     let (mut missing, mut entry) = (Vec::new(), None);
     let mut seen = FxHashSet::default();
@@ -112,11 +82,10 @@ pub(super) fn missing_attributes(
             place.path.class,
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
         );
+        let has_rule = || rule_of_field(&place.section.1, text, place.path.field).is_some();
         let relation = match () {
-            () if REQUIRED_ATTRIBUTES.contains(&name) => "required",
-            () if is_supported(name) && !is_compared && !has_rule(&place.section.1, &place.path) => {
-                "supported"
-            }
+            () if required.contains(&name) => "required",
+            () if is_supported(name) && !is_compared && !has_rule() => "supported",
             () => continue,
         };
         // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
@@ -126,20 +95,12 @@ pub(super) fn missing_attributes(
         };
         // Each attribute once per operation.
         if sections.contains(&place.section.0) && is_missing && seen.insert((place.section.0, text)) {
-            missing.push(AttributeRelationViolation {
-                section: place.section.0,
-                path: format!("{}.{text} ({relation})", place.section.1),
-                field: place.path.field,
-                object: NONE,
-                values: ["returned".to_owned(), "not returned".to_owned()],
-                rule: None,
-            });
+            missing.push(violation(place, relation, ["returned", "not returned"]));
         }
     }
     missing
 }
 
-/// Attributes of a directory entry.
 #[derive(Debug, Default)]
 struct ReaddirEntryAttributePaths<'p> {
     paths: FxHashSet<&'p str>,
@@ -177,11 +138,6 @@ fn listed_attributes<'p, 'a>(
     listed
 }
 
-/// Returns `true` if a rule lets an attribute differ.
-fn has_rule(operation: &str, path: &FieldPath) -> bool {
-    rule_of_field(operation, &path.text, path.field).is_some()
-}
-
 /// Returns the violations by a live Reply that has attributes which neither the recorded Reply has nor the Call
 /// requested. `may_return` returns `false` if an operation, by index, did not request an attribute. RFC 8881 sections
 /// 18.7.3 and 18.23.3.
@@ -197,20 +153,13 @@ pub(super) fn unrequested_attributes(
         recorded.map(|place| (place.section.0, attribute(&place.path.text))).collect();
     let mut violations = Vec::new();
     for place in live.iter().filter(|place| is_attribute_value(place)) {
-        let (section, operation) = &place.section;
+        let section = place.section.0;
         let name = attribute(&place.path.text);
         // Each attribute once per operation; the first section is the header.
-        let is_new = known.insert((*section, name));
+        let is_new = known.insert((section, name));
         let Some(index) = section.checked_sub(1).filter(|_| is_new) else { continue };
         if !may_return(index, name) {
-            violations.push(AttributeRelationViolation {
-                section: *section,
-                path: format!("{operation}.{} (not requested)", place.path.text),
-                field: place.path.field,
-                object: NONE,
-                values: ["not returned".to_owned(), "returned".to_owned()],
-                rule: None,
-            });
+            violations.push(violation(place, "not requested", ["not returned", "returned"]));
         }
     }
     violations
@@ -221,7 +170,6 @@ fn is_attribute_value(place: &LocatedField<'_>) -> bool {
     is_attribute(&place.path.text) && attribute(&place.path.text) != "attrmask"
 }
 
-/// Returns `true` if two Replies have the same fields.
 fn has_same_layout(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> bool {
     let is_one = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| Rc::ptr_eq(&a.path, &b.path);
     recorded.len() == live.len() && recorded.iter().zip(live).all(is_one)
@@ -238,11 +186,15 @@ const REQUIRED_PROCEDURES: &[v3::Procedure] = &[
     v3::Procedure::PATHCONF,
 ];
 
+fn is_required(operation: Operation) -> bool {
+    operation.0 <= Operation::RECLAIM_COMPLETE.0 && !OPTIONAL_OPERATIONS.contains(&operation)
+}
+
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
 pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
-        && (REQUIRED_OPERATIONS.iter().any(|required| required.name() == Some(operation))
+        && (Operation::from_name(operation).is_some_and(is_required)
             || REQUIRED_PROCEDURES.iter().any(|required| required.name() == Some(operation)))
 }
 

@@ -12,7 +12,7 @@
 
 mod attribute_relations;
 mod directory_listing;
-mod mandatory_server_operations;
+pub(super) mod mandatory_server_operations;
 mod reply_check_result_cache;
 #[cfg(test)]
 mod tests;
@@ -23,23 +23,25 @@ use nfsrdma_dissectors::field::field_names;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
+pub(in crate::run) use attribute_relations::FinalAttributeDifference;
 pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationCheckState, AttributeRelationViolation, reply_attribute_values};
-pub(in crate::run) use attribute_relations::{FinalAttributeDifference, LiveFinalObjectAttributes};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
-use super::dependencies::effects::OperationEffect;
+use super::options::ReplayOptions;
+use super::report::StepIdWithFrames;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
+use crate::seed::SeededTree;
+use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
@@ -94,23 +96,15 @@ pub struct ReplyPair<'a> {
 }
 
 impl ReplyPair<'_> {
-    /// Returns the location of the step in the capture.
     fn place(&self) -> TransactionCaptureLocation {
-        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        TransactionCaptureLocation {
-            index: self.step,
-            call: frame(self.frames[0]),
-            reply: frame(self.frames[1]),
-        }
+        StepIdWithFrames { step: self.step, frames: self.frames }.location()
     }
 }
 
 /// Differences between the final state of an object and its last values in Replies.
 #[derive(Debug)]
 pub(in crate::run) struct FinalAttributeDifferences {
-    /// Those that no rule tolerates.
     pub(in crate::run) differences: Vec<FinalAttributeDifference>,
-    /// Number of those that a rule tolerates.
     pub(in crate::run) tolerated: u64,
 }
 
@@ -145,31 +139,27 @@ struct ExcusedStatusDifference {
 }
 
 /// Compares live Replies with recorded ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReplyChecker {
     recorder: ComparableTransactionRecorder,
     selection: ComparisonOptions,
     identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
     pub compared: ComparedFieldAndByteCounts,
-    /// `true` to tolerate nothing.
     is_strict: bool,
-    /// Rules that are turned off.
     disabled_rules: FxHashSet<&'static str>,
-    /// Rules from a file.
     file_rules: Vec<ToleranceFileRule>,
     rule_cache: ReplyToleranceRuleCache,
     patterns: ReplyCheckResultCache,
     /// Attributes that the live server supports, or has returned.
     offered_attributes: FxHashSet<Box<str>>,
-    /// Operations that the live server has executed.
     executed_operations: FxHashSet<Rc<str>>,
     /// Operations that it reported as unsupported, with the first difference.
     unsupported: BTreeMap<String, Difference>,
     /// Of these, operations that it executed later.
     inconsistent: Vec<Difference>,
     listings: DirectoryListingChecks,
-    relations: AttributeRelationCheckState,
+    pub(in crate::run) relations: AttributeRelationCheckState,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
     /// `true` if the server has restarted in this run, or has ended a lease.
@@ -189,62 +179,27 @@ impl ReplyChecker {
         off: impl IntoIterator<Item = &'static str>,
         selection: ComparisonOptions,
     ) -> Self {
+        Self { is_strict, disabled_rules: off.into_iter().collect(), selection, ..Self::default() }
+    }
+
+    pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
+        let supported = Bitmap4::<Attributes>::from(seeded.supported.as_deref().unwrap_or_default());
+        let disabled = options.disabled_rules.iter().copied();
         Self {
-            recorder: ComparableTransactionRecorder::default(),
-            selection,
-            identities: CrossCaptureIdentityMap::default(),
-            compared: ComparedFieldAndByteCounts::default(),
-            is_strict,
-            disabled_rules: off.into_iter().collect(),
-            file_rules: Vec::new(),
-            rule_cache: ReplyToleranceRuleCache::default(),
-            patterns: ReplyCheckResultCache::default(),
-            offered_attributes: FxHashSet::default(),
-            executed_operations: FxHashSet::default(),
-            unsupported: BTreeMap::new(),
-            inconsistent: Vec::new(),
-            listings: DirectoryListingChecks::default(),
-            relations: AttributeRelationCheckState::default(),
-            may_have_restarted: false,
-            has_lost_state: false,
-            squashed_ids: None,
-            nameless_fileids: FxHashSet::default(),
-            depends_on_objects: false,
+            // They also apply with `--strict`.
+            file_rules: options.rules.clone(),
+            offered_attributes: supported.iter().filter_map(Attributes::name).map(Box::from).collect(),
+            squashed_ids: seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers),
+            nameless_fileids: seeded.nameless_fileids.clone(),
+            ..Self::new(options.strict, disabled, options.selection.clone())
         }
-    }
-
-    /// Sets the rules from a file. They also apply with `--strict`.
-    #[must_use]
-    pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
-        Self { file_rules: file, ..self }
-    }
-
-    /// Sets the attributes that the live server supports, as mask words: it must return those that are requested.
-    #[must_use]
-    pub fn with_supported_attributes(self, supported: Option<&[u32]>) -> Self {
-        let words = Bitmap4::<Attributes>::from(supported.unwrap_or_default());
-        let names = words.iter().filter_map(Attributes::name).map(Box::from);
-        Self { offered_attributes: names.collect(), ..self }
-    }
-
-    /// Sets the user and group to which the export squashes root in NFSv3.
-    #[must_use]
-    pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
-        Self { squashed_ids: squashed, ..self }
-    }
-
-    /// Sets the live file IDs of seeded objects that have one more link than in the capture.
-    #[must_use]
-    pub fn with_nameless(self, fileids: FxHashSet<u128>) -> Self {
-        Self { nameless_fileids: fileids, ..self }
     }
 
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
-        self.may_have_restarted = true;
+        self.record_reconnection();
         self.has_lost_state = true;
-        self.patterns.clear();
         self.relations.record_restart();
     }
 
@@ -297,36 +252,22 @@ impl ReplyChecker {
             lacking.append(&mut unrequested_attributes(places, execution.may_return));
         }
         if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
-            let compared = (&verdict, compared);
-            let pattern = CheckedReplyPairPattern::of(
-                replies,
-                places,
-                compared,
-                (related, sections),
-                self.may_have_restarted,
-            );
+            let (compared, related) = ((&verdict, compared), (related, sections));
+            let pattern =
+                CheckedReplyPairPattern::of(replies, places, compared, related, self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
         broken.append(&mut lacking);
         self.add_violations(replies, verdict, excused, broken)
     }
 
-    /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step
-    /// may have changed these.
-    pub(in crate::run) fn mark_uncertain(
-        &mut self,
-        objects: impl Iterator<Item = u32>,
-        acts: &[OperationEffect],
-        may_change_sizes: bool,
-    ) {
-        self.relations.mark_uncertain(objects, acts, may_change_sizes);
-    }
-
     /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
     pub(in crate::run) fn final_differences(
         &self,
         handles: &[u32],
-        state: &LiveFinalObjectAttributes<'_>,
+        version: &ObjectVersionAttributes,
+        owner: Option<&FileUserAndGroup>,
+        was_listed: bool,
     ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
@@ -341,24 +282,24 @@ impl ReplyChecker {
             found.rule.is_some_and(|rule| self.is_enabled(rule))
                 || self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
-        let other_fsid =
-            self.relations.unknown_file_system(state.version).map(|fsid| FinalAttributeDifference {
-                aspect: "fsid (one)",
-                field: "",
-                values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
-                rule: None,
-            });
+        let other_fsid = self.relations.unknown_file_system(version).map(|fsid| FinalAttributeDifference {
+            aspect: "fsid (one)",
+            field: "",
+            values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
+            rule: None,
+        });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
-            let found = self.relations.final_differences(*handle, state);
+            let found = self.relations.final_differences(*handle, version, owner, was_listed);
             found.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
         let (mut tolerated, mut differences) = by_handle
             .max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len()))
             .unwrap_or_default();
-        let (allowed, differing): (Vec<_>, Vec<_>) = other_fsid.into_iter().partition(is_tolerated);
-        tolerated.extend(allowed);
-        differences.extend(differing);
+        if let Some(fsid) = other_fsid {
+            let list = if is_tolerated(&fsid) { &mut tolerated } else { &mut differences };
+            list.push(fsid);
+        }
         FinalAttributeDifferences { differences, tolerated: tolerated.len() as u64 }
     }
 
@@ -366,7 +307,7 @@ impl ReplyChecker {
     fn add_violations(
         &mut self,
         replies: &ReplyPair<'_>,
-        verdict: ReplyCheckResult,
+        mut verdict: ReplyCheckResult,
         excused: Option<ExcusedStatusDifference>,
         mut broken: Vec<AttributeRelationViolation>,
     ) -> ReplyCheckResult {
@@ -395,36 +336,29 @@ impl ReplyChecker {
         if differences.is_empty() {
             return verdict;
         }
-        match verdict {
-            ReplyCheckResult::Mismatched(mut known) => {
-                known.append(&mut differences);
+        match (&mut verdict, excused) {
+            (
                 ReplyCheckResult::Mismatched(known)
-            }
-            ReplyCheckResult::MismatchedBefore { differences: mut known, status, otherwise } => {
+                | ReplyCheckResult::MismatchedBefore { differences: known, .. },
+                _,
+            ) => {
                 known.append(&mut differences);
-                ReplyCheckResult::MismatchedBefore { differences: known, status, otherwise }
+                verdict
             }
-            verdict if excused.is_some() => {
+            (_, Some(ExcusedStatusDifference { difference, .. })) => {
                 self.remove_tolerated(&mut differences);
-                match excused.filter(|_| !differences.is_empty()) {
-                    Some(ExcusedStatusDifference { difference, .. }) => {
-                        let status = Box::new(difference);
-                        ReplyCheckResult::MismatchedBefore {
-                            differences,
-                            status,
-                            otherwise: Box::new(verdict),
-                        }
-                    }
-                    None => verdict,
+                if differences.is_empty() {
+                    return verdict;
                 }
+                let (status, otherwise) = (Box::new(difference), Box::new(verdict));
+                ReplyCheckResult::MismatchedBefore { differences, status, otherwise }
             }
-            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule], None, false).0,
-            _ => self.result(differences, &[], None, false).0,
+            (ReplyCheckResult::Tolerated(rule), None) => self.result(differences, &[*rule], None, false).0,
+            (_, None) => self.result(differences, &[], None, false).0,
         }
     }
 
-    /// Returns `true` if a live Reply is known to have the layout of the recorded one, so that values can be read at
-    /// the same positions.
+    /// Returns `true` if a live Reply is known to have its values at the positions of the recorded one.
     pub fn has_same_layout(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
         self.patterns.has_layout(procedure, [recorded, live])
     }
@@ -493,8 +427,11 @@ impl ReplyChecker {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
             if !self.is_strict && section_status(a) == section_status(b) {
-                if replies.creates_exclusively && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE) {
-                    tolerance::tolerate_mode(a, b, &mut tolerated);
+                if replies.creates_exclusively
+                    && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE)
+                    && tolerance::tolerate_mode(a, b)
+                {
+                    tolerated.push(tolerance_rules::EXCLUSIVE_CREATE);
                 }
                 self.tolerate(a, b, is_directory, &mut tolerated);
             }
@@ -527,28 +464,24 @@ impl ReplyChecker {
             let [a, b] = values.map(half);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
-            let (kind, field) = if is_name {
-                (DifferenceKind::Name, field_names::NFS_ENTRY_NAME)
-            } else {
-                (DifferenceKind::Result, "")
+            let (kind, field) = match is_name {
+                true => (DifferenceKind::Name, field_names::NFS_ENTRY_NAME),
+                false => (DifferenceKind::Result, ""),
             };
             Difference { kind, operation, path, field, count: 1, a, b }
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
-        let wrong_chunks: Vec<_> = returned
-            .into_iter()
-            .map(|lengths| {
-                let [a, b] = lengths.map(|length| half(Some(length.to_string())));
-                let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
-                Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
-            })
-            .collect();
-        differences.extend(wrong_chunks.iter().cloned());
+        let wrong_chunk = returned.map(|lengths| {
+            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
+        });
+        differences.extend(wrong_chunk.clone());
         let (verdict, status) =
             self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
         let Some(difference) = status else { return (verdict, None) };
         let excused = ExcusedStatusDifference { section: other_status.unwrap_or(0), difference };
-        let mut earlier = wrong_chunks;
+        let mut earlier = Vec::from_iter(wrong_chunk);
         if let Some([recorded, live]) = before {
             let mut found = RecordComparer {
                 options: &self.selection,
@@ -584,33 +517,25 @@ impl ReplyChecker {
             return (ReplyCheckResult::Tolerated(rule), None);
         }
         if differences.is_empty() {
-            let verdict = tolerated
-                .first()
-                .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
-            return (verdict, None);
+            let rule = tolerated.first().copied();
+            return (rule.map_or(ReplyCheckResult::Matched, ReplyCheckResult::Tolerated), None);
         }
-        let of = |difference: &Difference| {
-            let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
-            (value(&difference.a), value(&difference.b))
-        };
         let statuses = || differences.iter().filter(|difference| difference.kind == DifferenceKind::Status);
         let is_of_failing = |difference: &&Difference| {
-            let of = difference.path.split_once('.').map_or("", |(operation, _)| operation);
-            failing == Some(of)
+            failing == Some(difference.path.split_once('.').map_or("", |(operation, _)| operation))
         };
         // The status of the COMPOUND itself is that of its last operation.
         let status = statuses().find(is_of_failing).or_else(|| statuses().next());
         if let (Some(status), false) = (status, self.is_strict) {
-            let (a, b) = of(status);
+            let [a, b] = [&status.a, &status.b].map(|half| half.value.clone().unwrap_or_default());
             // An unsupported operation has a result with its own name.
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
             // A Call rejected by RPC has no results and hence no operation.
             let operation = if operation == "body" { title } else { operation };
-            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs
-            // are not.
-            let is_whole =
-                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
+            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1), unlike those of others.
+            let is_whole = status.operation.starts_with("NFS ")
+                && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
             if is_unsupported(&b)
                 && !is_whole
                 && !is_unsupported(&a)
@@ -621,7 +546,10 @@ impl ReplyChecker {
                 }
                 return (ReplyCheckResult::Unsupported(operation.to_owned(), b), Some(status.clone()));
             }
-            if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && is_success(&b) {
+            if self.is_enabled(tolerance_rules::ROOM)
+                && tolerance_rules::is_no_space(&a)
+                && b.ends_with("_OK")
+            {
                 return (ReplyCheckResult::Tolerated(tolerance_rules::ROOM), Some(status.clone()));
             }
             if is_delayed_in_capture && tolerance_rules::is_delay(&a) {
@@ -674,26 +602,18 @@ impl ReplyChecker {
         !self.is_strict && !self.disabled_rules.contains(rule.name)
     }
 
-    /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
-    /// turned out to be supported.
+    /// Returns late differences: identifiers of other objects, and operations that are supported after all.
     pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
         let mut wrong = self.identities.take_differences(is_last);
         wrong.append(&mut self.inconsistent);
         if is_last {
-            wrong.extend(self.impossible_sizes());
+            wrong.extend(self.relations.sizes.take_unexplained());
         }
         self.remove_tolerated(&mut wrong);
         wrong.retain(|difference| self.selection.includes(difference));
         wrong
     }
 
-    /// Returns the differences of sizes that no file had.
-    fn impossible_sizes(&mut self) -> impl Iterator<Item = Difference> {
-        let sizes = self.relations.take_impossible_sizes().into_iter();
-        sizes.map(|(place, violation)| violation.difference(place.transaction, place.title, &|_| None))
-    }
-
-    /// Records the attributes and operations of the live server.
     fn record_capabilities(&mut self, live: &ComparableMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
@@ -747,7 +667,6 @@ fn is_ok(datum: &ComparedFieldValue) -> bool {
     }
 }
 
-/// Returns the status of each operation.
 fn statuses(message: &ComparableMessage) -> Vec<&ComparedFieldValue> {
     message.sections.iter().filter_map(section_status).collect()
 }
@@ -771,7 +690,6 @@ fn operations_before(message: &ComparableMessage, end: usize) -> ComparableMessa
     ComparableMessage { sections, ..ComparableMessage::default() }
 }
 
-/// Returns `true` if an operation may create a name in a directory.
 fn makes_names(operation: &str) -> bool {
     use v3::Procedure as Nfs;
     matches!(
@@ -780,16 +698,6 @@ fn makes_names(operation: &str) -> bool {
     ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
 }
 
-fn is_success(status: &str) -> bool {
-    status.ends_with("_OK")
-}
-
-/// Returns `true` if the title is that of an NFS Transaction.
-fn replies_to_nfs(title: &str) -> bool {
-    title.starts_with("NFS ")
-}
-
-/// Returns `true` if a status reports an unsupported operation or attribute.
 fn is_unsupported(status: &str) -> bool {
     matches!(
         status,

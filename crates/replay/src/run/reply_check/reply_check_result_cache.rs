@@ -37,11 +37,9 @@ enum ReplyPatternByteRequirement {
     Fixed,
     /// A result that does not affect decoding: it must be the same on both sides.
     Equal,
-    /// They may differ.
     Free,
 }
 
-/// An identifier that each side chooses itself.
 #[derive(Debug)]
 pub(super) struct ReplyPatternIdentitySlot {
     pub(super) section: Rc<str>,
@@ -53,8 +51,7 @@ pub(super) struct ReplyPatternIdentitySlot {
 }
 
 impl ReplyPatternIdentitySlot {
-    /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
-    /// decoded.
+    /// Returns the identifiers of both sides and stores them as last pair; `None` if it must be decoded.
     pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[ServerAssignedValueHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
@@ -72,18 +69,15 @@ impl ReplyPatternIdentitySlot {
         Some(names)
     }
 
-    /// Returns the values in both messages.
     pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedFieldValue; 2] {
         sides.map(|side| ComparedFieldValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
-/// Pattern of a decoded pair.
 #[derive(Debug)]
 pub(super) struct CheckedReplyPairPattern {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
-    /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
     byte_classes: Vec<(Range<usize>, ReplyPatternByteRequirement)>,
@@ -94,11 +88,8 @@ pub(super) struct CheckedReplyPairPattern {
     /// Attributes with relations to earlier values, and number of executed operations.
     pub(super) attribute_pairs: Vec<MatchedReplyAttribute>,
     pub(super) operation_count: usize,
-    /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
-    /// Counts of the comparison.
     pub(super) compared: ComparedFieldAndByteCounts,
-    /// `true` if an operation creates names.
     pub(super) makes_names: bool,
 }
 
@@ -145,49 +136,46 @@ impl CheckedReplyPairPattern {
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
-        let mut of = vec![ReplyPatternByteRequirement::Fixed; live.len()];
+        let mut classes = vec![ReplyPatternByteRequirement::Fixed; live.len()];
         for place in places {
             let ((_, section), path) = (&place.section, &place.path);
             if let FieldValue::Chunk(length, _) = place.value {
                 this.items.push(length);
             }
             let is_left_out = is_incomparable(section, path, may_have_restarted);
-            let (bytes, what) = field_byte_class(place, is_left_out);
+            let (bytes, class) = field_byte_class(place, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
-                if what != ReplyPatternByteRequirement::Free {
+                if class != ReplyPatternByteRequirement::Free {
                     return None;
                 }
-                let (section, path) = (Rc::clone(section), Rc::clone(path));
-                this.identities.push(ReplyPatternIdentitySlot {
-                    section,
-                    path,
-                    identity,
-                    bytes: bytes.clone(),
-                    last_pair: None,
-                });
+                let (section, path, bytes) = (Rc::clone(section), Rc::clone(path), bytes.clone());
+                let slot = ReplyPatternIdentitySlot { section, path, identity, bytes, last_pair: None };
+                this.identities.push(slot);
             }
-            of.get_mut(bytes)?.fill(what);
+            classes.get_mut(bytes)?.fill(class);
         }
-        for (at, what) in of.into_iter().enumerate() {
-            match this.byte_classes.last_mut() {
-                Some((run, last)) if *last == what => run.end = at + 1,
-                _ => this.byte_classes.push((at..at + 1, what)),
-            }
+        let mut at = 0;
+        for run in classes.chunk_by(PartialEq::eq) {
+            let end = at + run.len();
+            this.byte_classes.extend(run.first().map(|class| (at..end, *class)));
+            at = end;
         }
         this.matches_messages(sides).then_some(this)
     }
 
     /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
     fn matches_messages(&self, [recorded, live]: [&[u8]; 2]) -> bool {
-        let [before, of_live] = &self.sides;
-        recorded.len() == before.len()
-            && live.len() == of_live.len()
-            && self.byte_classes.iter().all(|(run, what)| match what {
+        let is_like = |messages: [&[u8]; 2], run: &Range<usize>| {
+            messages[0].get(run.clone()) == messages[1].get(run.clone())
+        };
+        let [known_recorded, known_live] = &self.sides;
+        recorded.len() == known_recorded.len()
+            && live.len() == known_live.len()
+            && self.byte_classes.iter().all(|(run, class)| match class {
                 ReplyPatternByteRequirement::Free => true,
-                ReplyPatternByteRequirement::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyPatternByteRequirement::Equal => is_like([recorded, live], run),
                 ReplyPatternByteRequirement::Fixed => {
-                    recorded.get(run.clone()) == before.get(run.clone())
-                        && live.get(run.clone()) == of_live.get(run.clone())
+                    is_like([recorded, known_recorded], run) && is_like([live, known_live], run)
                 }
             })
     }
@@ -212,40 +200,30 @@ fn field_byte_class(
     place: &LocatedField<'_>,
     is_left_out: bool,
 ) -> (Range<usize>, ReplyPatternByteRequirement) {
+    use ReplyPatternByteRequirement::{Equal, Fixed, Free};
     let LocatedField { path, bytes, value, .. } = place;
-    // Content without its length.
-    let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
-    let is_header = path.field.starts_with("rpc");
-    match (path.class, *value) {
-        (_, FieldValue::Unsigned(_)) if path.field == field_names::RPC_XID => {
-            (bytes.clone(), ReplyPatternByteRequirement::Free)
-        }
+    let is_compared =
+        matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
+    let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
+    let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
+    let (is_header, is_count) = (path.field.starts_with("rpc"), path.field == OPERATION_COUNT_FIELD);
+    let (class, content) = match *value {
+        FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.
-        _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
-            (bytes.clone(), ReplyPatternByteRequirement::Fixed)
-        }
-        (
-            FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Identity(_),
-            FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyPatternByteRequirement::Free),
-        (FieldEqualityRequirement::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
-            (bytes.clone(), ReplyPatternByteRequirement::Free)
-        }
-        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyPatternByteRequirement::Free),
-        (
-            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
-            FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyPatternByteRequirement::Equal),
+        _ if is_header || is_count || path.leaf() == "attrmask" => (Fixed, None),
+        FieldValue::Bytes(text) | FieldValue::Text(text) if varies || is_identity => (Free, Some(text)),
+        FieldValue::Bytes(text) | FieldValue::Text(text) if is_compared => (Equal, Some(text)),
+        FieldValue::Unsigned(_) if varies || is_left_out => (Free, None),
+        FieldValue::Signed(_) if varies => (Free, None),
         // A hyper is never the count of following items.
-        (
-            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
-            FieldValue::Unsigned(_) | FieldValue::Signed(_),
-        ) if bytes.len() == 8 => (bytes.clone(), ReplyPatternByteRequirement::Equal),
-        _ => (bytes.clone(), ReplyPatternByteRequirement::Fixed),
-    }
+        FieldValue::Unsigned(_) | FieldValue::Signed(_) if is_compared && bytes.len() == 8 => (Equal, None),
+        _ => (Fixed, None),
+    };
+    // Content without its length.
+    let start = content.map_or(bytes.start, |content| bytes.end.saturating_sub(content.len()));
+    (start..bytes.end, class)
 }
 
-/// Patterns of messages of one length.
 #[derive(Debug, Default)]
 struct CheckedReplyPatternsOfLength {
     patterns: Vec<CheckedReplyPairPattern>,
@@ -255,7 +233,6 @@ struct CheckedReplyPatternsOfLength {
     unused_patterns: u32,
 }
 
-/// Patterns of a run.
 #[derive(Debug, Default)]
 pub(super) struct ReplyCheckResultCache {
     by_length: FxHashMap<usize, CheckedReplyPatternsOfLength>,
@@ -267,7 +244,6 @@ impl ReplyCheckResultCache {
         self.by_length.clear();
     }
 
-    /// Returns the pattern that a pair agrees with.
     pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CheckedReplyPairPattern> {
         if replies.listing.is_some() {
             return None;
@@ -291,7 +267,6 @@ impl ReplyCheckResultCache {
         patterns.any(|pattern| pattern.procedure == procedure && pattern.matches_messages(sides))
     }
 
-    /// Returns `true` if a decoded pair of this length should create a pattern.
     pub(super) fn wants_pattern(&self, length: usize) -> bool {
         match self.by_length.get(&length) {
             Some(of_length) => of_length.unused_patterns < MAX_UNUSED_PATTERNS,

@@ -4,6 +4,8 @@ use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use super::*;
+use crate::run::call_operations_and_files::CallOperationsAndFiles;
+use crate::run::dependencies::effects::OperationEffect;
 
 /// Variable of the file of the tests.
 const FILE: u32 = 7;
@@ -76,11 +78,16 @@ impl Execution<'_> {
         let (seeded, now) = (FxHashMap::default(), Instant::now());
         let (files, statuses, written) = (vec![FILE; count], vec![0; count], vec![0; count]);
         let may_return = |_: usize, name: &str| self.requests_all && name != "attrmask";
+        let parts = CallOperationsAndFiles {
+            operations: self.operations.to_vec(),
+            effects: self.acts.to_vec(),
+            may_set_modify_time: true,
+            ..CallOperationsAndFiles::default()
+        };
         checker.check(&ReplyPair {
             files: &files,
             execution: Some(ReplyCheckStepContext {
-                operations: self.operations,
-                acts: self.acts,
+                parts: &parts,
                 slots: [List::default(), List::default()],
                 step_turn: self.turn,
                 // Recorded times are not of the day of the capture.
@@ -92,10 +99,6 @@ impl Execution<'_> {
                 seeded: &seeded,
                 statuses: &statuses,
                 written_bytes: &written,
-                set_size_bytes: None,
-                set_modify_seconds: None,
-                may_set_modify_time: true,
-                sets_only_delegated_times: false,
                 may_return: &may_return,
                 path_of: &|_| None,
             }),
@@ -168,7 +171,9 @@ fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
     let (plain, more) =
         (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let verdict = |supported: Option<&[u32]>| {
-        checker().with_supported_attributes(supported).check(&pair("NFS 4.2 GETATTR", &more, &plain))
+        let seeded = SeededTree { supported: supported.map(Into::into), ..SeededTree::default() };
+        let mut checker = ReplyChecker::for_run(&ReplayOptions::default(), &seeded);
+        checker.check(&pair("NFS 4.2 GETATTR", &more, &plain))
     };
     let offered = ReplyCheckResult::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED);
     assert_eq!(verdict(None), offered);

@@ -23,29 +23,25 @@ impl ReplyChecker {
         is_directory: bool,
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
-        let operation = Rc::clone(&a.name);
+        let operation = &Rc::clone(&a.name);
         let mut rulings = std::mem::take(&mut self.rule_cache);
-        if !needs_no_rule(a, b, |path| rulings.rule_of(&operation, path).is_some()) {
-            self.apply(&mut rulings, &operation, a, b, is_directory, needed);
+        if needs_no_rule(a, b, |path| rulings.rule_of(operation, path).is_some()) {
+            self.rule_cache = rulings;
+            return;
         }
-        self.rule_cache = rulings;
-    }
-
-    fn apply(
-        &mut self,
-        rulings: &mut ReplyToleranceRuleCache,
-        operation: &Rc<str>,
-        a: &mut ComparedOperationOrHeaders,
-        b: &mut ComparedOperationOrHeaders,
-        is_directory: bool,
-        needed: &mut Vec<BuiltInToleranceRule>,
-    ) {
         let is_same_data = has_same_data(a, b);
-        let has_usual_flags = self.has_usual_status_flags(a, b);
-        tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
-        tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
-        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
-            tolerate_squashed_owner(a, b, squashed, needed);
+        let status_flags = [&*a, &*b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
+        let has_usual_flags = tolerance_rules::may_report_status_flags(status_flags, self.has_lost_state);
+        if self.is_enabled(tolerance_rules::COMMITTED) && tolerate_committed(a, b) {
+            needed.push(tolerance_rules::COMMITTED);
+        }
+        if self.is_enabled(tolerance_rules::ACCESS_SUPPORTED) && tolerate_access(a, b) {
+            needed.push(tolerance_rules::ACCESS_SUPPORTED);
+        }
+        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER))
+            && tolerate_squashed_owner(a, b, squashed)
+        {
+            needed.push(tolerance_rules::OWNER);
         }
         if self.is_enabled(tolerance_rules::NAMELESS_LINKS)
             && tolerate_nameless_links(a, b, &self.nameless_fileids)
@@ -80,28 +76,19 @@ impl ReplyChecker {
                 }
             });
         }
+        self.rule_cache = rulings;
         let [of_a, of_b] = &taken;
-        let is_same = |(a, b): (
-            &(BuiltInToleranceRule, ComparableMessageField),
-            &(BuiltInToleranceRule, ComparableMessageField),
-        )| { a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum) };
-        if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
-            let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
-            let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
-            let more = longer.get(of_a.len().min(of_b.len())).map(|(rule, _)| *rule);
-            needed.extend(differing.or(more));
-        }
+        let differing = of_a
+            .iter()
+            .zip(of_b)
+            .find(|((_, a), (_, b))| a.path.text != b.path.text || !a.datum.is_same(&b.datum));
+        let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
+        let first = differing.map(|(a, _)| a).or_else(|| longer.get(of_a.len().min(of_b.len())));
+        needed.extend(first.map(|(rule, _)| *rule));
         self.remove_optional(a, b, needed);
     }
 
-    /// Returns `true` if the status flags of two SEQUENCE results only differ as those of two servers may.
-    fn has_usual_status_flags(&self, a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
-        let flags = [a, b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
-        tolerance_rules::may_report_status_flags(flags, self.has_lost_state)
-    }
-
-    /// Removes attributes that only one side has, if the live server neither supports them nor has returned them, or
-    /// they are optional.
+    /// Removes attributes of one side that are optional, or that the live server neither supports nor returns.
     fn remove_optional(
         &self,
         a: &mut ComparedOperationOrHeaders,
@@ -109,12 +96,8 @@ impl ReplyChecker {
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let names = |section: &ComparedOperationOrHeaders| -> FxHashSet<Box<str>> {
-            section
-                .entries
-                .iter()
-                .filter(|entry| is_attribute(&entry.path.text) || is_post_op(&entry.path.text))
-                .map(|entry| entry.path.text.clone())
-                .collect()
+            let paths = section.entries.iter().map(|entry| &entry.path.text);
+            paths.filter(|path| is_attribute(path) || is_post_op(path)).cloned().collect()
         };
         let is_one =
             |(a, b): (&ComparableMessageField, &ComparableMessageField)| Rc::ptr_eq(&a.path, &b.path);
@@ -147,23 +130,22 @@ impl ReplyChecker {
     }
 }
 
-/// Removes the mode of a file that was created exclusively, if it differs.
-pub(super) fn tolerate_mode(
-    a: &mut ComparedOperationOrHeaders,
-    b: &mut ComparedOperationOrHeaders,
-    needed: &mut Vec<BuiltInToleranceRule>,
-) {
-    let is_mode = |entry: &&ComparableMessageField| entry.path.leaf() == "mode";
-    let mode = |section: &ComparedOperationOrHeaders| {
-        section.entries.iter().find(is_mode).map(|entry| entry.datum.clone())
-    };
-    if let (Some(of_a), Some(of_b)) = (mode(a), mode(b))
-        && !of_a.is_same(&of_b)
-    {
-        needed.push(tolerance_rules::EXCLUSIVE_CREATE);
-        for section in [a, b] {
-            section.entries.retain(|entry| !is_mode(&entry));
-        }
+/// Removes the mode of a file that was created exclusively. Returns `true` if it differs.
+pub(super) fn tolerate_mode(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
+    let differs = field(a, "mode").zip(field(b, "mode")).is_some_and(|(a, b)| !a.is_same(b));
+    if differs {
+        remove_fields([a, b], "mode");
+    }
+    differs
+}
+
+fn field<'s>(section: &'s ComparedOperationOrHeaders, leaf: &str) -> Option<&'s ComparedFieldValue> {
+    section.entries.iter().find(|entry| entry.path.leaf() == leaf).map(|entry| &entry.datum)
+}
+
+fn remove_fields(sections: [&mut ComparedOperationOrHeaders; 2], leaf: &str) {
+    for section in sections {
+        section.entries.retain(|entry| entry.path.leaf() != leaf);
     }
 }
 
@@ -171,24 +153,20 @@ pub(super) fn tolerate_mode(
 #[derive(Debug, Default)]
 pub(super) struct ReplyToleranceRuleCache {
     /// Keyed by the addresses of operation and path.
-    rules: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
+    rules: FxHashMap<(*const u8, *const FieldPath), (KeptAddresses, Option<BuiltInToleranceRule>)>,
 }
 
-#[derive(Debug)]
-struct CachedToleranceRule {
-    /// Keeps the addresses from being reused.
-    _addresses: (Rc<str>, Rc<FieldPath>),
-    rule: Option<BuiltInToleranceRule>,
-}
+/// Operation and path, whose addresses are not reused while these are kept.
+type KeptAddresses = (Rc<str>, Rc<FieldPath>);
 
 impl ReplyToleranceRuleCache {
     fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<BuiltInToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
-        let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
-            _addresses: (Rc::clone(operation), Rc::clone(path)),
-            rule: tolerance_rules::rule_of_field(operation, &path.text, path.field),
+        let (_, rule) = self.rules.entry(place).or_insert_with(|| {
+            let rule = tolerance_rules::rule_of_field(operation, &path.text, path.field);
+            ((Rc::clone(operation), Rc::clone(path)), rule)
         });
-        ruling.rule
+        *rule
     }
 }
 
@@ -211,7 +189,6 @@ fn needs_no_rule(
     a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
 }
 
-/// Returns `true` if a field is an attribute of NFSv4.
 pub(super) fn is_attribute(path: &str) -> bool {
     path.starts_with("obj_attributes.") || path.contains(".attrs.")
 }
@@ -235,7 +212,6 @@ struct DirectoryAttributePaths {
 }
 
 impl DirectoryAttributePaths {
-    /// Processes the next field of an operation.
     fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
@@ -261,10 +237,9 @@ impl DirectoryAttributePaths {
 
 /// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
 fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
-    let data = |section: &ComparedOperationOrHeaders| {
-        let mut entries = section.entries.iter();
-        entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
-    };
+    fn data(section: &ComparedOperationOrHeaders) -> Option<&ComparedFieldValue> {
+        section.entries.iter().find(|entry| &*entry.path.text == "data").map(|entry| &entry.datum)
+    }
     let is_unknown =
         |section: &ComparedOperationOrHeaders| section.entries.iter().any(|entry| entry.datum.is_unknown());
     match (data(a), data(b)) {
@@ -273,54 +248,43 @@ fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders)
         {
             one == other
         }
-        (Some(one), Some(other)) => one.is_same(&other),
+        (Some(one), Some(other)) => one.is_same(other),
         (one, other) => one.is_none() && other.is_none(),
     }
 }
 
-/// Removes the stability of written data if the live server did better.
-fn tolerate_committed(
-    a: &mut ComparedOperationOrHeaders,
-    b: &mut ComparedOperationOrHeaders,
-    needed: &mut Vec<BuiltInToleranceRule>,
-    is_on: impl Fn(BuiltInToleranceRule) -> bool,
-) {
-    let find = |section: &ComparedOperationOrHeaders| {
-        section.entries.iter().position(|entry| entry.path.leaf() == "committed")
-    };
-    let (Some(at), Some(other)) = (find(a), find(b)) else { return };
-    let rank = |datum: Option<&ComparableMessageField>| match datum.map(|entry| &entry.datum) {
-        Some(ComparedFieldValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
-        Some(ComparedFieldValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
-        Some(ComparedFieldValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+/// Removes the stability of written data. Returns `true` if the live server did better.
+fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
+    let rank = |section: &ComparedOperationOrHeaders| match field(section, "committed") {
+        Some(ComparedFieldValue::Named(name)) => {
+            ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"].iter().position(|level| name.starts_with(level))
+        }
         _ => None,
     };
-    let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
-    if live > recorded && recorded.is_some() && is_on(tolerance_rules::COMMITTED) {
-        a.entries.remove(at);
-        b.entries.remove(other);
-        needed.push(tolerance_rules::COMMITTED);
+    let is_better = rank(a).zip(rank(b)).is_some_and(|(recorded, live)| live > recorded);
+    if is_better {
+        remove_fields([a, b], "committed");
     }
+    is_better
 }
 
-/// Treats owners as equal if the live one is the user or group that the export squashes root to.
+/// Treats an owner as root if the export squashes root to it. Returns `true` if there are any.
 fn tolerate_squashed_owner(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
     squashed: [u32; 2],
-    needed: &mut Vec<BuiltInToleranceRule>,
-) {
+) -> bool {
     let owner = |entry: &ComparableMessageField| match entry.path.field {
         field_names::NFS_FATTR3_UID => Some(squashed[0]),
         field_names::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
     };
-    // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
-    // same path occurs once per entry.
+    // One side may lack attributes (RFC 1813 section 2.6), and a listing has a path once per entry.
     let mut of_live: FxHashMap<&str, VecDeque<&ComparedFieldValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
     }
+    let mut is_needed = false;
     for recorded in &mut a.entries {
         let Some(owner) = owner(recorded) else { continue };
         let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
@@ -329,13 +293,13 @@ fn tolerate_squashed_owner(
         let is_squashed = matches!(live, ComparedFieldValue::Number(number) if *number == u64::from(owner));
         if is_squashed && recorded.datum != *live {
             recorded.datum = live.clone();
-            needed.push(tolerance_rules::OWNER);
+            is_needed = true;
         }
     }
+    is_needed
 }
 
-/// Treats link counts of seeded objects as equal if the live one is larger by one: the name that seeding gave them.
-/// Returns `true` if there are any.
+/// Tolerates one link more of a seeded object: the name that seeding gave it. Returns `true` if any.
 fn tolerate_nameless_links(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
@@ -382,32 +346,27 @@ fn tolerate_nameless_links(
     is_needed
 }
 
-/// Returns the mask of the first field with this name.
 fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
-    section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
-        ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(mask),
+    match field(section, leaf)? {
+        ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(*mask),
         _ => None,
-    })
+    }
 }
 
-/// Compares access rights in the bits that both servers support.
-fn tolerate_access(
-    a: &mut ComparedOperationOrHeaders,
-    b: &mut ComparedOperationOrHeaders,
-    needed: &mut Vec<BuiltInToleranceRule>,
-    is_on: impl Fn(BuiltInToleranceRule) -> bool,
-) {
-    if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
-        return;
+/// Removes access rights that are equal in the bits that both servers support. Returns `true` if these bits differ.
+fn tolerate_access(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
+    let masks = |leaf: &str| mask(a, leaf).zip(mask(b, leaf));
+    let (true, Some((one, other)), Some(rights)) =
+        (a.is_operation(Operation::ACCESS), masks("supported"), masks("access"))
+    else {
+        return false;
+    };
+    let common = one & other;
+    let is_tolerated = one != other && rights.0 & common == rights.1 & common;
+    if is_tolerated {
+        remove_fields([a, b], "access");
     }
-    let supported = mask(a, "supported").zip(mask(b, "supported"));
-    let Some((common, differs)) = supported.map(|(a, b)| (a & b, a != b)) else { return };
-    let rights = mask(a, "access").zip(mask(b, "access"));
-    if differs && rights.is_some_and(|(a, b)| a & common == b & common) {
-        a.entries.retain(|entry| entry.path.leaf() != "access");
-        b.entries.retain(|entry| entry.path.leaf() != "access");
-        needed.push(tolerance_rules::ACCESS_SUPPORTED);
-    }
+    is_tolerated
 }
 
 #[cfg(test)]

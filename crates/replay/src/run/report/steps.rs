@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::captured_frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::run::step_outcome::{FinalStepState, StepCounts, StepOutcome};
-use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::difference::{Difference, TransactionCaptureLocation};
 use nfsrdma_analysis::statistics::Latencies;
 
 /// Maximum number of reasons counted separately.
@@ -24,6 +25,14 @@ pub struct StepIdWithFrames {
     pub step: u64,
     /// First frames of Call and Reply in the capture; 0 if there is none.
     pub frames: [u64; 2],
+}
+
+impl StepIdWithFrames {
+    /// Returns the location of the step in the capture.
+    pub(in crate::run) fn location(self) -> TransactionCaptureLocation {
+        let [call, reply] = self.frames.map(|number| (number > 0).then_some(FrameNumber(number)));
+        TransactionCaptureLocation { index: self.step, call, reply }
+    }
 }
 
 /// A step of one client copy.
@@ -53,19 +62,11 @@ pub struct StepMismatch {
 }
 
 impl StepMismatch {
-    /// Returns `true` if the same fields of the same operation differ.
-    fn is_similar(&self, operation: &str, differences: &[Difference]) -> bool {
+    fn is_similar(&self, other: &Self) -> bool {
         let is_same_field = |(a, b): (&Difference, &Difference)| a.kind == b.kind && a.path == b.path;
-        self.operation == operation
-            && self.differences.len() == differences.len()
-            && self.differences.iter().zip(differences).all(is_same_field)
-    }
-
-    fn add_similar(&mut self, step: CopyStepId) {
-        self.similar_steps += 1;
-        if self.first_similar.len() < MAX_EXAMPLES {
-            self.first_similar.push(step);
-        }
+        self.operation == other.operation
+            && self.differences.len() == other.differences.len()
+            && self.differences.iter().zip(&other.differences).all(is_same_field)
     }
 }
 
@@ -131,7 +132,8 @@ impl StepResultsOfRun {
             self.uncommon.insert(step.step, (state, reason.unwrap_or_default()));
         }
         if let StepOutcome::Mismatched(differences) = outcome {
-            self.keep_mismatch(step, operation, differences);
+            let operation = operation.to_owned();
+            self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
         }
     }
 
@@ -159,7 +161,6 @@ impl StepResultsOfRun {
         because.number
     }
 
-    /// Removes a step from the counts of its reason.
     fn uncount_reason(
         &mut self,
         state: FinalStepState,
@@ -181,63 +182,43 @@ impl StepResultsOfRun {
         });
     }
 
-    /// Adds a mismatch to its group, or begins one if the limit allows it.
-    fn keep_mismatch(&mut self, step: StepIdWithFrames, operation: &str, differences: Vec<Difference>) {
-        let group = self.mismatches.iter_mut().find(|known| known.is_similar(operation, &differences));
-        if let Some(known) = group {
-            known.add_similar(CopyStepId { step, copy: 0 });
+    /// Adds a mismatch, and those that are similar to it, to its group, or begins one if the limit allows it.
+    fn keep_mismatch(&mut self, new: StepMismatch) {
+        let steps = 1 + new.similar_steps;
+        if let Some(known) = self.mismatches.iter_mut().find(|known| known.is_similar(&new)) {
+            let first = CopyStepId { step: new.step, copy: new.copy };
+            known.first_similar.extend(std::iter::once(first).chain(new.first_similar));
+            known.first_similar.truncate(MAX_EXAMPLES);
+            known.similar_steps += steps;
         } else if self.mismatches.len() < self.max_mismatches {
-            let operation = operation.to_owned();
-            self.mismatches.push(StepMismatch { step, operation, differences, ..Default::default() });
+            self.mismatches.push(new);
         } else {
-            self.unlisted_mismatches += 1;
+            self.unlisted_mismatches += steps;
         }
     }
 
     /// Adds mismatches of the client copy with this number to those of the copies before it.
     pub(in crate::run) fn join_mismatches(&mut self, others: Vec<StepMismatch>, copy: u32) {
         number_first_copy(&mut self.mismatches);
-        for other in others {
-            let steps = 1 + other.similar_steps;
-            let group = self
-                .mismatches
-                .iter_mut()
-                .find(|known| known.is_similar(&other.operation, &other.differences));
-            let mut first_similar = other.first_similar;
-            first_similar.iter_mut().for_each(|similar| similar.copy = copy);
-            if let Some(known) = group {
-                let first = CopyStepId { step: other.step, copy };
-                let missing = MAX_EXAMPLES.saturating_sub(known.first_similar.len());
-                known.first_similar.extend(std::iter::once(first).chain(first_similar).take(missing));
-                known.similar_steps += steps;
-            } else if self.mismatches.len() < self.max_mismatches {
-                self.mismatches.push(StepMismatch { copy, first_similar, ..other });
-            } else {
-                self.unlisted_mismatches += steps;
-            }
+        for mut other in others {
+            other.copy = copy;
+            other.first_similar.iter_mut().for_each(|similar| similar.copy = copy);
+            self.keep_mismatch(other);
         }
     }
 
     /// Returns the results of an operation; beyond the limit, those of `other`.
     pub fn operation(&mut self, operation: &str) -> &mut StepResultsOfOperationType {
         let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
-        let name = if has_room { operation } else { "other" };
-        if !self.operations.contains_key(name) {
-            self.operations.insert(name.to_owned(), StepResultsOfOperationType::default());
-        }
-        // The entry exists now.
-        self.operations.entry(name.to_owned()).or_default()
+        self.operations.entry(if has_room { operation } else { "other" }.to_owned()).or_default()
     }
 
     /// Changes the state of steps whose difference was only detected later.
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
         for difference in differences {
             let place = difference.a.location.unwrap_or_default();
-            let frame = |frame: Option<nfsrdma_dissectors::captured_frame::FrameNumber>| {
-                frame.map_or(0, |frame| frame.0)
-            };
-            let step =
-                StepIdWithFrames { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            let frames = [place.call, place.reply].map(|frame| frame.map_or(0, |frame| frame.0));
+            let step = StepIdWithFrames { step: place.index, frames };
             // A group keeps its fields.
             let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
             if let Some(known) = known.filter(|known| known.similar_steps == 0) {
@@ -255,7 +236,8 @@ impl StepResultsOfRun {
             }
             move_to_mismatched(&mut self.states, from);
             move_to_mismatched(&mut self.operation(&operation).states, from);
-            self.keep_mismatch(step, &operation, vec![difference]);
+            let differences = vec![difference];
+            self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
     }
@@ -287,7 +269,6 @@ pub(in crate::run) fn number_first_copy(mismatches: &mut [StepMismatch]) {
     }
 }
 
-/// Moves one step from a state to the mismatches.
 fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
     let counted = states.get_mut(from);
     if *counted > 0 {

@@ -20,10 +20,8 @@ use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 /// Maximum number of rules in a file.
 const MAX_RULES: usize = 4096;
 
-/// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
 struct ToleratedDifferencePattern {
-    /// Matches the difference.
     ignore: ComparisonOptions,
     /// Operations that it is restricted to, if any.
     within: Option<ComparisonOptions>,
@@ -69,32 +67,27 @@ impl ToleranceFileRule {
 pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, ToleranceRuleFileError> {
     let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        parse_line(line, &mut rules)
-            .map_err(|what| ToleranceRuleFileError { line: number, message: what })?;
+        parse_line(line, &mut rules).map_err(|message| ToleranceRuleFileError { line: number, message })?;
     }
-    match rules.iter().position(|rule| rule.lines.is_empty()) {
-        Some(at) => {
-            let name = rules.get(at).map_or("", |rule| rule.rule.name);
-            let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
-            let line = text.lines().position(is_it).map_or(1, |at| at + 1);
-            Err(ToleranceRuleFileError {
-                line,
-                message: format!("[{name}] tolerates nothing; write ignore WORD below it"),
-            })
-        }
-        None => Ok(rules),
+    if let Some(rule) = rules.iter().find(|rule| rule.lines.is_empty()) {
+        let name = rule.rule.name;
+        let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
+        let line = text.lines().position(is_it).map_or(1, |at| at + 1);
+        let message = format!("[{name}] tolerates nothing; write ignore WORD below it");
+        return Err(ToleranceRuleFileError { line, message });
     }
+    Ok(rules)
 }
 
 fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
     if line.chars().any(|letter| letter.is_control() && letter != '\t') {
         return Err("a control character; remove it".to_owned());
     }
-    let said = line.split('#').next().unwrap_or_default().trim();
-    if said.is_empty() {
+    let content = line.split('#').next().unwrap_or_default().trim();
+    if content.is_empty() {
         return Ok(());
     }
-    if let Some(rest) = said.strip_prefix('[') {
+    if let Some(rest) = content.strip_prefix('[') {
         let Some((name, why)) = rest.split_once(']') else {
             return Err("missing ']' after the name; write [NAME] REASON".to_owned());
         };
@@ -118,7 +111,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         rules.push(ToleranceFileRule { rule: BuiltInToleranceRule { name, why }, lines: Vec::new() });
         return Ok(());
     }
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let words: Vec<&str> = content.split_whitespace().collect();
     let (ignore, within) = match &words[..] {
         ["ignore", list] => (parse_words(list)?, None),
         ["ignore", list, "in", operations] => {
@@ -129,14 +122,12 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
             (parse_words(list)?, Some(within))
         }
         _ => {
-            let shown: String = said.chars().take(60).collect();
+            let shown: String = content.chars().take(60).collect();
             return Err(format!("invalid rule {shown:?}; write ignore WORD, or ignore WORD in OPERATION"));
         }
     };
-    match rules.last_mut() {
-        Some(rule) => rule.lines.push(ToleratedDifferencePattern { ignore, within }),
-        None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
-    }
+    let rule = rules.last_mut().ok_or("no rule has a name yet; write [NAME] REASON before")?;
+    rule.lines.push(ToleratedDifferencePattern { ignore, within });
     Ok(())
 }
 

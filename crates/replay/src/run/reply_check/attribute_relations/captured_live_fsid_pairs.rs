@@ -8,12 +8,10 @@ use super::MAX_ENTRIES;
 #[derive(Debug, Default)]
 pub(super) struct FileSystemPairs {
     live_by_recorded: FxHashMap<u128, u128>,
-    /// `true` if pairs were dropped.
     is_incomplete: bool,
 }
 
 impl FileSystemPairs {
-    /// Drops the pairs.
     fn clear(&mut self) {
         self.is_incomplete |= !self.live_by_recorded.is_empty();
         self.live_by_recorded.clear();

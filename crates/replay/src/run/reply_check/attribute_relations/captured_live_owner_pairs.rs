@@ -34,8 +34,7 @@ impl CapturedToLiveFileOwners {
         Some([owner_text(recorded), format!("{}, then {}", owner_text(known), owner_text(live))])
     }
 
-    /// Returns the live owner of this number in words, unless it and the other one are root, which has a name and a
-    /// number.
+    /// Returns the live owner of this number in words, unless both are root, which has a name and a number.
     pub(super) fn other_than(&self, number: u128, other: &str) -> Option<String> {
         let is_known_root = ["0", "root"].into_iter().any(|root| owner_number(root) == Some(number));
         if is_known_root && is_root_name(other.as_bytes()) {
@@ -65,8 +64,7 @@ fn is_root(encoded: &[u8]) -> bool {
     name.is_some_and(is_root_name)
 }
 
-/// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section
-/// 5.9).
+/// Returns an encoded owner in words: a number in NFSv3 (RFC 1813 section 2.6), text in NFSv4 (RFC 8881).
 fn owner_text(encoded: &[u8]) -> String {
     match encoded.split_first_chunk() {
         Some((number, [])) => u32::from_be_bytes(*number).to_string(),

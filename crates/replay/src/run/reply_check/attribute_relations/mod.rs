@@ -33,6 +33,7 @@ pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
 mod violations;
 
+use std::ops::Range;
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
@@ -49,13 +50,12 @@ use self::server_clock_granularity::ServerChangeAndTimeTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
-use crate::run::call_operations_and_files::ROOT;
+use crate::run::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
 use crate::seed::file_server_client::{FileUserAndGroup, LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
-use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
@@ -71,10 +71,7 @@ const RISING_ATTRIBUTES: usize = 2;
 /// Execution of a step and the objects that it names.
 #[derive(Clone)]
 pub struct ReplyCheckStepContext<'a> {
-    /// Operations of a COMPOUND.
-    pub(in crate::run) operations: &'a [Operation],
-    /// Effect of each operation, or of the procedure if it is no COMPOUND.
-    pub(in crate::run) acts: &'a [OperationEffect],
+    pub(in crate::run) parts: &'a CallOperationsAndFiles,
     /// Slots of the recorded Call and of the recorded Reply.
     pub(in crate::run) slots: [List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
     /// Sequence number among all steps of the run.
@@ -93,16 +90,7 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
     /// Live status of each operation of a COMPOUND that was started, or of the procedure.
     pub(in crate::run) statuses: &'a [u32],
-    /// Number of bytes that each operation writes.
     pub(in crate::run) written_bytes: &'a [u64],
-    /// Size in bytes that SETATTR sets, if it sets one.
-    pub(in crate::run) set_size_bytes: Option<u64>,
-    /// Seconds of the time of last modification that SETATTR sets, if it sets one.
-    pub(in crate::run) set_modify_seconds: Option<i64>,
-    /// `true` if SETATTR may set the time of last modification: by itself, or with the size.
-    pub(in crate::run) may_set_modify_time: bool,
-    /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
-    pub(in crate::run) sets_only_delegated_times: bool,
     /// Returns `false` if an operation, by index, did not request the attribute of this name.
     pub(in crate::run) may_return: &'a dyn Fn(usize, &str) -> bool,
     /// Returns the path of a variable's object, if it is known.
@@ -111,30 +99,24 @@ pub struct ReplyCheckStepContext<'a> {
 
 /// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum AttributeChangeLikelihoodSinceLastValue {
+enum AttributeChangeLikelihood {
     #[default]
     None,
-    /// They may have changed it.
     Possible,
-    /// They have changed it.
     Certain,
 }
 
-/// Last value of an attribute on both sides.
 #[derive(Clone, Debug)]
 struct LastAttributeValuePair {
     values: [u128; 2],
-    likelihood: AttributeChangeLikelihoodSinceLastValue,
-    /// Number of reads since, or in flight with the Call that returned it, each of which may have updated the access
-    /// time.
+    likelihood: AttributeChangeLikelihood,
+    /// Number of reads since, or in flight with its Call: each may have updated the access time.
     reads: u32,
     /// Arrival time of the Reply of the last read.
     last_read: Option<Instant>,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
-    /// Arrival time of the live value.
     received: Instant,
-    /// `true` if the server has restarted since.
     is_before_restart: bool,
     /// Send time of the last change before it.
     previous_change: Option<Instant>,
@@ -142,17 +124,6 @@ struct LastAttributeValuePair {
     names: [u32; 2],
     /// Filter name of the field with these values.
     field: &'static str,
-}
-
-/// Attributes of an object at the end of a run.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::run) struct LiveFinalObjectAttributes<'a> {
-    /// Identity and version.
-    pub(in crate::run) version: &'a ObjectVersionAttributes,
-    /// Owner and group, if the server returned them.
-    pub(in crate::run) owner: Option<&'a FileUserAndGroup>,
-    /// `true` if the final check may have listed it before.
-    pub(in crate::run) was_listed: bool,
 }
 
 /// A difference between the final state of an object and its last value in Replies.
@@ -164,11 +135,9 @@ pub(in crate::run) struct FinalAttributeDifference {
     pub(super) field: &'static str,
     /// The last value in a Reply and the final value.
     pub(in crate::run) values: [String; 2],
-    /// Rule that tolerates it, if one does.
     pub(super) rule: Option<BuiltInToleranceRule>,
 }
 
-/// Observed state of an object.
 #[derive(Debug, Default)]
 struct ReplyCheckFileState {
     turn: u64,
@@ -183,7 +152,6 @@ struct ReplyCheckFileState {
     written: Option<u64>,
     /// `true` if data was written that no COMMIT has made stable since.
     has_uncommitted_data: bool,
-    /// `true` if a step has set its attributes.
     is_set: bool,
     /// Seconds of its time of last modification, if a step has set it and none has written the object since.
     set_modify_seconds: Option<i64>,
@@ -191,28 +159,17 @@ struct ReplyCheckFileState {
     made: Option<u64>,
 }
 
-/// Location of a Reply in the run and in the capture.
-#[derive(Clone, Debug)]
-pub(super) struct ReportedReplyLocation {
-    /// Title of the Call.
-    pub(super) title: String,
-    /// Step and frames.
-    pub(super) transaction: TransactionCaptureLocation,
-}
-
-/// Attributes observed so far.
 #[derive(Debug, Default)]
-pub(super) struct AttributeRelationCheckState {
+pub(in crate::run) struct AttributeRelationCheckState {
     objects: FxHashMap<u32, ReplyCheckFileState>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FileSystemPairs,
     owners: CapturedToLiveFileOwners,
     clock: ServerChangeAndTimeTraits,
-    sizes: OverlappedFileSizes<ReportedReplyLocation>,
+    pub(super) sizes: OverlappedFileSizes,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
-    /// Variables of filehandles of the root.
     roots: Vec<u32>,
 }
 
@@ -227,8 +184,7 @@ impl AttributeRelationCheckState {
                 if is_lost {
                     *place = None;
                 } else if let Some(known) = place {
-                    known.likelihood =
-                        known.likelihood.max(AttributeChangeLikelihoodSinceLastValue::Possible);
+                    known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
                     known.is_before_restart = true;
                 }
             }
@@ -241,14 +197,13 @@ impl AttributeRelationCheckState {
         self.clock.forget();
     }
 
-    /// Sets the type of the server's change attributes.
     #[cfg(test)]
     pub(super) fn set_change_attr_type(&mut self, number: u32) {
         self.clock.change_attr_type = Some(number);
     }
 
     /// Marks objects as uncertain after a step with these effects; also their sizes, if it may have changed these.
-    pub(super) fn mark_uncertain(
+    pub(in crate::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
         acts: &[OperationEffect],
@@ -261,9 +216,7 @@ impl AttributeRelationCheckState {
             let object = if self.roots.contains(&object) { ROOT } else { object };
             let known = self.objects.remove(&object);
             let has_uncommitted_data = known.is_some_and(|known| known.has_uncommitted_data)
-                || acts
-                    .iter()
-                    .any(|act| matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)));
+                || acts.iter().any(|act| act.writes_data());
             if has_uncommitted_data {
                 let unknown = ReplyCheckFileState { has_uncommitted_data, ..ReplyCheckFileState::default() };
                 self.objects.insert(object, unknown);
@@ -274,31 +227,29 @@ impl AttributeRelationCheckState {
         }
     }
 
-    /// Marks all names as uncertain.
     fn clear_names(&mut self) {
         self.names.clear();
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
-    /// Returns `true` if an object was created in the run.
     fn was_created_in_run(&self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
 
     /// Checks the attributes of a reply pair against earlier ones. `sections` is the number of executed operations.
-    pub(super) fn check_attributes(
+    pub(super) fn check_attributes<'s>(
         &mut self,
         replies: &ReplyPair<'_>,
-        facts: &[MatchedReplyAttribute],
+        facts: &'s [MatchedReplyAttribute],
         sections: usize,
-        sides: [&[u8]; 2],
+        sides: [&'s [u8]; 2],
     ) -> Vec<AttributeRelationViolation> {
         let mut broken = Vec::new();
         let Some(done) = &replies.execution else { return broken };
         let Some(names) = OperationFilehandleVariables::from_step(replies, done) else { return broken };
         self.record_root_handles(done, &names);
         let mut name = None;
-        for (index, act) in done.acts.iter().enumerate().take(sections) {
+        for (index, act) in done.parts.effects.iter().enumerate().take(sections) {
             // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881
             // section 18.16.4.
             let has_parent = !matches!(act, OperationEffect::Open(None, _));
@@ -309,43 +260,29 @@ impl AttributeRelationCheckState {
                         && (has_parent || both.recorded.subject != AttributeSubject::Parent)
                 })
             };
-            let observation = |both: &'_ MatchedReplyAttribute, name| {
-                let [recorded, live] = sides;
-                Some((
-                    names.subject(both.recorded.subject, index),
-                    [recorded.get(both.recorded.bytes.clone())?, live.get(both.live.clone())?],
-                    name,
-                ))
+            let observation = |both: &'s MatchedReplyAttribute, name| {
+                let bytes = [sides[0].get(both.recorded.bytes.clone())?, sides[1].get(both.live.clone())?];
+                let object = names.subject(both.recorded.subject, index);
+                Some(RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name })
             };
-            for both in of(true) {
-                if let Some((object, bytes, _)) = observation(both, None) {
-                    self.check_value(
-                        done,
-                        &RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name: None },
-                        &mut broken,
-                    );
-                }
+            for observation in of(true).filter_map(|both| observation(both, None)) {
+                self.check_value(done, &observation, &mut broken);
             }
             self.apply_effect(done, &names, index, is_unchanged(of, sides));
             self.record_possible_sizes(replies, done, &names, index);
             name = self.reached_name(done, &names, index, name);
             let (mut times, mut change) = (Vec::new(), None);
             for both in of(false) {
-                let is_reached = matches!(
-                    both.recorded.subject,
-                    AttributeSubject::Current | AttributeSubject::ReplyHandle
-                );
-                let Some((object, bytes, name)) = observation(both, name.filter(|_| is_reached)) else {
-                    continue;
-                };
-                let observation = RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name };
+                let subject = both.recorded.subject;
+                let is_reached = matches!(subject, AttributeSubject::Current | AttributeSubject::ReplyHandle);
+                let Some(observation) = observation(both, name.filter(|_| is_reached)) else { continue };
                 self.check_value(done, &observation, &mut broken);
                 self.check_size(replies, &observation);
                 match both.recorded.aspect {
                     ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
-                        times.extend(server_clock_granularity::decode_time(bytes[1]))
+                        times.extend(server_clock_granularity::decode_time(observation.bytes[1]));
                     }
-                    ComparedAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
+                    ComparedAttributeKind::Change if subject == AttributeSubject::Current => {
                         change = Some(observation.number()[1] as u64);
                     }
                     _ => {}
@@ -358,13 +295,12 @@ impl AttributeRelationCheckState {
         broken
     }
 
-    /// Records filehandles that GETFH returns for the root.
     fn record_root_handles(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
     ) {
-        for (index, operation) in done.operations.iter().enumerate() {
+        for (index, operation) in done.parts.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
             }
@@ -393,41 +329,42 @@ impl AttributeRelationCheckState {
         for entry in reply_attribute_values::listed_entries(recorded) {
             let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
             let is_itself = entry.name == b".";
-            let object = is_itself.then_some(directory).or_else(|| {
-                entry.handle.as_ref().and_then(|handle| {
-                    let is_there = |slot: &SubstitutableMessageSlot| {
-                        let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
-                        slot.holds == TraceSlotValueKind::FILEHANDLE
-                            && at <= handle.start
-                            && handle.end <= end
-                    };
-                    done.slots[1].iter().find(is_there).map(|slot| slot.variable)
-                })
-            });
+            let has_handle = |slot: &SubstitutableMessageSlot, handle: &Range<usize>| {
+                let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
+                slot.holds == TraceSlotValueKind::FILEHANDLE && at <= handle.start && handle.end <= end
+            };
+            let object = if is_itself {
+                directory
+            } else {
+                let slot = entry
+                    .handle
+                    .as_ref()
+                    .and_then(|handle| done.slots[1].iter().find(|slot| has_handle(slot, handle)));
+                slot.map_or(NONE, |slot| slot.variable)
+            };
             let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
             for (fact, other) in entry.facts.iter().zip(others) {
                 let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
                 let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
-                if let (true, Some((one, two))) = (same, bytes) {
-                    let object = object.unwrap_or(NONE);
-                    self.check_value(
-                        done,
-                        &RecordedLiveAttributePair { fact, bytes: [one, two], object, name },
-                        &mut broken,
-                    );
+                if let (true, Some((recorded, live))) = (same, bytes) {
+                    let bytes = [recorded, live];
+                    let observation = RecordedLiveAttributePair { fact, bytes, object, name };
+                    self.check_value(done, &observation, &mut broken);
                 }
             }
         }
         broken
     }
 
-    /// Compares the final state of an object with its last values in Replies, unless it was changed since.
+    /// Compares the final state of an object with its last values in Replies, unless it was changed since. The final
+    /// check may have listed it before.
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        found: &LiveFinalObjectAttributes<'_>,
+        marks: &ObjectVersionAttributes,
+        owner: Option<&FileUserAndGroup>,
+        was_listed: bool,
     ) -> Vec<FinalAttributeDifference> {
-        let marks = found.version;
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: ComparedAttributeKind| {
@@ -436,7 +373,7 @@ impl AttributeRelationCheckState {
             let field = if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { known.field };
             // Removing or renaming an object does not change its owner.
             let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
-            (known.likelihood == AttributeChangeLikelihoodSinceLastValue::None
+            (known.likelihood == AttributeChangeLikelihood::None
                 && (is_owner || known.names == self.changed_names))
                 .then_some((field, known.values[1]))
         };
@@ -448,10 +385,9 @@ impl AttributeRelationCheckState {
             ("time_metadata (stays)", of(ComparedAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
-        let found_was_listed = found.was_listed;
         let owners = [
-            ("owner (stays)", ComparedAttributeKind::Owner, found.owner.map(|owner| &owner.user)),
-            ("group (stays)", ComparedAttributeKind::Group, found.owner.map(|owner| &owner.group)),
+            ("owner (stays)", ComparedAttributeKind::Owner, owner.map(|owner| &owner.user)),
+            ("group (stays)", ComparedAttributeKind::Group, owner.map(|owner| &owner.group)),
         ];
         let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
             let ((field, last), now) = (of(kind)?, now?);
@@ -461,20 +397,16 @@ impl AttributeRelationCheckState {
         });
         let differing = shown.into_iter().filter_map(|(aspect, last, now, shown)| {
             let ((field, last), now) = (last?, now?);
-            let values = || [shown(last), shown(now)];
-            let is_change = aspect.starts_with("change");
-            let known = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
+            let change = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
             // The check itself may have listed a directory.
-            let is_read = is_change
-                && known.is_some_and(|known| {
-                    is_raised_by_reads(
-                        known.values[1],
-                        known.reads.saturating_add(found_was_listed.into()),
-                        now,
-                    )
+            let is_read = aspect.starts_with("change")
+                && change.is_some_and(|known| {
+                    let reads = known.reads.saturating_add(was_listed.into());
+                    is_raised_by_reads(known.values[1], reads, now)
                 });
             let rule = is_read.then_some(ACCESS_TIME);
-            (last != now).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
+            let values = [shown(last), shown(now)];
+            (last != now).then_some(FinalAttributeDifference { aspect, field, values, rule })
         });
         other_owners.chain(differing).collect()
     }
@@ -484,7 +416,6 @@ impl AttributeRelationCheckState {
         marks.file_system.filter(|live| self.file_systems.is_unknown(*live))
     }
 
-    /// Checks a value against earlier ones.
     fn check_value(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -495,7 +426,12 @@ impl AttributeRelationCheckState {
             ComparedAttributeKind::ChangeType => {
                 self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            ComparedAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
+            ComparedAttributeKind::FileSystem => {
+                let [recorded, live] = observation.number();
+                let known = self.file_systems.insert(recorded, live);
+                let violation = || observation.violation_after("one", [recorded, known]);
+                broken.extend((known != live).then(violation));
+            }
             ComparedAttributeKind::Fileid | ComparedAttributeKind::MountedOn => {
                 broken.extend(self.check_fileid(done, observation))
             }
@@ -504,9 +440,9 @@ impl AttributeRelationCheckState {
                 broken.extend(self.check_ordered(done, observation));
             }
             ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
-                server_clock_granularity::decode_time(observation.bytes[1])
-                    .into_iter()
-                    .for_each(|time| self.clock.record_time(time));
+                if let Some(time) = server_clock_granularity::decode_time(observation.bytes[1]) {
+                    self.clock.record_time(time);
+                }
                 broken.extend(self.check_ordered(done, observation));
             }
             ComparedAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
@@ -529,31 +465,13 @@ impl AttributeRelationCheckState {
             ComparedAttributeKind::Size => {
                 self.sizes.add(file, recorded);
                 self.sizes.check(file, live, || {
-                    let place = ReportedReplyLocation {
-                        title: replies.title.to_owned(),
-                        transaction: replies.place(),
-                    };
-                    (place, observation.violation("possible", [recorded.to_string(), live.to_string()]))
+                    let values = [recorded, live].map(|bytes| bytes.to_string());
+                    let violation = observation.violation("possible", values);
+                    violation.difference(replies.place(), replies.title.to_owned(), &|_| None)
                 });
             }
             _ => {}
         }
-    }
-
-    /// Returns the sizes that no file had, with their Replies. All Replies must have been checked.
-    pub(super) fn take_impossible_sizes(
-        &mut self,
-    ) -> Vec<(ReportedReplyLocation, AttributeRelationViolation)> {
-        self.sizes.take_unexplained().into_iter().map(|one| (one.place, one.violation)).collect()
-    }
-
-    fn check_file_system(
-        &mut self,
-        observation: &RecordedLiveAttributePair<'_>,
-    ) -> Option<AttributeRelationViolation> {
-        let [recorded, live] = observation.number();
-        let known = self.file_systems.insert(recorded, live);
-        (known != live).then(|| observation.violation_after("one", [recorded, known]))
     }
 
     fn check_fileid(
@@ -622,15 +540,16 @@ impl AttributeRelationCheckState {
         }
         let aspect = observation.fact.aspect;
         let is_time = matches!(aspect, ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata);
-        // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
-        // objects.
+        // A step that writes or creates an object sets its time to now, whatever else was in flight.
         if is_time {
             let is_of_run = self.was_created_in_run(done, observation.object);
+            // A step may have set a live time that has the recorded second.
+            let [recorded_seconds, live_seconds] = observation.seconds();
             let object = self.object_state(observation.object, done.step_turn);
             let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
             let may_be_set = aspect == ComparedAttributeKind::Modified
-                && (object.is_set || has_recorded_second(observation));
-            if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, observation) {
+                && (object.is_set || recorded_seconds == live_seconds);
+            if (is_written || is_of_run && !may_be_set) && observation.is_unexpected_time(done.call_time_ns) {
                 return Some(observation.violation_after("of now", observation.number()));
             }
         }
@@ -643,11 +562,9 @@ impl AttributeRelationCheckState {
         if aspect == ComparedAttributeKind::Modified
             && let Some(set) = self.object_state(observation.object, done.step_turn).set_modify_seconds
         {
-            let seconds = observation
-                .bytes
-                .map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
+            let [recorded, live] = observation.seconds();
             let set = Some(set.cast_unsigned());
-            if seconds[0] == set && seconds[1] != set {
+            if recorded == set && live != set {
                 return Some(observation.violation_after("set", observation.number()));
             }
         }
@@ -672,7 +589,7 @@ impl AttributeRelationCheckState {
         let first_received = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValuePair {
             values: now,
-            likelihood: AttributeChangeLikelihoodSinceLastValue::None,
+            likelihood: AttributeChangeLikelihood::None,
             reads,
             last_read,
             changed: None,
@@ -686,7 +603,7 @@ impl AttributeRelationCheckState {
         let then = |relation| Some(observation.violation_after(relation, known.values));
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
-        if !recorded && known.likelihood == AttributeChangeLikelihoodSinceLastValue::None && is_same_names {
+        if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
             let violation = if live { then("stays") } else { None };
             let is_read = aspect == ComparedAttributeKind::Change
                 && is_raised_by_reads(known.values[1], known.reads, now[1]);
@@ -698,16 +615,13 @@ impl AttributeRelationCheckState {
         if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !may_rise {
             return None;
         }
-        if recorded && known.likelihood == AttributeChangeLikelihoodSinceLastValue::Certain {
-            let apart = server_clock_granularity::elapsed_between(
-                known.received,
-                known.changed.unwrap_or(known.received),
-            );
+        if recorded && known.likelihood == AttributeChangeLikelihood::Certain {
+            let changed = known.changed.unwrap_or(known.received);
+            let apart = changed.saturating_duration_since(known.received);
             let must_move = match aspect {
                 ComparedAttributeKind::Change => {
-                    let between = known
-                        .previous_change
-                        .map(|before| server_clock_granularity::elapsed_between(before, done.times[1]));
+                    let between =
+                        known.previous_change.map(|before| done.times[1].saturating_duration_since(before));
                     if live && self.clock.is_below_run(done.step_turn, now.map(|value| value as u64)) {
                         return then("of now");
                     }
@@ -718,7 +632,7 @@ impl AttributeRelationCheckState {
             if must_move {
                 return then("moves");
             }
-            if is_time && live && is_written && is_unexpected_time(done, observation) {
+            if is_time && live && is_written && observation.is_unexpected_time(done.call_time_ns) {
                 return then("of now");
             }
         }
@@ -734,8 +648,7 @@ impl AttributeRelationCheckState {
         if falls { then("rises") } else { None }
     }
 
-    /// Returns the recorded and the live value of an earlier Reply that the live value is below, although it must not
-    /// decrease.
+    /// Returns both values of an earlier Reply that the live value is below, although it must not decrease.
     fn value_above(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -793,21 +706,6 @@ fn is_raised_by_reads(before: u128, reads: u32, live: u128) -> bool {
     raised.is_some_and(|raised| (1..=u128::from(reads)).contains(&raised))
 }
 
-/// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
-/// capture's.
-fn is_unexpected_time(done: &ReplyCheckStepContext<'_>, observation: &RecordedLiveAttributePair<'_>) -> bool {
-    let [recorded, live] =
-        observation.bytes.map(|bytes| server_clock_granularity::decode_time(bytes).map_or(0, |time| time.0));
-    server_clock_granularity::is_unexpected_time(recorded, live, done.call_time_ns)
-}
-
-/// Returns `true` if the live time has the recorded second: a step may have set it.
-fn has_recorded_second(observation: &RecordedLiveAttributePair<'_>) -> bool {
-    let [recorded, live] =
-        observation.bytes.map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
-    recorded == live
-}
-
 /// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
 fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
     of: impl Fn(bool) -> I,
@@ -823,8 +721,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
     change(true).is_some_and(|before| change(false) == Some(before))
 }
 
-/// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
-/// affect it.
+/// Returns `true` for a value of a directory whose names change: removing its own name does not affect it.
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")

@@ -4,7 +4,9 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
-use super::{AttributeChangeLikelihoodSinceLastValue, AttributeRelationCheckState, ReplyCheckStepContext};
+use super::{
+    AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFileState, ReplyCheckStepContext,
+};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::reply_check::ReplyPair;
@@ -19,7 +21,7 @@ impl AttributeRelationCheckState {
         names: &OperationFilehandleVariables<'_>,
         index: usize,
     ) {
-        let Some(act) = done.acts.get(index) else { return };
+        let Some(act) = done.parts.effects.get(index) else { return };
         let file = names.subject(AttributeSubject::Current, index);
         let is_new = self.was_created_in_run(done, file);
         match act {
@@ -30,7 +32,7 @@ impl AttributeRelationCheckState {
             OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
             OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
             OperationEffect::ChangeAttributes => {
-                if let Some(bytes) = done.set_size_bytes {
+                if let Some(bytes) = done.parts.set_size_bytes {
                     self.sizes.add(file, bytes);
                 }
             }
@@ -65,7 +67,6 @@ impl AttributeRelationCheckState {
         }
     }
 
-    /// Records the effects of an operation on its objects.
     pub(super) fn apply_effect(
         &mut self,
         done: &ReplyCheckStepContext<'_>,
@@ -73,12 +74,12 @@ impl AttributeRelationCheckState {
         index: usize,
         is_unchanged: bool,
     ) {
-        use AttributeChangeLikelihoodSinceLastValue::{Certain, Possible};
-        let Some(act) = done.acts.get(index).copied() else { return };
-        let operation = done.operations.get(index).copied();
+        use AttributeChangeLikelihood::{Certain, Possible};
+        let Some(act) = done.parts.effects.get(index).copied() else { return };
+        let operation = done.parts.operations.get(index).copied();
         let [first, second] =
             [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
-        if matches!(act, OperationEffect::Write(..) | OperationEffect::Copy(..)) && first != NONE {
+        if act.writes_data() && first != NONE {
             self.object_state(first, done.step_turn).has_uncommitted_data = true;
         }
         match done.statuses.get(index) {
@@ -100,24 +101,23 @@ impl AttributeRelationCheckState {
         }
         match act {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
+                self.record_certain_write(done, first);
             }
             OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
             OperationEffect::Copy(..) => {
                 self.record_change(done, first, [Possible; 3]);
                 self.record_read(done, second);
             }
-            OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
+            OperationEffect::ChangeAttributes if done.parts.sets_only_delegated_times => {
                 self.record_change(done, first, [Possible; 3]);
                 if first != NONE {
                     self.object_state(first, done.step_turn).floors = Default::default();
                 }
             }
             OperationEffect::ChangeAttributes => {
-                let modify_time = match done.may_set_modify_time {
+                let modify_time = match done.parts.may_set_modify_time {
                     true => Possible,
-                    false => AttributeChangeLikelihoodSinceLastValue::None,
+                    false => AttributeChangeLikelihood::None,
                 };
                 self.record_change(done, first, [Certain, modify_time, Certain]);
                 self.record_owner_change(done, first);
@@ -126,15 +126,14 @@ impl AttributeRelationCheckState {
                     let object = self.object_state(first, done.step_turn);
                     object.is_set = true;
                     if done.was_sent_unchanged && done.has_no_overlap {
-                        object.set_modify_seconds = done.set_modify_seconds;
+                        object.set_modify_seconds = done.parts.set_modify_seconds;
                     }
                 }
             }
             OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
                 let parent = names.subject(AttributeSubject::Parent, index);
                 if !is_unchanged {
-                    self.record_change(done, parent, [Certain; 3]);
-                    self.record_write(done, parent, true);
+                    self.record_certain_write(done, parent);
                 }
                 let made =
                     if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
@@ -148,8 +147,7 @@ impl AttributeRelationCheckState {
             }
             OperationEffect::Remove(name) => {
                 self.remove_name(done, (first, name), 0);
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
+                self.record_certain_write(done, first);
             }
             OperationEffect::Rename(..) | OperationEffect::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
@@ -157,8 +155,7 @@ impl AttributeRelationCheckState {
                     OperationEffect::Rename(from, to) => {
                         self.remove_name(done, (object, from), 1);
                         self.remove_name(done, (directory, to), 0);
-                        self.record_change(done, object, [Certain; 3]);
-                        self.record_write(done, object, true);
+                        self.record_certain_write(done, object);
                     }
                     OperationEffect::Link(name) => {
                         self.names.remove(&(directory, name));
@@ -166,12 +163,15 @@ impl AttributeRelationCheckState {
                     }
                     _ => {}
                 }
-                self.record_change(done, directory, [Certain; 3]);
-                self.record_write(done, directory, true);
+                self.record_certain_write(done, directory);
             }
             OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
             _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
-            _ if names.may_change_attributes(operation) => self.record_change(done, first, [Possible; 3]),
+            // COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a
+            // client kept.
+            _ if operation == Some(Operation::DELEGRETURN) || names.is_commit(operation) => {
+                self.record_change(done, first, [Possible; 3]);
+            }
             // Data that is not yet stable may be flushed.
             _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(done, first) => {
                 self.record_change(done, first, [Possible; 3]);
@@ -195,15 +195,19 @@ impl AttributeRelationCheckState {
     fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [AttributeChangeLikelihoodSinceLastValue::Possible; 3])
+                self.record_change(done, object, [AttributeChangeLikelihood::Possible; 3]);
             }
-            _ => self
-                .changed_names
-                .iter_mut()
-                .skip(how)
-                .take(1)
-                .for_each(|count| *count = count.wrapping_add(1)),
+            _ => {
+                if let Some(count) = self.changed_names.get_mut(how) {
+                    *count = count.wrapping_add(1);
+                }
+            }
         }
+    }
+
+    fn record_certain_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
+        self.record_change(done, object, [AttributeChangeLikelihood::Certain; 3]);
+        self.record_write(done, object, true);
     }
 
     /// Records that the content or the names of an object were written, or its attributes set.
@@ -219,15 +223,22 @@ impl AttributeRelationCheckState {
         object != NONE && self.object_state(object, done.step_turn).has_uncommitted_data
     }
 
+    /// Returns the state of an object of which a Reply had values.
+    fn observed_object(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        object: u32,
+    ) -> Option<&mut ReplyCheckFileState> {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        let is_observed = object != NONE && self.objects.contains_key(&object);
+        is_observed.then(|| self.object_state(object, done.step_turn))
+    }
+
     /// Records that the owner and the group of an object may have changed.
     fn record_owner_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if object == NONE || !self.objects.contains_key(&object) {
-            return;
-        }
-        let owners = self.object_state(object, done.step_turn).ordered.iter_mut();
-        for known in owners.skip(ComparedAttributeKind::Owner as usize).flatten() {
-            known.likelihood = known.likelihood.max(AttributeChangeLikelihoodSinceLastValue::Possible);
+        let Some(object) = self.observed_object(done, object) else { return };
+        for known in object.ordered.iter_mut().skip(ComparedAttributeKind::Owner as usize).flatten() {
+            known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
         }
     }
 
@@ -236,20 +247,15 @@ impl AttributeRelationCheckState {
         &mut self,
         done: &ReplyCheckStepContext<'_>,
         object: u32,
-        of: [AttributeChangeLikelihoodSinceLastValue; 3],
+        of: [AttributeChangeLikelihood; 3],
     ) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if object == NONE || !self.objects.contains_key(&object) {
-            return;
-        }
-        let of =
-            if done.was_sent_unchanged { of } else { [AttributeChangeLikelihoodSinceLastValue::Possible; 3] };
-        let object = self.object_state(object, done.step_turn);
+        let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
+        let Some(object) = self.observed_object(done, object) else { return };
         object.changed = Some(done.times[0]);
         object.set_modify_seconds = None;
         for (known, touch) in object.ordered.iter_mut().zip(of) {
             let Some(known) = known else { continue };
-            if touch == AttributeChangeLikelihoodSinceLastValue::Certain && known.changed.is_none() {
+            if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {
                 known.changed = Some(done.times[0]);
             }
             known.likelihood = known.likelihood.max(touch);
@@ -265,14 +271,14 @@ impl AttributeRelationCheckState {
         name: Option<(u32, u64)>,
     ) -> Option<(u32, u64)> {
         let parent = names.subject(AttributeSubject::Parent, index);
-        match done.acts.get(index).copied()? {
+        match done.parts.effects.get(index).copied()? {
             OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
             OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
                 self.names.remove(&(parent, name));
                 Some((parent, name))
             }
             OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
-            _ => match done.operations.get(index).copied() {
+            _ => match done.parts.operations.get(index).copied() {
                 Some(
                     Operation::PUTFH
                     | Operation::PUTROOTFH
@@ -287,27 +293,13 @@ impl AttributeRelationCheckState {
     }
 }
 
-/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
-/// section 15.1.
+/// Returns `true` if the operation failed and changed nothing. RFC 1813 section 2.6, RFC 8881 section 15.1.
 fn is_refusal(status: u32) -> bool {
     // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
     // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
-    matches!(
-        status,
-        1 | 2 | 13 | 17
-            ..=22
-                | 30
-                | 31
-                | 63
-                | 66
-                | 70
-                | 10_001
-                | 10_002
-                | 10_004
-                | 10_007
-                | 10_013
-                | 10_040
-                | 10_041
-                | 10_083
-    )
+    const REFUSALS: [u32; 22] = [
+        1, 2, 13, 17, 18, 19, 20, 21, 22, 30, 31, 63, 66, 70, 10_001, 10_002, 10_004, 10_007, 10_013, 10_040,
+        10_041, 10_083,
+    ];
+    REFUSALS.contains(&status)
 }

@@ -8,7 +8,6 @@ use super::reply_attribute_values::AttributeSubject;
 use crate::run::reply_check::ReplyPair;
 use crate::trace::{NONE, TraceSlotValueKind};
 
-/// Variables of the objects of each operation.
 pub(super) struct OperationFilehandleVariables<'a> {
     pub(super) is_v3: bool,
     files: &'a [u32],
@@ -25,21 +24,17 @@ impl<'a> OperationFilehandleVariables<'a> {
             Procedure::Compound => false,
             _ => return None,
         };
-        let handles = |side: usize| {
-            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
-            slots.filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE).map(|slot| slot.variable)
-        };
-        let mut called = handles(0);
-        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
-        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
-        let given = handles(1).next().unwrap_or(NONE);
+        let [mut called, mut returned] = done.slots.map(|slots| {
+            let handles = slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+            handles.map(|slot| slot.variable)
+        });
         Some(Self {
             is_v3,
             files: replies.files,
-            operations: done.operations,
-            is_commit,
-            call_handles: called,
-            reply_handle: given,
+            operations: &done.parts.operations,
+            is_commit: is_v3 && replies.title.ends_with(" COMMIT"),
+            call_handles: [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)],
+            reply_handle: returned.next().unwrap_or(NONE),
         })
     }
 
@@ -70,15 +65,7 @@ impl<'a> OperationFilehandleVariables<'a> {
         )
     }
 
-    /// Returns `true` if an operation is COMMIT.
     pub(super) fn is_commit(&self, operation: Option<Operation>) -> bool {
         self.is_commit || operation == Some(Operation::COMMIT)
-    }
-
-    /// Returns `true` if an operation may change attributes of its file, although it neither writes nor sets any:
-    /// COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a client
-    /// kept.
-    pub(super) fn may_change_attributes(&self, operation: Option<Operation>) -> bool {
-        operation == Some(Operation::DELEGRETURN) || self.is_commit(operation)
     }
 }

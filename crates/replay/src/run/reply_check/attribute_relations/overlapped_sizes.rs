@@ -4,9 +4,8 @@
 //! still be a size that the file had: one in a recorded Reply, the end of a WRITE or COPY, or 0. Changes that are
 //! recorded later may have been executed earlier, so that the decision is made at the end.
 
+use nfsrdma_analysis::comparison::difference::Difference;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use super::violations::AttributeRelationViolation;
 
 /// Maximum number of files whose sizes are remembered.
 const MAX_FILES: usize = 65_536;
@@ -16,7 +15,6 @@ const MAX_SIZES_OF_ALL: usize = 1 << 20;
 /// Maximum number of sizes that are not explained yet.
 const MAX_UNEXPLAINED: usize = 4_096;
 
-/// Sizes that a file can have had.
 #[derive(Debug, Default)]
 struct PossibleFileSizes {
     bytes: FxHashSet<u64>,
@@ -28,31 +26,21 @@ struct PossibleFileSizes {
 
 /// A size that was not possible when it was returned.
 #[derive(Debug)]
-pub(in super::super) struct UnexplainedFileSizeInReply<P> {
+struct UnexplainedFileSizeInReply {
     /// Variable of the file's filehandle.
     file: u32,
     bytes: u64,
-    /// Location of the Reply.
-    pub(in super::super) place: P,
-    pub(in super::super) violation: AttributeRelationViolation,
+    difference: Difference,
 }
 
-/// Sizes of all files. `P` is the location of a Reply.
-#[derive(Debug)]
-pub(super) struct OverlappedFileSizes<P> {
+#[derive(Debug, Default)]
+pub(in super::super) struct OverlappedFileSizes {
     files: FxHashMap<u32, PossibleFileSizes>,
-    /// Number of sizes of all files.
     count: usize,
-    unexplained: Vec<UnexplainedFileSizeInReply<P>>,
+    unexplained: Vec<UnexplainedFileSizeInReply>,
 }
 
-impl<P> Default for OverlappedFileSizes<P> {
-    fn default() -> Self {
-        Self { files: FxHashMap::default(), count: 0, unexplained: Vec::new() }
-    }
-}
-
-impl<P> OverlappedFileSizes<P> {
+impl OverlappedFileSizes {
     fn file(&mut self, file: u32) -> Option<&mut PossibleFileSizes> {
         let has_room = self.files.len() < MAX_FILES || self.files.contains_key(&file);
         has_room.then(|| self.files.entry(file).or_default())
@@ -88,31 +76,23 @@ impl<P> OverlappedFileSizes<P> {
         }
     }
 
-    /// Checks the size in a Reply that overlapped with a change. `describe` returns the location of the Reply and the
-    /// violation, in case the size was never possible.
-    pub(super) fn check(
-        &mut self,
-        file: u32,
-        bytes: u64,
-        describe: impl FnOnce() -> (P, AttributeRelationViolation),
-    ) {
+    /// Checks a size in a Reply that overlapped with a change; `describe` returns the difference it may be.
+    pub(super) fn check(&mut self, file: u32, bytes: u64, describe: impl FnOnce() -> Difference) {
         let known = self.files.get(&file);
         let is_checked = known.is_some_and(|known| known.has_base && !known.is_unlimited);
         let is_possible = known.is_some_and(|known| known.bytes.contains(&bytes));
         if is_checked && !is_possible && self.unexplained.len() < MAX_UNEXPLAINED {
-            let (place, violation) = describe();
-            self.unexplained.push(UnexplainedFileSizeInReply { file, bytes, place, violation });
+            self.unexplained.push(UnexplainedFileSizeInReply { file, bytes, difference: describe() });
         }
     }
 
-    /// Returns the sizes that no file had.
-    pub(super) fn take_unexplained(&mut self) -> Vec<UnexplainedFileSizeInReply<P>> {
-        let mut unexplained = std::mem::take(&mut self.unexplained);
-        unexplained.retain(|one| {
-            let known = self.files.get(&one.file);
-            known.is_some_and(|known| !known.is_unlimited && !known.bytes.contains(&one.bytes))
+    /// Returns the sizes that no file had. All Replies must have been checked.
+    pub(in super::super) fn take_unexplained(&mut self) -> impl Iterator<Item = Difference> {
+        let unexplained = std::mem::take(&mut self.unexplained).into_iter().filter(|size| {
+            let known = self.files.get(&size.file);
+            known.is_some_and(|known| !known.is_unlimited && !known.bytes.contains(&size.bytes))
         });
-        unexplained
+        unexplained.map(|size| size.difference)
     }
 
     /// Forgets everything, after a restart of the server.
@@ -126,25 +106,16 @@ impl<P> OverlappedFileSizes<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::NONE;
+    use nfsrdma_analysis::comparison::difference::DifferenceKind;
 
-    fn violation(place: u64) -> (u64, AttributeRelationViolation) {
-        let values = Default::default();
-        (
-            place,
-            AttributeRelationViolation {
-                section: 0,
-                path: String::new(),
-                field: "",
-                object: NONE,
-                values,
-                rule: None,
-            },
-        )
+    fn violation(number: u64) -> Difference {
+        let (kind, [operation, path]) = (DifferenceKind::Relation, <[String; 2]>::default());
+        let [a, b] = Default::default();
+        Difference { kind, operation, path, field: "", count: number, a, b }
     }
 
-    fn unexplained(sizes: &mut OverlappedFileSizes<u64>) -> Vec<u64> {
-        sizes.take_unexplained().iter().map(|one| one.place).collect()
+    fn unexplained(sizes: &mut OverlappedFileSizes) -> Vec<u64> {
+        sizes.take_unexplained().map(|difference| difference.count).collect()
     }
 
     #[test]

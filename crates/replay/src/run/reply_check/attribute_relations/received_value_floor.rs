@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-/// A value and the arrival time of its Reply.
 #[derive(Clone, Copy, Debug)]
 struct ReceivedValue {
     values: [u128; 2],
@@ -15,18 +14,14 @@ struct ReceivedValue {
 /// The step whose Reply has a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplyOfStep {
-    /// Sequence number among all steps of the run.
     pub(super) turn: u64,
-    /// Send time of its Call.
     pub(super) sent: Instant,
-    /// Arrival time of its Reply.
     pub(super) received: Instant,
     /// `true` for the value before its execution: `before` of change_info4, pre_op_attr.
     pub(super) is_before: bool,
 }
 
-/// The greatest live value, and the greatest before it: a Call that was sent before the first one arrived is bounded by
-/// the second.
+/// The greatest live value, and the one before, which bounds Calls sent before the greatest arrived.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedValueFloor {
     greatest: Option<ReceivedValue>,
@@ -43,7 +38,6 @@ impl ReceivedValueFloor {
         known.into_iter().find(is_earlier).map(|known| known.values)
     }
 
-    /// Adds the recorded and the live value in a Reply.
     pub(super) fn record(&mut self, values: [u128; 2], reply: ReplyOfStep) {
         if self.greatest.is_none_or(|greatest| values[1] > greatest.values[1]) {
             let before_turn = reply.is_before.then_some(reply.turn);

@@ -10,7 +10,6 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
-/// Kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ComparedAttributeKind {
     /// Change attribute: `change`, or `before` and `after` of change_info4.
@@ -19,19 +18,14 @@ pub(in super::super) enum ComparedAttributeKind {
     Modified,
     /// Modification time of the attributes: `time_metadata`, `ctime`.
     Metadata,
-    /// Owner, as text.
     Owner,
-    /// Group, as text.
     Group,
-    /// File number.
     Fileid,
     /// File number of the directory that it is mounted on.
     MountedOn,
-    /// File system ID.
     FileSystem,
     /// Type of the change attribute: RFC 7862 section 12.2.3.
     ChangeType,
-    /// Size in bytes.
     Size,
     /// Type of the object: 1 is a regular file.
     FileType,
@@ -52,7 +46,6 @@ pub(in super::super) enum AttributeSubject {
     ReplyHandle,
 }
 
-/// An attribute value and its position.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AttributeOccurrence {
     /// Section of the message; 1 is the first operation.
@@ -60,11 +53,9 @@ pub(in super::super) struct AttributeOccurrence {
     pub(super) operation: Rc<str>,
     pub(super) subject: AttributeSubject,
     pub(super) aspect: ComparedAttributeKind,
-    /// `true` if it is the value before the operation.
     pub(super) is_before: bool,
     /// Path of its first field.
     pub(super) path: Rc<FieldPath>,
-    /// Byte range in the message.
     pub(super) bytes: Range<usize>,
 }
 
@@ -92,90 +83,70 @@ pub(in super::super) fn paired_attributes(
     live: &[LocatedField<'_>],
 ) -> Vec<MatchedReplyAttribute> {
     let mut rest: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
-    let pair = |fact: AttributeOccurrence| {
-        let other = rest
-            .iter_mut()
-            .find(|other| other.as_ref().is_some_and(|other| other.is_same_attribute(&fact)))?;
-        other.take().map(|other| MatchedReplyAttribute { recorded: fact, live: other.bytes })
+    let pair = |recorded: AttributeOccurrence| {
+        let is_same =
+            |other: &&mut Option<_>| other.as_ref().is_some_and(|live| recorded.is_same_attribute(live));
+        let live = rest.iter_mut().find(is_same)?.take()?.bytes;
+        Some(MatchedReplyAttribute { recorded, live })
     };
     reply_attributes(recorded).into_iter().filter_map(pair).collect()
 }
 
 fn reply_attributes(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
     let mut facts = Vec::new();
-    for place in places {
-        if !place.path.text.contains("entries.") {
-            collect_field(place, &mut facts);
-        }
-    }
+    let places = places.iter().filter(|place| !place.path.text.contains("entries."));
+    places.for_each(|place| collect_field(place, &mut facts));
     facts
 }
 
 /// Adds the attribute of a field, or extends the previous one if the field continues its value.
 fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
-    let path = &place.path;
-    let aspect = match attribute_kind(path) {
-        None => return,
-        // Second half of a time or of a file system ID.
-        Some((_, false)) => {
-            let last = facts.last_mut().filter(|fact| fact.bytes.end == place.bytes.start);
-            if let Some(last) = last {
-                last.bytes.end = place.bytes.end;
-            }
-            return;
+    let Some((aspect, is_first)) = attribute_kind(&place.path) else { return };
+    // Second half of a time or of a file system ID.
+    if !is_first {
+        if let Some(last) = facts.last_mut().filter(|fact| fact.bytes.end == place.bytes.start) {
+            last.bytes.end = place.bytes.end;
         }
-        Some((aspect, true)) => aspect,
-    };
+        return;
+    }
     let (section, operation) = (place.section.0, Rc::clone(&place.section.1));
-    let text = &*path.text;
+    let text = &*place.path.text;
     facts.push(AttributeOccurrence {
         section,
         subject: attribute_subject(&operation, text),
         operation,
         aspect,
         is_before: text.contains(".before.") || text.ends_with(".before"),
-        path: Rc::clone(path),
+        path: Rc::clone(&place.path),
         bytes: place.bytes.clone(),
     });
 }
 
 /// Returns the kind of a field, and `true` if its value begins there.
 fn attribute_kind(path: &FieldPath) -> Option<(ComparedAttributeKind, bool)> {
-    let is_first = match path.leaf() {
-        "seconds" | "major" => true,
-        "nseconds" | "minor" => false,
-        leaf => {
-            return Some((
-                match (leaf, path.field) {
-                    ("change" | "before" | "after", field)
-                        if field.starts_with(field_names::NFS_CHANGEID4) =>
-                    {
-                        ComparedAttributeKind::Change
-                    }
-                    ("owner", field_names::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
-                    ("owner_group", field_names::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
-                    ("fileid", _) => ComparedAttributeKind::Fileid,
-                    ("mounted_on_fileid", _) => ComparedAttributeKind::MountedOn,
-                    ("fsid", _) => ComparedAttributeKind::FileSystem,
-                    ("change_attr_type", _) => ComparedAttributeKind::ChangeType,
-                    ("size", _) => ComparedAttributeKind::Size,
-                    ("type", _) => ComparedAttributeKind::FileType,
-                    _ => return None,
-                },
-                true,
-            ));
+    let kind = match (path.leaf(), path.field) {
+        ("seconds" | "nseconds" | "major" | "minor", _) => {
+            match path.parent_path().strip_suffix('.')?.rsplit('.').next()? {
+                "mtime" | "time_modify" => ComparedAttributeKind::Modified,
+                "ctime" | "time_metadata" => ComparedAttributeKind::Metadata,
+                "fsid" => ComparedAttributeKind::FileSystem,
+                _ => return None,
+            }
         }
+        ("change" | "before" | "after", field) if field.starts_with(field_names::NFS_CHANGEID4) => {
+            ComparedAttributeKind::Change
+        }
+        ("owner", field_names::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
+        ("owner_group", field_names::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
+        ("fileid", _) => ComparedAttributeKind::Fileid,
+        ("mounted_on_fileid", _) => ComparedAttributeKind::MountedOn,
+        ("fsid", _) => ComparedAttributeKind::FileSystem,
+        ("change_attr_type", _) => ComparedAttributeKind::ChangeType,
+        ("size", _) => ComparedAttributeKind::Size,
+        ("type", _) => ComparedAttributeKind::FileType,
+        _ => return None,
     };
-    let above = path.parent_path().strip_suffix('.')?;
-    Some((
-        match above.rsplit('.').next()? {
-            "mtime" | "time_modify" => ComparedAttributeKind::Modified,
-            "ctime" | "time_metadata" => ComparedAttributeKind::Metadata,
-            "fsid" => ComparedAttributeKind::FileSystem,
-            _ => return None,
-        },
-        is_first,
-    ))
+    Some((kind, !matches!(path.leaf(), "nseconds" | "minor")))
 }
 
 /// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
@@ -183,16 +154,9 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
     let of_v4 = || Operation::from_name(operation);
     // NFSv4 returns attributes of objects in GETATTR alone.
     let returns_handle = || {
-        matches!(
-            Procedure::from_name(operation),
-            Some(
-                Procedure::LOOKUP
-                    | Procedure::CREATE
-                    | Procedure::MKDIR
-                    | Procedure::SYMLINK
-                    | Procedure::MKNOD
-            )
-        )
+        use Procedure as Nfs;
+        let procedure = Nfs::from_name(operation);
+        matches!(procedure, Some(Nfs::LOOKUP | Nfs::CREATE | Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
     };
     match path.split('.').next().unwrap_or_default() {
         "cinfo" if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => AttributeSubject::Parent,
@@ -205,16 +169,13 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
     }
 }
 
-/// A directory entry.
 #[derive(Debug, Default)]
 pub(super) struct ListedDirectoryEntry<'a> {
     pub(super) name: &'a [u8],
     pub(super) facts: Vec<AttributeOccurrence>,
-    /// Byte range of its filehandle.
     pub(super) handle: Option<Range<usize>>,
 }
 
-/// Returns the directory entries of a Reply.
 pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;

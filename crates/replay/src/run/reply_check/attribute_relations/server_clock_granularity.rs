@@ -1,6 +1,6 @@
 //! Granularity of a server's change attributes and times, inferred from the run.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Minimum distance of changes that times with subsecond parts distinguish: a kernel's clock tick is at most 10 ms.
 const SUBSECOND_GRANULARITY: Duration = Duration::from_millis(20);
@@ -18,7 +18,6 @@ const MAX_SERVER_SKEW_SECONDS: u64 = 86_400;
 /// Maximum difference of the captured server's clock from the capture's in seconds, for anything to follow from it.
 const MAX_CAPTURE_SKEW_SECONDS: u64 = 3_600;
 
-/// Inferred properties of a server's change attributes and times.
 #[derive(Debug, Default)]
 pub(super) struct ServerChangeAndTimeTraits {
     /// Number of Replies whose change attribute was the time of a change, and of those where it was not.
@@ -27,7 +26,6 @@ pub(super) struct ServerChangeAndTimeTraits {
     close_count: u32,
     /// `true` if it failed to distinguish one.
     is_coarse: bool,
-    /// `true` if times have subsecond parts.
     has_subseconds: bool,
     /// Number of change attributes that increased, and that decreased.
     increase_decrease_counts: [u32; 2],
@@ -39,7 +37,6 @@ pub(super) struct ServerChangeAndTimeTraits {
 /// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
 #[derive(Debug, Default)]
 struct ServerWideChangeAttributeRange {
-    /// Turn of the last step.
     turn: Option<u64>,
     /// Minimum and maximum of all steps, and maximum before the last step.
     least: u64,
@@ -61,13 +58,11 @@ pub(super) fn decode_time(bytes: &[u8]) -> Option<(u64, u64)> {
 }
 
 impl ServerChangeAndTimeTraits {
-    /// Adds a live time.
     pub(super) fn record_time(&mut self, time: (u64, u64)) {
         self.has_subseconds |= time.1 != 0;
     }
 
-    /// Adds a live change attribute with the times in the same Reply: a server may use time_metadata for it (RFC 8881
-    /// section 5.8.1.4).
+    /// Adds a change attribute with times of its Reply, one of which it may be (RFC 8881 section 5.8.1.4).
     pub(super) fn record_change(&mut self, change: u64, times: &[(u64, u64)]) {
         let is_of = |(seconds, nanoseconds): &(u64, u64)| {
             [
@@ -150,8 +145,7 @@ impl ServerChangeAndTimeTraits {
         if self.has_subseconds { SUBSECOND_GRANULARITY } else { SECOND_GRANULARITY }
     }
 
-    /// Adds a change attribute after another one of the same object. Returns `true` if it has decreased and must not.
-    /// RFC 7862 section 12.2.3.
+    /// Adds a later change attribute. Returns `true` for a forbidden decrease: RFC 7862 section 12.2.3.
     pub(super) fn is_forbidden_decrease(&mut self, before: u64, now: u64) -> bool {
         let is_rising = match self.change_attr_type {
             Some(kind) => kind <= 3,
@@ -175,11 +169,6 @@ pub(super) fn is_unexpected_time(recorded: u64, live: u64, captured: u64) -> boo
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     recorded.abs_diff(captured / 1_000_000_000) <= MAX_CAPTURE_SKEW_SECONDS
         && live.abs_diff(now()) > MAX_SERVER_SKEW_SECONDS
-}
-
-/// Returns the time from one moment to a later one.
-pub(super) fn elapsed_between(from: Instant, to: Instant) -> Duration {
-    to.saturating_duration_since(from)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Attribute values of a reply pair and their contradictions to earlier ones.
 
 use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
+use super::server_clock_granularity::{decode_time, is_unexpected_time};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::tolerance_rules::BuiltInToleranceRule;
 use crate::trace::NONE;
@@ -9,26 +10,22 @@ use nfsrdma_analysis::comparison::difference::{
 };
 use nfsrdma_analysis::comparison::record::hash;
 
-/// A violated relation.
 #[derive(Debug, PartialEq)]
 pub(in super::super) struct AttributeRelationViolation {
     /// Section of the message; 1 is the first operation.
     pub(in super::super) section: usize,
     /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
     pub(in super::super) path: String,
-    /// Filter name of the field.
     pub(in super::super) field: &'static str,
     /// Variable of the object, [`ROOT`] or [`NONE`].
     pub(in super::super) object: u32,
     /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
-    /// Rule that tolerates it, if one does.
     pub(in super::super) rule: Option<BuiltInToleranceRule>,
 }
 
 impl AttributeRelationViolation {
-    /// Returns the violation as a difference of the Reply at this location. `path_of` returns the path of a variable's
-    /// object, if it is known.
+    /// Returns the violation as a difference of this Reply. `path_of` returns the path of a variable's object.
     pub(in super::super) fn difference(
         self,
         place: TransactionCaptureLocation,
@@ -73,6 +70,17 @@ impl RecordedLiveAttributePair<'_> {
         self.bytes.map(encoding_number)
     }
 
+    pub(super) fn seconds(&self) -> [Option<u64>; 2] {
+        self.bytes.map(|bytes| decode_time(bytes).map(|(seconds, _)| seconds))
+    }
+
+    /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
+    /// capture's.
+    pub(super) fn is_unexpected_time(&self, call_time_ns: u64) -> bool {
+        let [recorded, live] = self.seconds().map(Option::unwrap_or_default);
+        is_unexpected_time(recorded, live, call_time_ns)
+    }
+
     pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> AttributeRelationViolation {
         AttributeRelationViolation {
             section: self.fact.section,
@@ -87,15 +95,13 @@ impl RecordedLiveAttributePair<'_> {
     /// Returns a violation with the earlier and the current value of each side.
     pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> AttributeRelationViolation {
         let now = self.number();
-        let text = |side: usize| {
-            let [before, now] =
-                [before, now].map(|values| self.format_value(values.get(side).copied().unwrap_or(0)));
-            format!("{before}, then {now}")
-        };
-        AttributeRelationViolation { object: self.object, ..self.violation(relation, [text(0), text(1)]) }
+        let values = [0, 1].map(|side: usize| {
+            format!("{}, then {}", self.format_value(before[side]), self.format_value(now[side]))
+        });
+        AttributeRelationViolation { object: self.object, ..self.violation(relation, values) }
     }
 
-    pub(super) fn format_value(&self, value: u128) -> String {
+    fn format_value(&self, value: u128) -> String {
         match self.fact.aspect {
             ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                 format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
