@@ -27,8 +27,8 @@ impl Formatter for EscapedJsonFormatter {
             let (before, after) = rest.split_at(at);
             to.write_all(before.as_bytes())?;
             let mut after = after.chars();
-            if let Some(letter) = after.next() {
-                for unit in letter.encode_utf16(&mut [0; 2]) {
+            if let Some(character) = after.next() {
+                for unit in character.encode_utf16(&mut [0; 2]) {
                     write!(to, "\\u{unit:04x}")?;
                 }
             }

@@ -34,8 +34,8 @@ static SHUTDOWN_REQUEST: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 /// Maximum number of bytes still read from an input after an interrupt: the content of a pipe.
 const MAX_DRAINED_BYTES: usize = 1 << 20;
 
-fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Catches signals and keeps them pending until [`watch`] is called. Starts no thread, so that privileges can be
@@ -44,10 +44,10 @@ fn lock<T>(of: &'static Mutex<T>) -> MutexGuard<'static, T> {
 /// # Errors
 /// Returns an error if the system refuses.
 pub(crate) fn catch() -> io::Result<()> {
-    let mut watch = lock(&WATCH);
-    if matches!(*watch, SignalHandlingState::Default) {
+    let mut state = lock(&WATCH);
+    if matches!(*state, SignalHandlingState::Default) {
         let hang_up = (!is_hang_up_ignored()).then_some(SIGHUP);
-        *watch = SignalHandlingState::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
+        *state = SignalHandlingState::Caught(Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up))?);
         // A file size limit (ulimit -f) becomes a write error instead of a signal that ends the program.
         signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     }
@@ -61,10 +61,10 @@ pub(crate) fn catch() -> io::Result<()> {
 /// Returns an error if the system refuses.
 pub(crate) fn watch() -> io::Result<()> {
     catch()?;
-    let mut watch = lock(&WATCH);
-    if matches!(*watch, SignalHandlingState::Caught(_))
+    let mut state = lock(&WATCH);
+    if matches!(*state, SignalHandlingState::Caught(_))
         && let SignalHandlingState::Caught(signals) =
-            std::mem::replace(&mut *watch, SignalHandlingState::Handled)
+            std::mem::replace(&mut *state, SignalHandlingState::Handled)
     {
         thread::Builder::new().name("signals".into()).spawn(move || handle_signals(signals))?;
     }
@@ -73,17 +73,17 @@ pub(crate) fn watch() -> io::Result<()> {
 
 fn handle_signals(mut signals: Signals) {
     for signal in signals.forever() {
-        if let Some(orderly) = lock(&SHUTDOWN_REQUEST).as_mut()
-            && !orderly.asked.swap(true, Ordering::Relaxed)
+        if let Some(request) = lock(&SHUTDOWN_REQUEST).as_mut()
+            && !request.asked.swap(true, Ordering::Relaxed)
         {
             // Wakes a reader that waits for input.
-            orderly.waker = None;
+            request.waker = None;
             continue;
         }
-        let held = nfsrdma_output_file::remove_unfinished();
+        let guard = nfsrdma_output_file::remove_unfinished();
         // The program ends here.
         let _ = emulate_default_handler(signal);
-        drop(held);
+        drop(guard);
     }
 }
 
@@ -110,9 +110,9 @@ impl ShutdownSignalRegistration {
     /// # Errors
     /// Returns an error if the system refuses.
     pub(crate) fn new() -> io::Result<Self> {
-        let mut this = Self::inactive()?;
-        this.activate()?;
-        Ok(this)
+        let mut registration = Self::inactive()?;
+        registration.activate()?;
+        Ok(registration)
     }
 
     /// Creates an inactive registration: signals still end the program, for instance while a FIFO waits for its other
@@ -121,8 +121,8 @@ impl ShutdownSignalRegistration {
     /// # Errors
     /// Returns an error if the system refuses.
     pub(crate) fn inactive() -> io::Result<Self> {
-        let (woken, waker) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        Ok(Self { asked: Arc::default(), woken: Arc::new(woken), waker: Some(waker) })
+        let (pipe_reader, waker) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        Ok(Self { asked: Arc::default(), woken: Arc::new(pipe_reader), waker: Some(waker) })
     }
 
     /// Activates the registration.
@@ -167,7 +167,7 @@ struct InterruptibleInput {
 }
 
 impl Read for InterruptibleInput {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let mut ready =
                 [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&*self.woken, PollFlags::IN)];
@@ -176,13 +176,13 @@ impl Read for InterruptibleInput {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             }
-            let [has_input, is_woken] = ready.map(|one| !one.revents().is_empty());
+            let [has_input, is_woken] = ready.map(|poll_fd| !poll_fd.revents().is_empty());
             if is_woken && (!has_input || self.left_bytes == 0) {
                 return Ok(0);
             }
             if has_input {
-                let most = if is_woken { into.len().min(self.left_bytes) } else { into.len() };
-                let read = self.input.read(into.get_mut(..most).unwrap_or_default())?;
+                let max_bytes = if is_woken { buffer.len().min(self.left_bytes) } else { buffer.len() };
+                let read = self.input.read(buffer.get_mut(..max_bytes).unwrap_or_default())?;
                 if is_woken {
                     self.left_bytes -= read;
                 }

@@ -91,14 +91,14 @@ impl VirtualNetwork {
 /// [`VirtualNetwork::NONE`].
 impl fmt::Display for VirtualNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut before = "VLAN ";
+        let mut prefix = "VLAN ";
         if let Some(identifier) = self.network_identifier() {
             write!(f, "VNI {identifier}")?;
-            before = " VLAN ";
+            prefix = " VLAN ";
         }
         for id in self.vlan_ids() {
-            write!(f, "{before}{id}")?;
-            before = ".";
+            write!(f, "{prefix}{id}")?;
+            prefix = ".";
         }
         Ok(())
     }

@@ -33,13 +33,13 @@ const FORMAT_CHARACTERS: [(char, char); 21] = [
 /// Returns `true` for a character that must be escaped: C0, DEL and C1 controls, format characters, and line
 /// separators.
 #[inline]
-pub fn is_unsafe(letter: char) -> bool {
-    match letter {
+pub fn is_unsafe(character: char) -> bool {
+    match character {
         ' '..='~' => false,
         '\0'..='\u{9f}' => true,
         _ => {
-            let at = FORMAT_CHARACTERS.partition_point(|(_, last)| *last < letter);
-            FORMAT_CHARACTERS.get(at).is_some_and(|(first, _)| *first <= letter)
+            let at = FORMAT_CHARACTERS.partition_point(|(_, last)| *last < character);
+            FORMAT_CHARACTERS.get(at).is_some_and(|(first, _)| *first <= character)
         }
     }
 }
@@ -48,8 +48,8 @@ pub fn is_unsafe(letter: char) -> bool {
 ///
 /// # Errors
 /// Returns the errors of `to`.
-pub fn write_escaped(letter: char, to: &mut impl fmt::Write) -> fmt::Result {
-    if is_unsafe(letter) { write!(to, "{}", letter.escape_default()) } else { to.write_char(letter) }
+pub fn write_escaped(character: char, to: &mut impl fmt::Write) -> fmt::Result {
+    if is_unsafe(character) { write!(to, "{}", character.escape_default()) } else { to.write_char(character) }
 }
 
 /// Returns a text on one line, with unsafe characters escaped.
@@ -57,20 +57,20 @@ pub fn escape_line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unsafe) {
         return text.into();
     }
-    let mut shown = String::with_capacity(text.len() + 8);
-    for one in text.chars() {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
         // A text takes all that is written.
-        let _ = write_escaped(one, &mut shown);
+        let _ = write_escaped(character, &mut escaped);
     }
-    shown.into()
+    escaped.into()
 }
 
 /// Returns the `Display` text of a value on one line, with unsafe characters escaped.
-pub fn display_line(what: impl Display) -> String {
-    let text = what.to_string();
+pub fn display_line(value: impl Display) -> String {
+    let text = value.to_string();
     match escape_line(&text) {
         Cow::Borrowed(_) => text,
-        Cow::Owned(shown) => shown,
+        Cow::Owned(escaped) => escaped,
     }
 }
 

@@ -263,9 +263,9 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
-        has: &dyn Fn(u32) -> bool,
+        has_item: &dyn Fn(u32) -> bool,
     ) -> bool {
-        self.0.is_interested_in_items(values, has)
+        self.0.is_interested_in_items(values, has_item)
     }
 
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {

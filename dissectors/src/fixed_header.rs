@@ -109,8 +109,8 @@ fn bytes_at<const LENGTH: usize, const START: usize, const N: usize>(header: &[u
 }
 
 fn put_bytes<const START: usize>(bytes: &[u8], header: &mut [u8]) {
-    if let Some(place) = header.get_mut(START / 8..START / 8 + bytes.len()) {
-        place.copy_from_slice(bytes);
+    if let Some(target) = header.get_mut(START / 8..START / 8 + bytes.len()) {
+        target.copy_from_slice(bytes);
     }
 }
 
@@ -157,9 +157,9 @@ impl<H> PartlyCapturedHeader<H> {
     }
 
     /// Returns a field if all of its bits were captured.
-    pub fn field<T: PartialEq>(&self, of: impl Fn(&H) -> T) -> Option<T> {
-        let value = of(&self.clear);
-        (value == of(&self.set)).then_some(value)
+    pub fn field<T: PartialEq>(&self, get: impl Fn(&H) -> T) -> Option<T> {
+        let value = get(&self.clear);
+        (value == get(&self.set)).then_some(value)
     }
 }
 

@@ -172,7 +172,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             max_time: args.max_time,
             ..ReplayServerArgs::with_defaults(server.clone())
         };
-        let how = ReplayRunOptionArgs {
+        let run_args = ReplayRunOptionArgs {
             part: args.part.clone(),
             reports: args.reports.clone(),
             strict: args.strict,
@@ -187,7 +187,13 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             color: args.color,
             ..ReplayRunOptionArgs::serial()
         };
-        return check_against_server(&args.files, &inputs, &server, &how, (&memory, args.dialect.selected()));
+        return check_against_server(
+            &args.files,
+            &inputs,
+            &server,
+            &run_args,
+            (&memory, args.dialect.selected()),
+        );
     }
     if args.part.has_selection() || args.reports.has_reports() {
         bail!("--filter, --sec, --html and --record need --server");
@@ -210,12 +216,12 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         let outcome = if args.bless {
             command.bless(file, &captures, &mut progress)
         } else {
-            let mut shown = 0;
+            let mut shown_count = 0;
             let mut write_difference = |difference: &Difference| {
-                if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown >= count) {
+                if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown_count >= count) {
                     return Ok(());
                 }
-                shown += 1;
+                shown_count += 1;
                 json_line(&mut to, difference, Some(&name))
             };
             let count = args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES);
@@ -269,14 +275,15 @@ fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
 
 /// Opens a baseline; returns `None` if there is none.
 fn open_baseline(path: &Path) -> Result<Option<OpenBaselineFile>> {
-    let wrong = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
+    let path_error = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
     // Another kind of file cannot be read twice, and a FIFO waits for a writer when it is opened.
-    let opened = fs::metadata(path).and_then(|about| about.is_file().then(|| File::open(path)).transpose());
+    let opened =
+        fs::metadata(path).and_then(|metadata| metadata.is_file().then(|| File::open(path)).transpose());
     match opened {
         Ok(Some(file)) => Ok(Some(OpenBaselineFile::new(file))),
-        Ok(None) => Err(wrong("not a regular file")),
+        Ok(None) => Err(path_error("not a regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(&os_error_text(&error))),
+        Err(error) => Err(path_error(&os_error_text(&error))),
     }
 }
 
@@ -333,27 +340,30 @@ impl BaselineCommandContext<'_> {
     ) -> Result<BaselineCheckOutcome> {
         let path = baseline_path(file);
         // Settings in an existing baseline are kept, whatever the rest of it is.
-        let old = open_baseline(&path)?;
-        let is_baseline = old.as_ref().map_or(Ok(true), OpenBaselineFile::is_baseline);
+        let existing = open_baseline(&path)?;
+        let is_baseline = existing.as_ref().map_or(Ok(true), OpenBaselineFile::is_baseline);
         if !is_baseline.map_err(|error| self.read_error(&path, &error))? {
             bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
         }
-        let settings = match &old {
-            Some(old) => {
-                old.kept_settings(self.shares.baseline_bytes).map_err(|error| match error.needed_bytes {
-                    Some(_) => self.read_error(&path, &error),
-                    None => anyhow!("{}: {error}; fix or remove the line, and bless again", path.display()),
-                })?
-            }
-            None => BaselineSettings::default(),
-        };
+        let settings =
+            match &existing {
+                Some(existing) => existing.kept_settings(self.shares.baseline_bytes).map_err(|error| {
+                    match error.needed_bytes {
+                        Some(_) => self.read_error(&path, &error),
+                        None => {
+                            anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())
+                        }
+                    }
+                })?,
+                None => BaselineSettings::default(),
+            };
         let baseline = self.record(file, self.open_capture(file)?, settings, progress)?;
         if baseline.transactions() == 0 {
             bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
         }
         let summary = BaselineCheckExtent::from_counts(baseline.counts());
-        if let Some(old) = old
-            && has_text(&old, &baseline)?
+        if let Some(existing) = existing
+            && has_text(&existing, &baseline)?
         {
             return Ok(BaselineCheckOutcome::Same(summary));
         }
@@ -373,31 +383,31 @@ impl BaselineCommandContext<'_> {
     ) -> Result<BaselineCheckOutcome> {
         let reader = self.open_capture(file)?;
         let path = baseline_path(file);
-        let Some(old) = open_baseline(&path)? else {
+        let Some(baseline_file) = open_baseline(&path)? else {
             return Ok(BaselineCheckOutcome::NoBaseline(format!(
                 "{}: no baseline; write it with: check --bless {}",
                 path.display(),
                 file.display()
             )));
         };
-        let most = self.shares.baseline_bytes;
-        let settings = old.settings(most).map_err(|error| self.read_error(&path, &error))?;
+        let max_bytes = self.shares.baseline_bytes;
+        let settings = baseline_file.settings(max_bytes).map_err(|error| self.read_error(&path, &error))?;
         let recorded = self.record(file, reader, settings, progress)?;
         let mut summary = BaselineCheckExtent::from_counts(recorded.counts());
         // What this program would write needs no check.
-        if has_text(&old, &recorded)? {
+        if has_text(&baseline_file, &recorded)? {
             return Ok(BaselineCheckOutcome::Same(summary));
         }
-        let baseline = old.read(most).map_err(|error| self.read_error(&path, &error))?;
-        let mut checking = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
+        let baseline = baseline_file.read(max_bytes).map_err(|error| self.read_error(&path, &error))?;
+        let mut comparator = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
         let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
-        checking.run(|difference| {
+        comparator.run(|difference| {
             tally.push(&difference);
             write_difference(&difference).map_err(anyhow::Error::from)
         })?;
         // Includes operations of the baseline alone.
         summary.operations.extend(baseline.counts().operations.keys().cloned());
-        let comparison = checking.comparison();
+        let comparison = comparator.comparison();
         summary.filtered = comparison.filtered();
         Ok(if comparison.total() == 0 {
             BaselineCheckOutcome::Same(summary)

@@ -12,13 +12,13 @@ impl FromStr for BytesArg {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
         let unit = text.get(digits.len()..).unwrap_or_default();
         let shift = if unit.is_empty() {
             Some(0)
         } else {
-            let letter = unit.strip_suffix("iB").unwrap_or(unit);
-            UNITS.iter().find(|(name, _)| letter.eq_ignore_ascii_case(name)).map(|(_, shift)| *shift)
+            let prefix = unit.strip_suffix("iB").unwrap_or(unit);
+            UNITS.iter().find(|(name, _)| prefix.eq_ignore_ascii_case(name)).map(|(_, shift)| *shift)
         };
         let count = digits.parse::<u64>().ok().zip(shift);
         let bytes = count.and_then(|(count, shift)| count.checked_mul(1 << shift));

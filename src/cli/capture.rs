@@ -151,18 +151,18 @@ pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
     if args.max_files().is_some() && rotation.is_none() {
         bail!("-a files: needs several files; add a switch condition with -b");
     }
-    let place = args.target(rotation)?;
+    let target = args.target(rotation)?;
     let opened = args.live.open(interface)?;
     interrupt::catch()?;
     let mut recording = args.live.drop_privileges(rotation.is_some(), || {
-        Ok(LiveCaptureFileWriter::new(place, opened.interface(), opened.filter())?)
+        Ok(LiveCaptureFileWriter::new(target, opened.interface(), opened.filter())?)
     })?;
     let outcome = record(args, opened, &mut recording)?;
-    let lost = recording.lost_packets();
-    if lost > 0 {
+    let lost_packets = recording.lost_packets();
+    if lost_packets > 0 {
         report_error(format_args!(
             "{interface}: {} could not be written, and were lost",
-            units::PluralCount(lost, "packet")
+            units::PluralCount(lost_packets, "packet")
         ));
     }
     if !args.quiet {
@@ -171,7 +171,7 @@ pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
              interface, {} here",
             interface,
-            units::HumanCount(recording.packets() - lost),
+            units::HumanCount(recording.packets() - lost_packets),
             units::HumanSize(recording.bytes()),
             recording.files(),
             if recording.files() == 1 { "file" } else { "files" },
@@ -206,11 +206,11 @@ fn record(
 ) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;
     let mut progress = ProgressLine::new();
-    let most = args.count.map_or(u64::MAX, NonZeroU64::get);
+    let max_packets = args.count.map_or(u64::MAX, NonZeroU64::get);
     // With several files, the size ends a file, and not the capture.
-    let most_bytes =
+    let max_bytes =
         args.max_file_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
-    let most_files = args.max_files().map_or(u64::MAX, NonZeroU64::get);
+    let max_files = args.max_files().map_or(u64::MAX, NonZeroU64::get);
     let mut last = Timestamp::default();
     let mut is_good = true;
     let mut is_over = false;
@@ -223,7 +223,7 @@ fn record(
                 if let Err(error) = recording.frame(&frame, || session.counters()) {
                     return report_failure(error, session.counters());
                 }
-                is_over |= recording.packets() >= most || recording.length() >= most_bytes;
+                is_over |= recording.packets() >= max_packets || recording.length() >= max_bytes;
             }
             Ok(NextFrame::Nothing) => {
                 is_idle = true;
@@ -243,7 +243,7 @@ fn record(
                 break;
             }
         }
-        if recording.needs_file_after(most_files, last) {
+        if recording.needs_file_after(max_files, last) {
             break;
         }
         if progress.is_due(is_idle) {

@@ -30,15 +30,15 @@ pub(super) fn command(first: &Path) -> Option<String> {
         Some((_, instead)) => format!("; give {instead} instead"),
         None => {
             let definition = super::command();
-            if definition.get_subcommands().any(|known| known.get_name() == word) {
+            if definition.get_subcommands().any(|subcommand| subcommand.get_name() == word) {
                 return Some(format!("{word} is a command, not a file: give its options after it"));
             }
-            let known = definition.get_subcommands().map(clap::Command::get_name);
-            let mut near = nearest(word, known.chain([HELP, VERSION]));
-            for name in near.iter_mut().filter(|name| **name == VERSION) {
+            let names = definition.get_subcommands().map(clap::Command::get_name);
+            let mut similar = nearest(word, names.chain([HELP, VERSION]));
+            for name in similar.iter_mut().filter(|name| **name == VERSION) {
                 *name = "--version";
             }
-            proposal(&near)
+            proposal(&similar)
         }
     };
     (!advice.is_empty()).then(|| format!("{word}: unknown command, and no such file{advice}"))
@@ -53,15 +53,15 @@ pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
     if word == HELP || replay.find_subcommand(word).is_some() {
         return None;
     }
-    let known = replay.get_subcommands().map(clap::Command::get_name);
-    let advice = proposal(&nearest(word, known.chain([HELP])));
+    let names = replay.get_subcommands().map(clap::Command::get_name);
+    let advice = proposal(&nearest(word, names.chain([HELP])));
     (!advice.is_empty()).then(|| format!("replay {word}: unknown subcommand, and no such file{advice}"))
 }
 
 /// Returns an argument that is a word and not the name of a file.
 fn non_file_word(argument: &Path) -> Option<&str> {
     let word = argument.to_str()?;
-    let is_word = !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphabetic());
+    let is_word = !word.is_empty() && word.chars().all(|character| character.is_ascii_alphabetic());
     (is_word && !argument.exists()).then_some(word)
 }
 

@@ -126,7 +126,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let mut first =
         FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES) });
     let mut to = BufWriter::new(progress.stdout());
-    let mut left = args.count.unwrap_or(usize::MAX);
+    let mut remaining = args.count.unwrap_or(usize::MAX);
     let mut comparison = CaptureComparator::new(selection, usize::MAX, memory.view_bytes());
     // Differences are not reported if one file is no capture.
     let is_no_capture = Cell::new(false);
@@ -140,8 +140,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     comparison
         .run(next, |difference| {
             first.push(&difference);
-            if is_json && left > 0 && !is_no_capture.get() {
-                left -= 1;
+            if is_json && remaining > 0 && !is_no_capture.get() {
+                remaining -= 1;
                 json_line(&mut to, &difference, None)?;
             }
             Ok(())
@@ -163,12 +163,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             needed_memory: needed_memory(&comparison, &memory),
             screen: terminal_capabilities::screen(args.color),
         };
-        let written = match args.format {
+        let result = match args.format {
             _ if args.quiet => Ok(()),
             ReportFormat::Text => view.text(&mut to),
             ReportFormat::Json => view.json(&mut to),
         };
-        written.map_err(write_error)?;
+        result.map_err(write_error)?;
     }
     to.flush().map_err(write_error)?;
     Ok(match comparison.total() {

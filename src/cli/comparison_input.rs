@@ -71,23 +71,23 @@ impl ComparisonTraceReader {
             trace::ReplayTraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
         };
         let (steps, contents) = (open()?, open()?);
-        let (retelling, total) =
+        let (builder, total) =
             (StepToTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
-        Ok(Self { steps, contents, builder: retelling, total })
+        Ok(Self { steps, contents, builder, total })
     }
 
     /// Returns the next record, and adds it to the totals.
     fn next(
         &mut self,
         recorder: &mut ComparableTransactionRecorder,
-        whole: &mut ComparedCaptureSummary,
+        summary: &mut ComparedCaptureSummary,
     ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
-        let (transaction, amended) = self.builder.transaction(&step, &mut self.contents)?;
+        let (transaction, amendments) = self.builder.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
-        amended.apply(&mut record, recorder);
+        amendments.apply(&mut record, recorder);
         record.replayed_step = (step.origin.run_of != 0).then_some(step.origin.run_of);
-        whole.transaction(&transaction, &record);
+        summary.transaction(&transaction, &record);
         let client = ClientAddressAndCallDirection {
             address: recorder.word(self.builder.client(&step)),
             direction: transaction.direction,
@@ -118,12 +118,12 @@ impl ComparisonInput {
         dialect: Option<Dialect>,
         conformance: Option<Box<ConformanceRun>>,
     ) -> Result<Self> {
-        let from = match is_trace(path) {
+        let source = match is_trace(path) {
             true => ComparisonCaptureOrTraceReader::Trace(Box::new(ComparisonTraceReader::open(path)?)),
             false => capture(path, memory, dialect, conformance.is_some())?,
         };
         Ok(Self {
-            source: from,
+            source,
             is_over: false,
             conformance,
             trace: ComparedCaptureSummary {
@@ -154,8 +154,8 @@ impl ComparisonInput {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
-                    let part = ReadProgress { read_bytes: read, total_bytes: Some(steps.total) };
-                    progress.draw(part, self.trace.transactions);
+                    let read_progress = ReadProgress { read_bytes: read, total_bytes: Some(steps.total) };
+                    progress.draw(read_progress, self.trace.transactions);
                 }
                 return next.unwrap_or_else(|error| {
                     self.errors.push(anyhow!("{}: {error}", self.trace.name));
@@ -226,14 +226,14 @@ fn compared_findings(
         CallDirection::Forward => EndpointRole::Client,
         CallDirection::Reverse => EndpointRole::Server,
     };
-    let recorded = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
-    let mut compared: Vec<ComparableFinding> = recorded
+    let warnings = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
+    let mut compared: Vec<ComparableFinding> = warnings
         .map(|finding| ComparableFinding {
             rule: recorder.word(finding.rule.id),
             is_call: finding.side == requester,
         })
         .collect();
-    compared.sort_unstable_by(|one, other| one.rule.cmp(&other.rule));
+    compared.sort_unstable_by(|a, b| a.rule.cmp(&b.rule));
     compared
 }
 
@@ -261,7 +261,7 @@ pub(super) fn show_trace(
     path: &Path,
     settings: OutputSettings,
     filter: Option<Filter>,
-    most: u64,
+    max_lines: u64,
 ) -> Result<ExitStatus> {
     let name = path.display();
     let ComparisonTraceReader { mut steps, mut contents, builder: mut retelling, total } =
@@ -271,14 +271,14 @@ pub(super) fn show_trace(
     let mut output =
         ViewAndSummaryWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
     let mut read = 0;
-    while output.lines() < most
+    while output.lines() < max_lines
         && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?
     {
         let (transaction, _) =
             retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
         let is_chosen = selection.as_mut().is_none_or(|selection| {
             transaction
-                .with_messages(|reading| selection.transaction(None, &transaction, reading, None).is_some())
+                .with_messages(|messages| selection.transaction(None, &transaction, messages, None).is_some())
         });
         if is_chosen {
             output.trace_transaction(&transaction).map_err(write_error)?;

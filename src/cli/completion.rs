@@ -47,14 +47,15 @@ enum ShellFileCompletionKind {
 }
 
 /// Writes the candidates in the format described at the [module](self).
-pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
-    let arguments: Vec<String> = arguments.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let text = match (how.to_str(), arguments.as_slice()) {
+pub(super) fn run(request: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
+    let arguments: Vec<String> =
+        arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let text = match (request.to_str(), arguments.as_slice()) {
         (Some("line"), [line, replaced]) => {
             let words = split(line);
             let current = words.last().cloned().unwrap_or_default();
-            let before = current.strip_suffix(replaced.as_str()).unwrap_or_default();
-            answer(super::command(), words.get(1..).unwrap_or_default()).text(before)
+            let prefix = current.strip_suffix(replaced.as_str()).unwrap_or_default();
+            answer(super::command(), words.get(1..).unwrap_or_default()).text(prefix)
         }
         (Some("words"), words) => answer(super::command(), words).text(""),
         _ => return ExitStatus::Failed,
@@ -67,12 +68,12 @@ pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> 
 
 impl ShellCompletionCandidates {
     /// Formats the candidates for the scripts, without the part of the word that the shell keeps.
-    fn text(&self, kept: &str) -> String {
+    fn text(&self, prefix: &str) -> String {
         let mut text = String::new();
-        for (value, about) in &self.values {
-            let value = value.strip_prefix(kept).unwrap_or(value);
+        for (value, description) in &self.values {
+            let value = value.strip_prefix(prefix).unwrap_or(value);
             // Writing to a String never fails.
-            let _ = writeln!(text, "{value}\t{about}");
+            let _ = writeln!(text, "{value}\t{description}");
         }
         match self.files {
             Some(ShellFileCompletionKind::Suffixes(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
@@ -87,21 +88,21 @@ impl ShellCompletionCandidates {
 fn split(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     let mut is_escaped = false;
-    for letter in line.chars() {
-        match (quote, letter) {
+    for character in line.chars() {
+        match (quote, character) {
             _ if is_escaped => {
-                word.push(letter);
+                word.push(character);
                 is_escaped = false;
             }
             (None | Some('"'), '\\') => is_escaped = true,
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
             (None, ' ' | '\t') => {
                 if !word.is_empty() {
                     words.push(std::mem::take(&mut word));
                 }
             }
-            _ => word.push(letter),
+            _ => word.push(character),
         }
     }
     words.push(word);
@@ -111,24 +112,24 @@ fn split(line: &str) -> Vec<String> {
 /// Returns the candidates for the last of these words, which do not include the name of the program.
 fn answer(mut root: Command, words: &[String]) -> ShellCompletionCandidates {
     root.build();
-    let Some((current, before)) = words.split_last() else { return ShellCompletionCandidates::default() };
-    let (mut command, mut waiting, mut positionals, mut is_escaped) = (&root, None, 0, false);
-    for word in before {
-        if waiting.take().is_some() {
+    let Some((current, preceding)) = words.split_last() else { return ShellCompletionCandidates::default() };
+    let (mut command, mut pending_arg, mut positionals, mut is_escaped) = (&root, None, 0, false);
+    for word in preceding {
+        if pending_arg.take().is_some() {
             continue;
         }
         match word.as_str() {
             "--" if !is_escaped => is_escaped = true,
             word if !is_escaped && word.starts_with('-') && word != "-" => {
-                waiting = option(command, word).filter(|(_, value)| value.is_none()).map(|(arg, _)| arg);
+                pending_arg = option(command, word).filter(|(_, value)| value.is_none()).map(|(arg, _)| arg);
             }
             word => match command.find_subcommand(word).filter(|_| positionals == 0 && !is_escaped) {
-                Some(found) => command = found,
+                Some(subcommand) => command = subcommand,
                 None => positionals += 1,
             },
         }
     }
-    if let Some(arg) = waiting {
+    if let Some(arg) = pending_arg {
         return values(arg, current);
     }
     if !is_escaped && current.starts_with('-') {
@@ -139,20 +140,22 @@ fn answer(mut root: Command, words: &[String]) -> ShellCompletionCandidates {
             _ => options(command, current),
         };
     }
-    let mut answer = match positional(command, positionals) {
+    let mut candidates = match positional(command, positionals) {
         Some(arg) => values(arg, current),
         None => ShellCompletionCandidates::default(),
     };
     if positionals == 0 && !is_escaped {
-        let subcommands = command.get_subcommands().filter(|of| !of.is_hide_set());
-        answer
-            .values
-            .extend(subcommands.map(|of| (of.get_name().to_owned(), first_help_line(of.get_about()))));
+        let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
+        candidates.values.extend(
+            subcommands.map(|subcommand| {
+                (subcommand.get_name().to_owned(), first_help_line(subcommand.get_about()))
+            }),
+        );
     }
-    if answer == ShellCompletionCandidates::default() && !is_escaped {
+    if candidates == ShellCompletionCandidates::default() && !is_escaped {
         return options(command, current);
     }
-    answer.with_prefix(current)
+    candidates.with_prefix(current)
 }
 
 impl ShellCompletionCandidates {
@@ -161,20 +164,22 @@ impl ShellCompletionCandidates {
     }
 
     fn words(words: &[(&str, &str)]) -> Self {
-        Self::from_values(words.iter().map(|(word, about)| ((*word).to_owned(), (*about).to_owned())))
+        Self::from_values(
+            words.iter().map(|(word, description)| ((*word).to_owned(), (*description).to_owned())),
+        )
     }
 
     fn files(files: ShellFileCompletionKind) -> Self {
         Self { values: Vec::new(), files: Some(files) }
     }
 
-    fn with_prefix(mut self, text: &str) -> Self {
-        self.values.retain(|(value, _)| value.starts_with(text));
+    fn with_prefix(mut self, prefix: &str) -> Self {
+        self.values.retain(|(value, _)| value.starts_with(prefix));
         self
     }
 
-    fn prefixed(mut self, text: &str) -> Self {
-        self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, text));
+    fn prefixed(mut self, prefix: &str) -> Self {
+        self.values.iter_mut().for_each(|(value, _)| value.insert_str(0, prefix));
         self
     }
 }
@@ -182,15 +187,15 @@ impl ShellCompletionCandidates {
 /// Returns the option that takes a value in a word, and the value if the word contains it. Of several short options,
 /// the first that takes a value counts.
 fn option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a Arg, Option<&'w str>)> {
-    let mut known = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+    let mut value_args = command.get_arguments().filter(|arg| arg.get_action().takes_values());
     if let Some(long) = word.strip_prefix("--") {
         let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-        return Some((known.find(|arg| arg.get_long() == Some(name))?, value));
+        return Some((value_args.find(|arg| arg.get_long() == Some(name))?, value));
     }
-    let known: Vec<_> = known.collect();
-    word.char_indices().skip(1).find_map(|(at, letter)| {
-        let arg = known.iter().find(|arg| arg.get_short() == Some(letter))?;
-        let rest = word.get(at + letter.len_utf8()..).filter(|rest| !rest.is_empty());
+    let value_args: Vec<_> = value_args.collect();
+    word.char_indices().skip(1).find_map(|(at, short)| {
+        let arg = value_args.iter().find(|arg| arg.get_short() == Some(short))?;
+        let rest = word.get(at + short.len_utf8()..).filter(|rest| !rest.is_empty());
         Some((*arg, rest))
     })
 }
@@ -202,13 +207,13 @@ fn positional(command: &Command, at: usize) -> Option<&Arg> {
 }
 
 fn options(command: &Command, current: &str) -> ShellCompletionCandidates {
-    let mut answer = ShellCompletionCandidates::default();
+    let mut candidates = ShellCompletionCandidates::default();
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional()) {
         let names = arg.get_long().map(|long| format!("--{long}"));
         let names = names.into_iter().chain(arg.get_short().map(|short| format!("-{short}")));
-        answer.values.extend(names.map(|name| (name, first_help_line(arg.get_help()))));
+        candidates.values.extend(names.map(|name| (name, first_help_line(arg.get_help()))));
     }
-    answer.with_prefix(current)
+    candidates.with_prefix(current)
 }
 
 fn first_help_line(help: Option<&clap::builder::StyledStr>) -> String {
@@ -217,15 +222,15 @@ fn first_help_line(help: Option<&clap::builder::StyledStr>) -> String {
 
 /// Returns the candidates for the value of an argument, of which `current` is typed.
 fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
-    let possible = arg.get_possible_values();
-    if !possible.is_empty() {
-        let visible = possible.iter().filter(|value| !value.is_hide_set());
+    let possible_values = arg.get_possible_values();
+    if !possible_values.is_empty() {
+        let visible = possible_values.iter().filter(|value| !value.is_hide_set());
         let values = visible.map(|value| (value.get_name().to_owned(), first_help_line(value.get_help())));
         return ShellCompletionCandidates::from_values(values).with_prefix(current);
     }
     let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let id = arg.get_id().as_str();
-    let answer = match (id, name) {
+    let candidates = match (id, name) {
         ("capture_filter", _) => ShellCompletionCandidates::default(),
         (_, "FILTER") => return complete_filter(current),
         (_, "FIELD" | "PATTERN") => fields(current),
@@ -244,7 +249,7 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
         (_, "RULE") => {
             return complete_list(current, || {
                 ShellCompletionCandidates::from_values(
-                    tolerance_rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())),
+                    tolerance_rules::ALL.iter().map(|rule| (rule.name.to_owned(), rule.why.to_owned())),
                 )
             });
         }
@@ -290,7 +295,7 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
             _ => ShellCompletionCandidates::default(),
         },
     };
-    answer.with_prefix(current)
+    candidates.with_prefix(current)
 }
 
 fn lint_rules() -> ShellCompletionCandidates {
@@ -325,8 +330,8 @@ fn may_be_trace(arg: &Arg) -> bool {
 }
 
 /// Returns the field names with this prefix, and names of protocols if it has no dot.
-fn fields(start: &str) -> ShellCompletionCandidates {
-    let entries = FilterFieldCatalog::shared().iter().filter(|entry| entry.name.starts_with(start));
+fn fields(prefix: &str) -> ShellCompletionCandidates {
+    let entries = FilterFieldCatalog::shared().iter().filter(|entry| entry.name.starts_with(prefix));
     ShellCompletionCandidates::from_values(
         entries
             .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
@@ -335,11 +340,11 @@ fn fields(start: &str) -> ShellCompletionCandidates {
 
 /// Completes the last name of a filter.
 fn complete_filter(current: &str) -> ShellCompletionCandidates {
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
-    let name = current.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
+    let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
+    let name = current.rfind(|character| !is_name(character)).map_or(0, |at| at + 1);
     // A multibyte character is no separator of a filter.
     match (current.get(..name), current.get(name..)) {
-        (Some(before), Some(start)) => fields(start).prefixed(before),
+        (Some(prefix), Some(start)) => fields(start).prefixed(prefix),
         _ => ShellCompletionCandidates::default(),
     }
 }
@@ -347,10 +352,10 @@ fn complete_filter(current: &str) -> ShellCompletionCandidates {
 /// Completes the last item of a list with commas.
 fn complete_list(
     current: &str,
-    all: impl FnOnce() -> ShellCompletionCandidates,
+    candidates: impl FnOnce() -> ShellCompletionCandidates,
 ) -> ShellCompletionCandidates {
-    let (before, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
-    all().with_prefix(last).prefixed(before)
+    let (prefix, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
+    candidates().with_prefix(last).prefixed(prefix)
 }
 
 fn interfaces() -> ShellCompletionCandidates {

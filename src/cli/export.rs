@@ -100,8 +100,8 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportInputCapture<'_>>> {
 
 /// Returns the error for a table that cannot be written or would replace an input.
 fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
-    if let Some(refused) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
-        return anyhow::anyhow!("{refused}");
+    if let Some(output_error) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
+        return anyhow::anyhow!("{output_error}");
     }
     anyhow::anyhow!("{}: cannot write: {}; {}", args.to.display(), os_error_text(error), write_advice(error))
 }

@@ -25,7 +25,7 @@ fn letter(text: &str) -> Option<char> {
     match (text, letters.next(), letters.next()) {
         ("/t", ..) => Some('\t'),
         ("/s", ..) => Some(' '),
-        (_, Some(letter), None) => Some(letter),
+        (_, Some(character), None) => Some(character),
         _ => None,
     }
 }
@@ -95,13 +95,13 @@ pub(super) fn lines(
         match (*layout, &mut lines.form) {
             (TsharkFieldPrintOption::Header(header), _) => lines.header = header,
             (TsharkFieldPrintOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
-            (TsharkFieldPrintOption::Aggregator(letter), _) => lines.aggregator = letter,
+            (TsharkFieldPrintOption::Aggregator(character), _) => lines.aggregator = character,
             (
-                TsharkFieldPrintOption::Separator(letter),
+                TsharkFieldPrintOption::Separator(character),
                 SelectedFieldsLineFormat::Plain { separator, .. },
-            ) => *separator = letter,
-            (TsharkFieldPrintOption::Quote(letter), SelectedFieldsLineFormat::Plain { quote, .. }) => {
-                *quote = letter
+            ) => *separator = character,
+            (TsharkFieldPrintOption::Quote(character), SelectedFieldsLineFormat::Plain { quote, .. }) => {
+                *quote = character
             }
             (TsharkFieldPrintOption::Separator(_) | TsharkFieldPrintOption::Quote(_), _) => {
                 bail!("-E separator and quote apply to -T fields only")
@@ -109,7 +109,7 @@ pub(super) fn lines(
         }
     }
     let filter = filter.unwrap_or_else(Filter::accept_all);
-    let (filter, columns) = filter.with_columns(&names).map_err(|what| anyhow!("-e: {what}"))?;
+    let (filter, columns) = filter.with_columns(&names).map_err(|error| anyhow!("-e: {error}"))?;
     lines.columns = columns;
     Ok((Some(filter), Some(lines)))
 }

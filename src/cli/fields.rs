@@ -51,11 +51,11 @@ pub(super) fn run(args: &FilterFieldListingArgs) -> Result<ExitStatus> {
         bail!("unknown field {pattern:?}{proposals}");
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = match args.format {
+    let result = match args.format {
         FieldListFormat::Text => text(&mut out, &entries, &terminal_capabilities::screen(args.color)),
         FieldListFormat::Json => json(&mut out, &entries),
     };
-    written.and_then(|()| out.flush()).map_err(write_error)?;
+    result.and_then(|()| out.flush()).map_err(write_error)?;
     Ok(ExitStatus::Done)
 }
 
@@ -67,24 +67,25 @@ fn text(
     entries: &[&FilterFieldCatalogEntry],
     screen: &TerminalProfile,
 ) -> io::Result<()> {
-    let longest =
-        |of: fn(&FilterFieldCatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
+    let longest = |length: fn(&FilterFieldCatalogEntry) -> usize| {
+        entries.iter().map(|entry| length(entry)).max().unwrap_or(0)
+    };
     let name = longest(|entry| entry.name.len()).min(MAX_NAME_WIDTH);
     let kind = longest(|entry| entry.kind.name().len());
     for entry in entries {
-        let others = match entry.sources.len().saturating_sub(1) {
+        let more_sources = match entry.sources.len().saturating_sub(1) {
             0 => String::new(),
-            others => format!(" and {others} more"),
+            count => format!(" and {count} more"),
         };
         let source = entry.sources.first().map_or("", String::as_str);
-        let after = name.max(entry.name.len()) + kind + 4;
-        let about = format!("{}. {source}{others}", entry.text);
-        let about = match screen.width {
-            Some(width) => fit(&about, width.saturating_sub(after), &screen.glyphs),
-            None => about.as_str().into(),
+        let indent = name.max(entry.name.len()) + kind + 4;
+        let description = format!("{}. {source}{more_sources}", entry.text);
+        let description = match screen.width {
+            Some(width) => fit(&description, width.saturating_sub(indent), &screen.glyphs),
+            None => description.as_str().into(),
         };
         let label = StyledText(screen.styles.label, format!("{:<name$}", entry.name));
-        writeln!(out, "{label}  {:<kind$}  {about}", entry.kind)?;
+        writeln!(out, "{label}  {:<kind$}  {description}", entry.kind)?;
     }
     Ok(())
 }
@@ -125,18 +126,18 @@ fn glob(name: &[u8], pattern: &[u8]) -> bool {
                 star = Some((in_pattern, at));
                 in_pattern += 1;
             }
-            Some(letter) if *letter == b'?' || name.get(at) == Some(letter) => {
+            Some(byte) if *byte == b'?' || name.get(at) == Some(byte) => {
                 at += 1;
                 in_pattern += 1;
             }
             _ => {
-                let Some((star_at, taken)) = star else { return false };
-                star = Some((star_at, taken + 1));
-                (in_pattern, at) = (star_at + 1, taken + 1);
+                let Some((star_at, match_end)) = star else { return false };
+                star = Some((star_at, match_end + 1));
+                (in_pattern, at) = (star_at + 1, match_end + 1);
             }
         }
     }
-    pattern.get(in_pattern..).is_none_or(|rest| rest.iter().all(|letter| *letter == b'*'))
+    pattern.get(in_pattern..).is_none_or(|rest| rest.iter().all(|byte| *byte == b'*'))
 }
 
 #[cfg(test)]

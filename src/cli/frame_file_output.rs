@@ -28,13 +28,13 @@ pub(super) struct FrameFileOutput {
     grew: Option<Timestamp>,
 }
 
-/// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `room` is the limit
+/// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `buffer_bytes` is the limit
 /// of the queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames, too.
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
     view: OutputLineUnit,
-    (room, windows): (usize, &ZstdWindowBudget),
+    (buffer_bytes, windows): (usize, &ZstdWindowBudget),
     has_control: bool,
 ) -> Result<FrameFileOutput> {
     let is_live = files.is_empty();
@@ -49,9 +49,14 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &ProtectedInputFiles::new(files))?.refuse_terminal()?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFileWriter::with_second_pass(sink, view, room, CaptureFrameSource::open_within(files, windows)?)
+        FrameFileWriter::with_second_pass(
+            sink,
+            view,
+            buffer_bytes,
+            CaptureFrameSource::open_within(files, windows)?,
+        )
     } else {
-        FrameFileWriter::with_buffered_frames(sink, view, room)
+        FrameFileWriter::with_buffered_frames(sink, view, buffer_bytes)
     };
     let mut file = file.map_err(|error| OutputError::write_error(to, error))?;
     if has_control {
@@ -81,24 +86,24 @@ impl FrameFileOutput {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        about: OperationPaths<'_>,
+        paths: OperationPaths<'_>,
         findings: &[Finding],
         is_shown: bool,
     ) {
         let is_chosen = is_shown || self.view == OutputLineUnit::Frames;
-        transaction.with_messages(|reading| {
-            let about = is_chosen.then_some(about);
-            self.file.transaction(key, transaction, reading, &reading.summary(), about, findings);
+        transaction.with_messages(|messages| {
+            let paths = is_chosen.then_some(paths);
+            self.file.transaction(key, transaction, messages, &messages.summary(), paths, findings);
         });
     }
 
     /// Writes the frames of a live capture whose Transactions are complete, at intervals of the time of the flow.
     pub(super) fn grow(&mut self, flow: &Flow) -> Result<()> {
-        let Some(grew) = &mut self.grew else { return Ok(()) };
-        if flow.now().abs_diff_ns(*grew) < GROWTH_INTERVAL_NS {
+        let Some(last_growth) = &mut self.grew else { return Ok(()) };
+        if flow.now().abs_diff_ns(*last_growth) < GROWTH_INTERVAL_NS {
             return Ok(());
         }
-        *grew = flow.now();
+        *last_growth = flow.now();
         Ok(self.file.write_settled(flow).map_err(|error| OutputError::write_error(&self.path, error))?)
     }
 
@@ -122,9 +127,10 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
-            let what = if view == OutputLineUnit::Frames { "have no comment" } else { "were not written" };
+            let consequence =
+                if view == OutputLineUnit::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
-                "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {what}; \
+                "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {consequence}; \
                  raise --max-write-bytes, or read from a file instead of a pipe"
             ));
         }

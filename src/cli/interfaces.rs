@@ -11,7 +11,7 @@ use super::{ExitStatus, write_error};
 pub(super) fn run() -> Result<ExitStatus> {
     let devices = devices::list_interfaces()?;
     let mut text = String::new();
-    let widest = |of: fn(&CaptureDevice) -> usize| devices.iter().map(of).max().unwrap_or(0);
+    let widest = |width: fn(&CaptureDevice) -> usize| devices.iter().map(width).max().unwrap_or(0);
     let name = widest(|device| device.name.chars().count());
     for device in &devices {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
@@ -31,8 +31,8 @@ pub(super) fn run() -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn sees(sees: &InterfaceTrafficVisibility) -> String {
-    match sees {
+fn sees(visibility: &InterfaceTrafficVisibility) -> String {
+    match visibility {
         InterfaceTrafficVisibility::All => {
             "all interfaces of this host, each without promiscuous mode".to_owned()
         }

@@ -189,8 +189,8 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         Ok(read) => read,
         Err(error) => {
             // An older report would be taken for that of this capture.
-            if let Err(failed) = write_junit(&ConformanceFindingsReport::new(0), &[error.to_string()]) {
-                report_error(failed);
+            if let Err(junit_error) = write_junit(&ConformanceFindingsReport::new(0), &[error.to_string()]) {
+                report_error(junit_error);
             }
             return Err(error);
         }
@@ -245,8 +245,8 @@ const MAX_PROPOSALS: usize = 4;
 
 /// Proposes the rules that contain a text, such as a name without its group.
 fn rule_proposal(text: &str) -> String {
-    let wanted = text.to_ascii_lowercase();
-    let similar = RULES.iter().map(|rule| rule.id).filter(|id| !wanted.is_empty() && id.contains(&wanted));
+    let query = text.to_ascii_lowercase();
+    let similar = RULES.iter().map(|rule| rule.id).filter(|id| !query.is_empty() && id.contains(&query));
     let proposals: Vec<&str> = similar.collect();
     match proposals.len() {
         1..=MAX_PROPOSALS => format!("did you mean {}?", proposals.join(", ")),
@@ -313,8 +313,8 @@ impl<W: Write> FindingWriter<'_, W> {
 
     /// Returns `true` if fewer findings of the rule were shown than `-c` permits. In text, it limits the report only.
     fn has_room(&self, finding: &Finding) -> bool {
-        let shown = self.shown.get(finding.rule.id).copied().unwrap_or(0);
-        self.args.format == ReportFormat::Text || self.args.count.is_none_or(|count| shown < count)
+        let shown_count = self.shown.get(finding.rule.id).copied().unwrap_or(0);
+        self.args.format == ReportFormat::Text || self.args.count.is_none_or(|count| shown_count < count)
     }
 }
 

@@ -266,8 +266,8 @@ fn non_zero(count: usize) -> NonZeroUsize {
 impl DefaultCommandArgs {
     fn limits(&self, memory: &CommandMemoryBudget) -> FlowLimits {
         let limits = memory.limits();
-        let bytes = |given: &Option<BytesArg>, share: usize| {
-            given.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
+        let bytes = |limit: &Option<BytesArg>, share: usize| {
+            limit.map_or(share, |bytes| usize::try_from(bytes.0).unwrap_or(usize::MAX))
         };
         let bounds = &self.bounds;
         FlowLimits {
@@ -397,8 +397,9 @@ impl DefaultCommandArgs {
             return true;
         }
         self.files().any(|file| {
-            let about = if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
-            !about.is_ok_and(|about| about.is_file())
+            let metadata =
+                if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
+            !metadata.is_ok_and(|metadata| metadata.is_file())
         })
     }
 }
@@ -412,8 +413,8 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         return interfaces::run();
     }
     if args.files().next().is_none() && !args.is_live() {
-        let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
-        bail!("no capture file given; name one, or '-' for standard input{what}; see --help");
+        let live_hint = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
+        bail!("no capture file given; name one, or '-' for standard input{live_hint}; see --help");
     }
     if args.tree && args.format != OutputLineFormat::Text {
         bail!("-V prints text and cannot be combined with -T {}; omit one of them", args.format_name());
@@ -438,9 +439,9 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         bail!("-q omits lines, and -T {} has no summary; omit -q, or add --summary text", args.format_name());
     }
     if args.pending.is_some_and(|age| age.0 > 0)
-        && let Some(other) = args.option_without_pending()
+        && let Some(option) = args.option_without_pending()
     {
-        bail!("--pending applies to the list of transactions and to -T json; omit it, or {other}");
+        bail!("--pending applies to the list of transactions and to -T json; omit it, or {option}");
     }
     if args.writes_to_standard_output()
         && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
@@ -488,7 +489,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         let settings = OutputSettings { findings: false, ..args.settings(memory, filter.as_ref()) };
         return show_trace(trace, settings, filter, args.max_lines());
     }
-    let room = args
+    let buffer_bytes = args
         .bounds
         .max_write_bytes
         .map_or(memory.view_bytes(), |bytes| bytes.0.try_into().unwrap_or(usize::MAX));
@@ -496,7 +497,13 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         args.write
             .as_ref()
             .map(|to| {
-                frame_file_output::open(to, &files, args.view, (room, memory.windows()), args.control_frames)
+                frame_file_output::open(
+                    to,
+                    &files,
+                    args.view,
+                    (buffer_bytes, memory.windows()),
+                    args.control_frames,
+                )
             })
             .transpose()
     };
@@ -507,9 +514,9 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         }
         args.live.reject_file_conditions()?;
         let opened = args.live.open(interface)?;
-        let written = args.live.drop_privileges(false, write)?;
+        let frame_file = args.live.drop_privileges(false, write)?;
         let (mut source, mut session) = args.live.start(opened, false)?;
-        let errors = show(args, memory, (filter, fields), &mut source, written, &mut session)?;
+        let errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut session)?;
         return Ok(report_errors(&errors));
     }
     #[cfg(feature = "live")]
@@ -523,14 +530,14 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         return Ok(report_errors(&errors));
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
-    let mut ending = ShutdownSignalRegistration::inactive()?;
+    let mut shutdown = ShutdownSignalRegistration::inactive()?;
     let mut source = CaptureFrameSource::open_wrapped(args.files(), memory.windows(), |file| {
-        Box::new(ending.input(file))
+        Box::new(shutdown.input(file))
     })?;
-    let written = write()?;
-    ending.activate()?;
-    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut NoEarlyReadStop)?;
-    if ending.is_requested() {
+    let frame_file = write()?;
+    shutdown.activate()?;
+    let mut errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut NoEarlyReadStop)?;
+    if shutdown.is_requested() {
         errors.retain(|error| !error.kind().is_truncated());
     }
     Ok(report_errors(&errors))
@@ -567,18 +574,18 @@ fn show(
     memory: &CommandMemoryBudget,
     (filter, fields): (Option<Filter>, Option<TsharkFieldsWriter>),
     source: &mut CaptureFrameSource,
-    mut written: Option<FrameFileOutput>,
-    pace: &mut impl ReadStopCondition,
+    mut frame_file: Option<FrameFileOutput>,
+    stop_condition: &mut impl ReadStopCondition,
 ) -> Result<Vec<SourceError>> {
     let settings = args.settings(memory, filter.as_ref());
     let limits = FlowLimits { record_transport_events: settings.findings, ..args.limits(memory) };
     let mut flow = Flow::new(limits.clone());
     let mut progress = ProgressLine::new();
-    let page = BufWriter::with_capacity(64 << 10, progress.stdout());
-    let mut output = ViewAndSummaryWriter::new(settings, page).with_filter(filter).with_fields(fields);
+    let writer = BufWriter::with_capacity(64 << 10, progress.stdout());
+    let mut output = ViewAndSummaryWriter::new(settings, writer).with_filter(filter).with_fields(fields);
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
-    let most = args.max_lines();
+    let max_lines = args.max_lines();
     let mut pending = args.pending_watch();
     if pending.is_some() && !limits.emit_on_acknowledgment {
         output = output.with_early_names();
@@ -587,23 +594,23 @@ fn show(
     let mut has_frames = false;
     let mut is_over = false;
     let mut is_at_end = false;
-    while !is_over && output.lines() < most {
+    while !is_over && output.lines() < max_lines {
         let mut is_idle = false;
         match source.next_within(SOURCE_WAIT) {
             Ok(NextFrame::Frame(frame)) => {
                 has_frames = true;
-                is_over = pace.frame(frame.time);
+                is_over = stop_condition.frame(frame.time);
                 let is_known = frame.link.is_known();
                 let is_shown = output.frame(&frame, &mut flow).map_err(write_error)?;
-                if let Some(written) = &mut written {
-                    written.frame(source, &flow, is_shown)?;
+                if let Some(frame_file) = &mut frame_file {
+                    frame_file.frame(source, &flow, is_shown)?;
                 }
                 if !is_known {
                     errors.extend(source.unknown_link());
                 }
             }
             Ok(NextFrame::Nothing) => {
-                flow.advance_time(pace.idle());
+                flow.advance_time(stop_condition.idle());
                 output.record_events(&flow);
                 is_idle = true;
             }
@@ -615,16 +622,16 @@ fn show(
             flow.finish();
             output.record_events(&flow);
         }
-        while output.lines() < most
+        while output.lines() < max_lines
             && let Some((key, transaction)) = flow.next_with_key()
         {
             let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
-            if let Some(written) = &mut written {
-                written.transaction(key, &transaction, output.about(), output.findings(), is_shown);
+            if let Some(frame_file) = &mut frame_file {
+                frame_file.transaction(key, &transaction, output.about(), output.findings(), is_shown);
             }
         }
-        if let Some(written) = &mut written {
-            written.grow(&flow)?;
+        if let Some(frame_file) = &mut frame_file {
+            frame_file.grow(&flow)?;
         }
         output.write_closed_connections(&mut flow).map_err(write_error)?;
         // At the end, each pending Call has a line as a Transaction.
@@ -662,8 +669,8 @@ fn show(
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
         output.finish(&flow, source.dropped(), counters).map_err(write_error)?;
     }
-    if let Some(written) = written.filter(|_| is_capture) {
-        written.finish(&mut flow, args.quiet)?;
+    if let Some(frame_file) = frame_file.filter(|_| is_capture) {
+        frame_file.finish(&mut flow, args.quiet)?;
     }
     Ok(errors)
 }

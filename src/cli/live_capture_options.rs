@@ -108,7 +108,7 @@ impl LiveCaptureOptionArgs {
     /// # Errors
     /// Returns an error with the first such option, the reason why it does not apply to files, and the remedy.
     pub(super) fn reject_for_files(&self) -> Result<()> {
-        let given = [
+        let live_options = [
             (self.capture_filter.is_some(), "-f", "the kernel applies it; filter a file with -Y"),
             (
                 self.snapshot_length.is_some(),
@@ -126,10 +126,10 @@ impl LiveCaptureOptionArgs {
             ),
             (self.max_queue_bytes.is_some(), "--max-queue-bytes", "no packets of a file are dropped"),
         ];
-        match given.iter().find(|(is_given, ..)| *is_given) {
-            Some((_, option, why)) => {
+        match live_options.iter().find(|(is_given, ..)| *is_given) {
+            Some((_, option, reason)) => {
                 bail!(
-                    "{option} applies to live capture only: {why}; omit {option}, or name an interface with -i"
+                    "{option} applies to live capture only: {reason}; omit {option}, or name an interface with -i"
                 )
             }
             None => Ok(()),
@@ -183,9 +183,9 @@ impl LiveCaptureOptionArgs {
             give_up()?;
             make()
         } else {
-            let made = make()?;
+            let result = make()?;
             give_up()?;
-            Ok(made)
+            Ok(result)
         }
     }
 
@@ -266,17 +266,18 @@ impl ReadStopCondition for LiveCaptureSession {
             report_error(format_args!("{}: {state}", self.name));
         }
         let now = Instant::now();
-        let since = self.idle_since.get_or_insert(now - SOURCE_WAIT);
-        let passed = i64::try_from(now.saturating_duration_since(*since).as_nanos()).unwrap_or(i64::MAX);
-        Timestamp(self.last_frame_time.0.saturating_add(passed))
+        let idle_since = self.idle_since.get_or_insert(now - SOURCE_WAIT);
+        let idle_ns =
+            i64::try_from(now.saturating_duration_since(*idle_since).as_nanos()).unwrap_or(i64::MAX);
+        Timestamp(self.last_frame_time.0.saturating_add(idle_ns))
     }
 }
 
 impl LiveCaptureSession {
     /// Ends the capture on request or at its time limit.
     fn stop_if_due(&mut self) {
-        let is_over =
-            self.interrupted.is_requested() || self.deadline.is_some_and(|until| Instant::now() >= until);
+        let is_over = self.interrupted.is_requested()
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if is_over && !self.is_stopped {
             self.is_stopped = true;
             self.live.stop();

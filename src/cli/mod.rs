@@ -219,8 +219,8 @@ pub enum ExitStatus {
 }
 
 impl From<TransportErrorResponsibility> for ExitStatus {
-    fn from(blame: TransportErrorResponsibility) -> Self {
-        match blame {
+    fn from(responsibility: TransportErrorResponsibility) -> Self {
+        match responsibility {
             TransportErrorResponsibility::Unreachable => Self::Unreachable,
             TransportErrorResponsibility::Program => Self::OwnFault,
         }
@@ -247,8 +247,8 @@ pub fn command() -> clap::Command {
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
-    if let Some(how) = std::env::var_os(completion::REQUEST_VARIABLE) {
-        return completion::run(&how, arguments.into_iter());
+    if let Some(request) = std::env::var_os(completion::REQUEST_VARIABLE) {
+        return completion::run(&request, arguments.into_iter());
     }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(advice) = command_suggestions::replay_step(&arguments) {
@@ -267,7 +267,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     let cli = match command()
         .color(color)
         .try_get_matches_from(arguments)
-        .and_then(|found| Cli::from_arg_matches(&found))
+        .and_then(|matches| Cli::from_arg_matches(&matches))
     {
         Ok(cli) => cli,
         Err(error) => return report_usage_error(&error, color),
@@ -300,9 +300,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
 }
 
 /// Writes one line to standard error.
-fn report_error(what: impl fmt::Display) {
+fn report_error(error: impl fmt::Display) {
     // If standard error is closed, nothing can be reported.
-    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::display_line(what));
+    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::display_line(error));
 }
 
 /// Returns `true` if the reader of the output closed it, as `head` does.
@@ -315,18 +315,18 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn write_error(error: io::Error) -> anyhow::Error {
     let advice = nfsrdma_output_file::write_advice(&error);
     let reason = nfsrdma_capture_file::os_error_text(&error);
-    let what = format!("standard output: cannot write: {reason}; {advice}");
-    anyhow::Error::new(error).context(what)
+    let message = format!("standard output: cannot write: {reason}; {advice}");
+    anyhow::Error::new(error).context(message)
 }
 
 /// Writes a report to standard output.
 fn print_report(format: ReportFormat, report: &impl Report) -> anyhow::Result<()> {
     let mut to = BufWriter::new(io::stdout().lock());
-    let written = match format {
+    let result = match format {
         ReportFormat::Text => report.text(&mut to),
         ReportFormat::Json => report.json(&mut to),
     };
-    written.and_then(|()| to.flush()).map_err(write_error)
+    result.and_then(|()| to.flush()).map_err(write_error)
 }
 
 /// Writes help, in ASCII if the locale is not UTF-8.
@@ -371,26 +371,26 @@ const VALUE_TIP: &str = "tip: to pass '";
 
 /// Joins clap's message of several paragraphs into one line: the problem and its tips, without the usage.
 fn join_paragraphs(text: &str) -> String {
-    let words = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    let collapse_whitespace = |fragment: &str| fragment.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut line = String::new();
     for paragraph in text.split("\n\n") {
         let lines = paragraph.lines().filter(|line| !line.trim_start().starts_with(VALUE_TIP));
-        let paragraph = words(&lines.collect::<Vec<_>>().join(" "));
+        let paragraph = collapse_whitespace(&lines.collect::<Vec<_>>().join(" "));
         if paragraph.is_empty()
             || paragraph.starts_with("Usage:")
             || paragraph.starts_with("For more information")
         {
             continue;
         }
-        let part =
+        let message =
             paragraph.strip_prefix("error: ").or(paragraph.strip_prefix("tip: ")).unwrap_or(&paragraph);
         if !line.is_empty() {
             line.push_str("; ");
         }
-        line.push_str(part);
+        line.push_str(message);
     }
-    for (of_the_parser, plain) in PARSER_MESSAGES {
-        line = line.replace(of_the_parser, plain);
+    for (clap_message, plain) in PARSER_MESSAGES {
+        line = line.replace(clap_message, plain);
     }
     line + "; see --help"
 }

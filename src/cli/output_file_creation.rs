@@ -34,16 +34,17 @@ pub(super) fn create_report(
 
 /// Returns an error if two options name one file.
 pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
-    let named: Vec<_> = outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
-    for (at, (option, path)) in named.iter().enumerate() {
+    let named_outputs: Vec<_> =
+        outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
+    for (at, (option, path)) in named_outputs.iter().enumerate() {
         // Several options may write to one device.
         if path.exists() && !path.is_file() {
             continue;
         }
-        for (earlier, other) in named.iter().take(at) {
-            let place = directory_and_name(path);
-            if place.is_some() && directory_and_name(other) == place {
-                bail!("{option}: {} is written by {earlier}; name another file", path.display());
+        for (earlier_option, earlier_path) in named_outputs.iter().take(at) {
+            let location = directory_and_name(path);
+            if location.is_some() && directory_and_name(earlier_path) == location {
+                bail!("{option}: {} is written by {earlier_option}; name another file", path.display());
             }
         }
     }

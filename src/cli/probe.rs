@@ -81,7 +81,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
-    let wish = ConnectOptions {
+    let options = ConnectOptions {
         send_size: args.inline,
         receive_size: args.inline,
         credits: args.credits,
@@ -89,11 +89,11 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
         timeout: Duration::from_secs_f64(args.timeout),
         ..ConnectOptions::default()
     };
-    let found = open(args.server.transport)
+    let outcome = open(args.server.transport)
         .map_err(ProbeError::Transport)
-        .and_then(|mut transport| probe(&mut *transport, &args.server, &wish));
-    let found = match found {
-        Ok(found) => found,
+        .and_then(|mut transport| probe(&mut *transport, &args.server, &options));
+    let probe = match outcome {
+        Ok(probe) => probe,
         Err(error) => {
             report_error(&error);
             return Ok(error.blame().into());
@@ -101,17 +101,17 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     };
     let view = ProbeReportView {
         url: &args.server,
-        probe: &found,
+        probe: &probe,
         screen: terminal_capabilities::screen(args.color),
     };
     print_report(args.format, &view)?;
-    if found.unreadable > 0 {
+    if probe.unreadable > 0 {
         report_error(format_args!(
             "{}: {} unreadable Replies; check that an NFS server listens there, and the network path",
-            args.server.host, found.unreadable
+            args.server.host, probe.unreadable
         ));
     }
-    Ok(if found.missing_version_message.is_none() && found.unreadable == 0 {
+    Ok(if probe.missing_version_message.is_none() && probe.unreadable == 0 {
         ExitStatus::Done
     } else {
         ExitStatus::Unreachable

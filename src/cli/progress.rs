@@ -85,16 +85,16 @@ impl ProgressLine {
         self.show(|_| {
             let seconds = elapsed.as_secs_f64().max(1e-3);
             let rate = report.calls as f64 / seconds;
-            let part = report.steps.total as f64 / total.max(1) as f64;
-            let left = if part > 0.0 { seconds * (1.0 - part) / part } else { 0.0 };
+            let fraction = report.steps.total as f64 / total.max(1) as f64;
+            let remaining_seconds = if fraction > 0.0 { seconds * (1.0 - fraction) / fraction } else { 0.0 };
             format!(
                 "{:3.0}%  {} of {} steps  {} Calls/s  {} mismatched  {} left",
-                part * 100.0,
+                fraction * 100.0,
                 HumanCount(report.steps.total),
                 HumanCount(total),
                 EventRateText(rate),
                 HumanCount(report.mismatched()),
-                HoursMinutesSecondsText(left)
+                HoursMinutesSecondsText(remaining_seconds)
             )
         });
     }
@@ -156,13 +156,13 @@ fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> Str
     let mut line = String::new();
     // A file that is still being written grows beyond its original size.
     if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
-        let done = read as f64 / total as f64;
-        let left = (total - read) as f64 / rate.max(1e-9);
+        let fraction = read as f64 / total as f64;
+        let remaining_seconds = (total - read) as f64 / rate.max(1e-9);
         line += &format!(
             "{:3.0}% of {}, {} left, ",
-            (done * 100.0).floor(),
+            (fraction * 100.0).floor(),
             HumanSize(total),
-            HoursMinutesSecondsText(left)
+            HoursMinutesSecondsText(remaining_seconds)
         );
     } else {
         line += &format!("{} in {}, ", HumanSize(read), HoursMinutesSecondsText(elapsed.as_secs_f64()));

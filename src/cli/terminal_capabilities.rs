@@ -77,9 +77,9 @@ fn terminal_width(reported: Option<usize>, variable: Option<&str>) -> usize {
 /// Returns the characters for output by the variables of setlocale(3). A locale decides if one is set; else, as in a
 /// container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
 fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
-    let named =
+    let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
-    let is_utf8 = named.map(|locale| {
+    let is_utf8 = locale.map(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
     });

@@ -132,8 +132,8 @@ fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture
     #[cfg(feature = "live")]
     args.live.reject_for_files()?;
     if args.files.is_empty() {
-        let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
-        bail!("no capture file given; name one, or '-' for standard input{what}; see --help");
+        let live_hint = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
+        bail!("no capture file given; name one, or '-' for standard input{live_hint}; see --help");
     }
     if args.follow {
         let [file] = args.files.as_slice() else { bail!("--follow needs exactly one FILE") };

@@ -41,14 +41,14 @@ impl FrameFieldValues {
             NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, self),
             _ => {}
         }
-        for meaning in flow.frame_kinds() {
+        for frame_kind in flow.frame_kinds() {
             if let FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which } =
-                *meaning
+                *frame_kind
                 && let Some(transaction) = flow.transaction(key)
             {
-                transaction.with_messages(|reading| {
+                transaction.with_messages(|messages| {
                     // Values decoded before an error remain.
-                    let _ = reading.observe(which, self);
+                    let _ = messages.observe(which, self);
                 });
             }
         }
@@ -63,11 +63,11 @@ impl FrameFieldValues {
         if field.name.is_empty() {
             return;
         }
-        let place = *self.indexes.entry(field.name).or_insert_with(|| {
+        let index = *self.indexes.entry(field.name).or_insert_with(|| {
             self.members.push((field.name, Vec::new()));
             self.members.len() - 1
         });
-        if let Some((_, values)) = self.members.get_mut(place) {
+        if let Some((_, values)) = self.members.get_mut(index) {
             values.push(fields_format::format_value(
                 (field.name, FilterType::from_field(field.name, field.kind)),
                 value,

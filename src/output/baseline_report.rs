@@ -70,7 +70,7 @@ impl BaselineCheckOutcome {
     pub fn summary(&self) -> Option<&BaselineCheckExtent> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
-            Self::Different(found) => Some(&found.summary),
+            Self::Different(differences) => Some(&differences.summary),
             Self::NoBaseline(_) | Self::Unreadable(_) => None,
         }
     }
@@ -99,14 +99,16 @@ pub struct BaselineReportWriter<'a> {
 
 /// Formats a difference from a baseline in one line: `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`.
 pub fn difference_line(difference: &Difference, to: &str) -> String {
-    let (then, now) = (frame_of(&difference.a), frame_of(&difference.b));
-    let place = match (then, now) {
-        (Some(then), Some(now)) if then != now => format!("frame {now}, in the baseline {then}: "),
-        (_, Some(now)) => format!("frame {now}: "),
-        (Some(then), None) => format!("frame {then} of the baseline: "),
+    let (baseline_frame, frame) = (frame_of(&difference.a), frame_of(&difference.b));
+    let location = match (baseline_frame, frame) {
+        (Some(baseline_frame), Some(frame)) if baseline_frame != frame => {
+            format!("frame {frame}, in the baseline {baseline_frame}: ")
+        }
+        (_, Some(frame)) => format!("frame {frame}: "),
+        (Some(baseline_frame), None) => format!("frame {baseline_frame} of the baseline: "),
         (None, None) => String::new(),
     };
-    format!("{place}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
+    format!("{location}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
 impl BaselineReportWriter<'_> {
@@ -137,20 +139,20 @@ impl BaselineReportWriter<'_> {
                 BaselineCheckOutcome::Same(summary) => {
                     same += 1;
                     if !self.quiet {
-                        let what = of_summary(summary);
-                        writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.ok, "same"))?;
+                        let extent = of_summary(summary);
+                        writeln!(to, "{:<8}  {file:<name$}  {extent}", StyledText(styles.ok, "same"))?;
                     }
                 }
                 BaselineCheckOutcome::Blessed(summary) => {
                     blessed += 1;
-                    let what = of_summary(summary);
-                    writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.operation, "blessed"))?;
+                    let extent = of_summary(summary);
+                    writeln!(to, "{:<8}  {file:<name$}  {extent}", StyledText(styles.operation, "blessed"))?;
                 }
-                BaselineCheckOutcome::Different(found) => {
+                BaselineCheckOutcome::Different(differences) => {
                     different += 1;
-                    let what = PluralCount(found.total(), "difference");
-                    writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.error, "DIFFERS"))?;
-                    self.differences(to, found)?;
+                    let count = PluralCount(differences.total(), "difference");
+                    writeln!(to, "{:<8}  {file:<name$}  {count}", StyledText(styles.error, "DIFFERS"))?;
+                    self.differences(to, differences)?;
                 }
                 BaselineCheckOutcome::NoBaseline(_) => {
                     without_baseline += 1;
@@ -170,20 +172,20 @@ impl BaselineReportWriter<'_> {
             (unreadable, "not readable"),
         ];
         let counts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
-        let words: Vec<_> = counts
+        let outcomes: Vec<_> = counts
             .iter()
-            .map(|(count, what)| match (*what, count) {
+            .map(|(count, outcome)| match (*outcome, count) {
                 ("as it was", 2..) => format!("{count} as they were"),
                 ("differs", 2..) => format!("{count} differ"),
-                _ => format!("{count} {what}"),
+                _ => format!("{count} {outcome}"),
             })
             .collect();
-        writeln!(to, "{}: {}", PluralCount(self.checks.len() as u64, "capture"), words.join(", "))
+        writeln!(to, "{}: {}", PluralCount(self.checks.len() as u64, "capture"), outcomes.join(", "))
     }
 
-    fn differences(&self, to: &mut impl Write, found: &BaselineDifferences) -> io::Result<()> {
-        let shown = found.tally.first.differences();
-        for difference in shown {
+    fn differences(&self, to: &mut impl Write, differences: &BaselineDifferences) -> io::Result<()> {
+        let shown_differences = differences.tally.first.differences();
+        for difference in shown_differences {
             let line = difference_line(difference, self.screen.glyphs.to);
             match self.screen.width {
                 Some(width) => {
@@ -192,9 +194,9 @@ impl BaselineReportWriter<'_> {
                 None => writeln!(to, "  {line}")?,
             }
         }
-        let left = found.total() - shown.len() as u64;
-        if left > 0 {
-            writeln!(to, "  and {left} more; -c shows more")?;
+        let remaining = differences.total() - shown_differences.len() as u64;
+        if remaining > 0 {
+            writeln!(to, "  and {remaining} more; -c shows more")?;
         }
         Ok(())
     }
@@ -207,22 +209,22 @@ impl CaptureBaselineCheckResult {
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let summary = self.outcome.summary();
-        let (outcome, found, error) = match &self.outcome {
+        let (outcome, differences, error) = match &self.outcome {
             BaselineCheckOutcome::Same(_) => ("same", None, None),
             BaselineCheckOutcome::Blessed(_) => ("blessed", None, None),
-            BaselineCheckOutcome::Different(found) => ("different", Some(found), None),
+            BaselineCheckOutcome::Different(differences) => ("different", Some(differences), None),
             BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
                 ("unreadable", None, Some(what))
             }
         };
-        let counts = found.iter().flat_map(|found| &found.counts);
+        let counts = differences.iter().flat_map(|differences| &differences.counts);
         let object = json_object! {
             schema: SCHEMA,
             kind: "check",
             file: &self.file,
             outcome: outcome,
             transactions: summary.map(|summary| summary.transactions),
-            differences: found.map_or(0, |found| found.total()),
+            differences: differences.map_or(0, |differences| differences.total()),
             filtered: summary.map_or(0, |summary| summary.filtered),
             counts: counts.map(|(kind, count)| (kind.word(), *count)).collect::<BTreeMap<_, _>>(),
             error: error,

@@ -55,7 +55,7 @@ pub fn short_path(path: &str) -> String {
 
 /// Formats a difference: `READ count: 4096 → 4095`. A value that one side lacks is `-`.
 pub fn difference_text(difference: &Difference, to: &str) -> String {
-    let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_else(|| "-".to_owned());
+    let value = |side: &DifferenceSideValue| side.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
     let mut text = String::new();
     if !difference.path.is_empty() {
@@ -70,6 +70,6 @@ pub fn difference_text(difference: &Difference, to: &str) -> String {
 }
 
 /// Returns the frame of one side.
-pub fn frame_of(half: &DifferenceSideValue) -> Option<u64> {
-    half.frame.map(|frame| frame.0)
+pub fn frame_of(side: &DifferenceSideValue) -> Option<u64> {
+    side.frame.map(|frame| frame.0)
 }

@@ -48,8 +48,8 @@ pub const COLUMNS: &[TableColumn] = &[
 /// Columns with the severity of the worst finding.
 const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
     let mut columns = [text("FINDING", 7); COLUMNS.len() + 1];
-    let (known, _) = columns.split_at_mut(COLUMNS.len());
-    known.copy_from_slice(COLUMNS);
+    let (base_columns, _) = columns.split_at_mut(COLUMNS.len());
+    base_columns.copy_from_slice(COLUMNS);
     columns
 };
 
@@ -93,38 +93,36 @@ pub fn format_endpoints(name: &TransactionConnection, glyphs: Glyphs) -> String 
 /// Describes the setup parameters of a connection, its sessions, and the RPC-over-RDMA version 2 properties of its
 /// peers.
 pub fn describe_parameters(row: &ConnectionStats) -> String {
-    let mut said = if row.tally.name.transport.is_rdma() { set_up(row) } else { String::new() };
+    let mut text = if row.tally.name.transport.is_rdma() { set_up(row) } else { String::new() };
     for session in &row.sessions {
-        said.push_str(&describe_session(session));
+        text.push_str(&describe_session(session));
     }
     if let Some(sides) = message_credits(row) {
-        for (
-            name,
-            Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left },
-        ) in ["client", "server"].into_iter().zip(sides)
+        for (name, Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining }) in
+            ["client", "server"].into_iter().zip(sides)
         {
-            let _ = write!(said, "; {name} sent {}", PluralCount(sent.into(), "message"));
+            let _ = write!(text, "; {name} sent {}", PluralCount(sent.into(), "message"));
             if let Some(limit) = limit {
-                let _ = write!(said, " of {limit}");
+                let _ = write!(text, " of {limit}");
             }
-            if let Some(least) = least_left {
-                let _ = write!(said, ", minimum left {least}");
+            if let Some(min_remaining) = min_remaining {
+                let _ = write!(text, ", minimum left {min_remaining}");
             }
         }
     }
     let sides = row.state.map(|state| state.properties).unwrap_or_default();
     for (name, properties) in ["client", "server"].into_iter().zip(sides) {
         if let Some(properties) = properties {
-            let _ = write!(said, "; {name}'s properties:");
+            let _ = write!(text, "; {name}'s properties:");
             let mut is_first = true;
-            for (about, value, unit) in property_values(&properties) {
+            for (property, value, unit) in property_values(&properties) {
                 let Some(value) = value else { continue };
-                let between = if std::mem::replace(&mut is_first, false) { "" } else { "," };
-                let _ = write!(said, "{between} {about} {value}{unit}");
+                let separator = if std::mem::replace(&mut is_first, false) { "" } else { "," };
+                let _ = write!(text, "{separator} {property} {value}{unit}");
             }
         }
     }
-    said.strip_prefix("; ").map(str::to_owned).unwrap_or(said)
+    text.strip_prefix("; ").map(str::to_owned).unwrap_or(text)
 }
 
 /// Describes a session: its connections, the channels that this connection is bound to, and the limits of the channels.
@@ -132,14 +130,14 @@ fn describe_session(session: &ConnectionSessionSummary) -> String {
     let ConnectionSessionSummary { id, connections, binding, channels, backchannel } = session;
     let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
     let plural = if connections.len() == 1 { "" } else { "s" };
-    let mut said = format!("; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
+    let mut text = format!("; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
     let bound = binding_names(*binding, ["fore channel", "backchannel"]);
     if !bound.is_empty() {
-        let _ = write!(said, ", this one for its {}", bound.join(" and its "));
+        let _ = write!(text, ", this one for its {}", bound.join(" and its "));
     }
     for (name, limits) in ["fore channel", "backchannel"].into_iter().zip(channels.iter().flatten()) {
         let _ = write!(
-            said,
+            text,
             "; {name}: up to {} of {} bytes, replies of {} bytes, {} bytes of padding",
             PluralCount(limits.max_requests.into(), "call"),
             limits.max_request_bytes,
@@ -147,13 +145,13 @@ fn describe_session(session: &ConnectionSessionSummary) -> String {
             limits.header_padding_bytes
         );
         if let Some(reads) = limits.rdma_reads {
-            let _ = write!(said, ", {}", PluralCount(reads.into(), "RDMA Read"));
+            let _ = write!(text, ", {}", PluralCount(reads.into(), "RDMA Read"));
         }
     }
     if let Some(state) = backchannel {
-        let _ = write!(said, "; backchannel {}", state.name());
+        let _ = write!(text, "; backchannel {}", state.name());
     }
-    said
+    text
 }
 
 /// Returns those of the names of the fore channel and of the backchannel that a connection is bound to.
@@ -173,8 +171,9 @@ fn credit_steps(CreditSeries(series): &CreditSeries) -> impl Iterator<Item = imp
     let width_ns = series.width();
     let steps =
         series.start().into_iter().flat_map(|start| (0..).zip(series.steps()).map(move |step| (start, step)));
-    let used = steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
-    used.map(move |(start, (at, step))| {
+    let active_steps =
+        steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
+    active_steps.map(move |(start, (at, step))| {
         let time = Timestamp(start.0.saturating_add_unsigned(width_ns.saturating_mul(at)));
         json_object! {
             time: DisplayAsJsonString(time),
@@ -207,7 +206,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
 
 /// Describes the service connected to, and the RFC 8797 private data with the inline thresholds.
 fn set_up(row: &ConnectionStats) -> String {
-    let Some(terms) = row.state.and_then(|state| state.parameters) else {
+    let Some(parameters) = row.state.and_then(|state| state.parameters) else {
         return "set-up not captured, or only in part".to_owned();
     };
     let side = |name: &str, data: SidePrivateData| match data {
@@ -219,29 +218,30 @@ fn set_up(row: &ConnectionStats) -> String {
         SidePrivateData::Absent => format!("{name} sends no private data (1024 bytes inline)"),
         SidePrivateData::Cut => format!("{name}'s private data is not in the capture"),
     };
-    let service = match (port(&terms.service), terms.service) {
+    let service = match (port(&parameters.service), parameters.service) {
         (Some(port), _) => format!("port {port}"),
         (None, ServiceIdOrPort::Id(id, _)) => format!("service 0x{:016x}", id.0),
         (None, ServiceIdOrPort::Port(port)) => format!("port {}", port.0),
     };
-    let mut said = format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server));
-    if let Some((to_server, to_client)) = terms.inline_thresholds() {
-        let _ = write!(said, "; inline thresholds: {to_server} to the server, {to_client} to the client");
+    let mut text =
+        format!("{service}: {}; {}", side("client", parameters.client), side("server", parameters.server));
+    if let Some((to_server, to_client)) = parameters.inline_thresholds() {
+        let _ = write!(text, "; inline thresholds: {to_server} to the server, {to_client} to the client");
     }
-    for (name, reads) in [("client", terms.client_reads), ("server", terms.server_reads)] {
+    for (name, reads) in [("client", parameters.client_reads), ("server", parameters.server_reads)] {
         if let Some(RdmaReadResources { inbound, outbound }) = reads {
-            let _ = write!(said, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
+            let _ = write!(text, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
         }
     }
     let ConnectionTally {
-        reverse_requested_credits: reverse_asked,
+        reverse_requested_credits: reverse_requested,
         reverse_granted_credits: reverse_granted,
         ..
     } = row.tally;
-    if reverse_asked > 0 || reverse_granted > 0 {
-        let _ = write!(said, "; reverse credits: {reverse_asked} asked, {reverse_granted} granted");
+    if reverse_requested > 0 || reverse_granted > 0 {
+        let _ = write!(text, "; reverse credits: {reverse_requested} asked, {reverse_granted} granted");
     }
-    said
+    text
 }
 
 /// Returns the port that a client connected to, if the service has one.
@@ -255,11 +255,12 @@ fn port(service: &ServiceIdOrPort) -> Option<u16> {
 
 /// Formats a finding: severity, rule, side, first frame, values and section.
 fn finding_text(finding: &Finding) -> String {
-    let known = finding.known.as_deref().map(|known| format!(" deviation ({known})")).unwrap_or_default();
+    let known_deviation =
+        finding.known.as_deref().map(|deviation| format!(" deviation ({deviation})")).unwrap_or_default();
     let frame = finding.frames.first().map(|frame| format!(" in frame {frame}")).unwrap_or_default();
     let rule = finding.rule;
     format!(
-        "{}{known}: {}, by the {}{frame}: {} ({})",
+        "{}{known_deviation}: {}, by the {}{frame}: {} ({})",
         finding.severity.name(),
         rule.id,
         finding.side,
@@ -311,8 +312,8 @@ impl ConnectionLineWriter {
                     cells[at].1 = style;
                 }
                 let worst = marked_severity(findings);
-                let mark = worst.map_or(String::new(), |severity| severity.name().to_owned());
-                let cells: Vec<_> = cells.into_iter().chain([(mark, styles.error)]).collect();
+                let severity_name = worst.map_or(String::new(), |severity| severity.name().to_owned());
+                let cells: Vec<_> = cells.into_iter().chain([(severity_name, styles.error)]).collect();
                 self.table.line(to, &cells)?;
                 let parameters = if is_full { describe_parameters(row) } else { String::new() };
                 if !parameters.is_empty() {
@@ -405,19 +406,19 @@ fn credits_object(row: &ConnectionStats) -> impl Serialize {
     }
 }
 
-fn set_up_object(terms: NegotiatedParameters) -> impl Serialize {
-    let sides = [terms.client, terms.server];
+fn set_up_object(parameters: NegotiatedParameters) -> impl Serialize {
+    let sides = [parameters.client, parameters.server];
     let reads = |reads: RdmaReadResources| json_object! { inbound: reads.inbound, outbound: reads.outbound };
     let [client, server] = sides.map(|side| side.present().map(private_data_object));
     json_object! {
-        port: port(&terms.service),
+        port: port(&parameters.service),
         client: client,
         server: server,
         private_data: by_peer(sides.map(SidePrivateData::key)),
-        inline_thresholds: terms.inline_thresholds().map(|(to_server, to_client)| {
+        inline_thresholds: parameters.inline_thresholds().map(|(to_server, to_client)| {
             json_object! { to_server: to_server, to_client: to_client }
         }),
-        reads: by_peer([terms.client_reads, terms.server_reads].map(|side| side.map(reads))),
+        reads: by_peer([parameters.client_reads, parameters.server_reads].map(|side| side.map(reads))),
     }
 }
 

@@ -106,11 +106,11 @@ pub struct TsharkFieldsWriter {
 
 impl TsharkFieldsWriter {
     /// Creates a writer without columns.
-    pub fn new(form: SelectedFieldsLineFormat) -> Self {
+    pub fn new(format: SelectedFieldsLineFormat) -> Self {
         Self {
             columns: Vec::new(),
-            form,
-            header: form == SelectedFieldsLineFormat::Csv,
+            form: format,
+            header: format == SelectedFieldsLineFormat::Csv,
             occurrence: FieldOccurrenceSelection::All,
             aggregator: ',',
             all_fields: None,
@@ -147,21 +147,22 @@ impl TsharkFieldsWriter {
         frame: &Frame<'_>,
         flow: &Flow,
     ) -> io::Result<()> {
-        let Some(mut whole) = self.all_fields.take() else { return self.line(to, selection) };
-        whole.replace_with(frame, flow);
+        let Some(mut all_fields) = self.all_fields.take() else { return self.line(to, selection) };
+        all_fields.replace_with(frame, flow);
         let iso = self.has_iso.then(|| IsoTimestamp(frame.time).to_string());
-        let written = self.write_line(to, selection, Some((&whole, iso)));
-        self.all_fields = Some(whole);
-        written
+        let result = self.write_line(to, selection, Some((&all_fields, iso)));
+        self.all_fields = Some(all_fields);
+        result
     }
 
     fn write_line(
         &mut self,
         to: &mut impl Write,
         selection: &FilterRunner,
-        whole: Option<(&FrameFieldValues, Option<String>)>,
+        all_fields: Option<(&FrameFieldValues, Option<String>)>,
     ) -> io::Result<()> {
-        let (whole, mut iso) = whole.map_or((None, None), |(whole, iso)| (Some(whole), iso));
+        let (all_fields, mut iso) =
+            all_fields.map_or((None, None), |(all_fields, iso)| (Some(all_fields), iso));
         if std::mem::take(&mut self.header) && self.form != SelectedFieldsLineFormat::Json {
             let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
             // As in tshark, names have no quotes.
@@ -194,18 +195,18 @@ impl TsharkFieldsWriter {
                     members.push((ISO_TIME_KEY, vec![iso]));
                 }
             } else {
-                let between = self.aggregator.to_string();
-                cells.push((!values.is_empty()).then(|| values.join(&between)));
+                let separator = self.aggregator.to_string();
+                cells.push((!values.is_empty()).then(|| values.join(&separator)));
             }
         }
         if self.form != SelectedFieldsLineFormat::Json {
             return self.cells(to, &cells, false);
         }
         let is_named = |name: &str| self.columns.iter().any(|column| column.name == name);
-        let whole = whole.into_iter().flat_map(FrameFieldValues::members);
-        let others = whole.filter(|(name, _)| !is_named(name));
+        let all_members = all_fields.into_iter().flat_map(FrameFieldValues::members);
+        let other_members = all_members.filter(|(name, _)| !is_named(name));
         // In the order of the columns.
-        let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(others);
+        let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(other_members);
         let members = members.filter(|(_, values)| !values.is_empty());
         serde_json::Serializer::with_formatter(&mut *to, escape::EscapedJsonFormatter)
             .collect_map(members)?;
@@ -268,7 +269,7 @@ pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldV
         }
         OutputFieldValue::Text(bytes) => String::from_utf8_lossy(bytes)
             .chars()
-            .try_for_each(|letter| escape::write_escaped(letter, &mut text)),
+            .try_for_each(|character| escape::write_escaped(character, &mut text)),
         OutputFieldValue::Ipv4(address, _) => write!(text, "{address}"),
         OutputFieldValue::Ipv6(address, _) => write!(text, "{address}"),
         OutputFieldValue::Time(time) => {

@@ -87,10 +87,10 @@ impl FrameListWriter {
         }
     }
 
-    /// Scrolls each line left by `left` columns.
+    /// Scrolls each line left by `scroll_columns` columns.
     #[must_use]
-    pub fn with_scroll(self, left: usize) -> Self {
-        Self { scroll_columns: left, ..self }
+    pub fn with_scroll(self, scroll_columns: usize) -> Self {
+        Self { scroll_columns, ..self }
     }
 
     /// Returns the cells of the last line.
@@ -112,7 +112,7 @@ impl FrameListWriter {
         self.clock.start(time);
     }
 
-    /// Writes the line of a frame right after the flow decoded it; `datagram` and `meaning` are the results of
+    /// Writes the line of a frame right after the flow decoded it; `datagram` and `frame_kind` are the results of
     /// [`Flow::process_frame_observed`].
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl FrameListWriter {
         out: &mut impl Write,
         frame: &Frame<'_>,
         datagram: &InnermostNetworkPacket<'_>,
-        meaning: FrameContentKind,
+        frame_kind: FrameContentKind,
         flow: &Flow,
         names: &mut FileNames,
     ) -> io::Result<()> {
@@ -156,12 +156,12 @@ impl FrameListWriter {
                 format_args!("{source:>address$} {} {destination:<address$} ", glyphs.to),
             );
         }
-        let name = protocol_name(datagram, meaning, flow);
+        let name = protocol_name(datagram, frame_kind, flow);
         self.line.push(styles.label, format_args!("{name:<protocol$} "));
         self.line.push(Style::new(), format_args!("{:>length$} ", frame.length));
         let info_at = self.line.text.len();
         match &datagram.payload {
-            NetworkLayerPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
+            NetworkLayerPayload::Infiniband(packet) => self.packet(packet, frame_kind, flow, names),
             NetworkLayerPayload::Tcp(segment) => {
                 self.write_payload_meanings(flow, names, segment.payload, |text| {
                     write_tcp_header(segment, glyphs.to, text)
@@ -203,28 +203,28 @@ impl FrameListWriter {
         wire: impl FnOnce(&mut String),
     ) {
         let styles = self.screen.styles;
-        let means = |meaning: &&FrameContentKind| {
-            !matches!(meaning, FrameContentKind::Unrelated | FrameContentKind::Control)
+        let is_described = |frame_kind: &&FrameContentKind| {
+            !matches!(frame_kind, FrameContentKind::Unrelated | FrameContentKind::Control)
         };
-        let mut meanings: Vec<(FrameContentKind, usize)> = Vec::new();
-        for meaning in flow.frame_kinds().iter().filter(means) {
+        let mut frame_kinds: Vec<(FrameContentKind, usize)> = Vec::new();
+        for frame_kind in flow.frame_kinds().iter().filter(is_described) {
             // Several FPDUs of one chunk count as one.
-            match meanings.last_mut() {
-                Some((last, count)) if last == meaning => *count += 1,
-                _ => meanings.push((*meaning, 1)),
+            match frame_kinds.last_mut() {
+                Some((last, count)) if last == frame_kind => *count += 1,
+                _ => frame_kinds.push((*frame_kind, 1)),
             }
         }
-        for (index, (meaning, count)) in meanings.iter().take(MAX_SHOWN_MESSAGES).enumerate() {
+        for (index, (frame_kind, count)) in frame_kinds.iter().take(MAX_SHOWN_MESSAGES).enumerate() {
             if index > 0 {
                 self.line.text.truncate(self.line.text.trim_end().len());
                 self.line.text.push_str("; ");
             }
-            self.write_meaning(*meaning, *count, payload, flow, names);
+            self.write_meaning(*frame_kind, *count, payload, flow, names);
         }
-        if meanings.len() > MAX_SHOWN_MESSAGES {
-            let _ = write!(self.line.text, "; and {} more ", meanings.len() - MAX_SHOWN_MESSAGES);
+        if frame_kinds.len() > MAX_SHOWN_MESSAGES {
+            let _ = write!(self.line.text, "; and {} more ", frame_kinds.len() - MAX_SHOWN_MESSAGES);
         }
-        if meanings.is_empty() {
+        if frame_kinds.is_empty() {
             return wire(&mut self.line.text);
         }
         self.line.end_piece(Style::new());
@@ -238,18 +238,20 @@ impl FrameListWriter {
     /// meaning.
     fn write_meaning(
         &mut self,
-        meaning: FrameContentKind,
+        frame_kind: FrameContentKind,
         count: usize,
         payload: CapturedSlice<'_>,
         flow: &Flow,
         names: &mut FileNames,
     ) {
         let styles = self.screen.styles;
-        match meaning {
-            FrameContentKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameContentKind::Retransmission { key, which } => {
+        match frame_kind {
+            FrameContentKind::Message { key, which: message_kind } => {
+                self.message(key, message_kind, flow, names)
+            }
+            FrameContentKind::Retransmission { key, which: message_kind } => {
                 self.line.push(styles.mark, "again ");
-                self.message(key, which, flow, names);
+                self.message(key, message_kind, flow, names);
             }
             FrameContentKind::Done { key } => self.write_rdma_done(key, flow),
             FrameContentKind::TransportMessage(message_type) => self.transport_message(message_type),
@@ -296,12 +298,12 @@ impl FrameListWriter {
     fn packet(
         &mut self,
         packet: &InfinibandPacket<'_>,
-        meaning: FrameContentKind,
+        frame_kind: FrameContentKind,
         flow: &Flow,
         names: &mut FileNames,
     ) {
         let styles = self.screen.styles;
-        match meaning {
+        match frame_kind {
             FrameContentKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "read from",
@@ -320,9 +322,9 @@ impl FrameListWriter {
                 write_management(packet, &mut self.line.text);
                 self.line.end_piece(Style::new());
             }
-            meaning => self.write_meaning(meaning, 1, packet.payload, flow, names),
+            frame_kind => self.write_meaning(frame_kind, 1, packet.payload, flow, names),
         }
-        if !matches!(meaning, FrameContentKind::Management) {
+        if !matches!(frame_kind, FrameContentKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
             self.line.push(styles.dim, format_args!("({} QP={qp} PSN={psn})", packet.bth.opcode));
         }
@@ -357,10 +359,10 @@ impl FrameListWriter {
                 self.line.push(styles.ok, format_args!("Ack, MSN {} ", msn.0));
             }
             Some((syndrome @ Syndrome::RnrNak { .. }, _)) => {
-                let wait = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
+                let wait_ns = u64::from(syndrome.wait_us().unwrap_or(0)) * 1_000;
                 self.line.push(
                     styles.error,
-                    format_args!("NAK: receiver not ready, wait {} ", HumanDuration(wait, glyphs)),
+                    format_args!("NAK: receiver not ready, wait {} ", HumanDuration(wait_ns, glyphs)),
                 );
             }
             Some((Syndrome::Nak(code), _)) => {
@@ -378,49 +380,43 @@ impl FrameListWriter {
 
     /// Appends an RPC message: `V4.2 Call READ 0+4096 xid 0xb38df27d`,
     /// `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
-    fn message(
-        &mut self,
-        key: TransactionSlabKey,
-        which: RpcMessageKind,
-        flow: &Flow,
-        names: &mut FileNames,
-    ) {
+    fn message(&mut self, key: TransactionSlabKey, kind: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");
             return;
         };
         let TerminalProfile { styles, glyphs, .. } = self.screen;
-        transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            let _ = match (facts.minor_version, facts.version) {
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            let _ = match (summary.minor_version, summary.version) {
                 (Some(minor), _) => write!(self.line.text, "V4.{minor} "),
                 (None, Some(version)) => write!(self.line.text, "V{version} "),
                 (None, None) => Ok(()),
             };
-            self.line.text.push_str(match which {
+            self.line.text.push_str(match kind {
                 RpcMessageKind::Call => "Call ",
                 RpcMessageKind::Reply => "Reply ",
             });
             self.line.end_piece(Style::new());
-            match which {
+            match kind {
                 RpcMessageKind::Call => {
-                    names.resolve(transaction, reading, &facts);
-                    self.labels.write(reading, &facts, names.paths(), &glyphs, &mut self.line.text);
+                    names.resolve(transaction, messages, &summary);
+                    self.labels.write(messages, &summary, names.paths(), &glyphs, &mut self.line.text);
                     self.line.end_piece(styles.operation);
                 }
                 RpcMessageKind::Reply => {
-                    if let Some(ProcedureOrMainOperation::Named(name)) = facts.operation {
+                    if let Some(ProcedureOrMainOperation::Named(name)) = summary.operation {
                         self.line.push(styles.operation, name);
                         self.line.text.push(' ');
                     }
-                    let is_ok = transaction_list::status(&facts, &mut self.line.text);
+                    let is_ok = transaction_list::status(&summary, &mut self.line.text);
                     self.line.end_piece(if is_ok { styles.ok } else { styles.error });
                 }
             }
         });
         self.line.push(styles.xid, format_args!(" xid {}", transaction.xid));
         let call = transaction.call.as_ref().and_then(|call| call.frames.first());
-        match (which, call) {
+        match (kind, call) {
             (RpcMessageKind::Reply, Some(call)) => {
                 let _ = write!(self.line.text, ", Call in {call} ");
             }
@@ -452,8 +448,8 @@ impl FrameListWriter {
 const MAX_SHOWN_MESSAGES: usize = 8;
 
 /// Returns the name of the highest protocol found in a frame.
-fn protocol_name(datagram: &InnermostNetworkPacket<'_>, meaning: FrameContentKind, flow: &Flow) -> String {
-    let mut messages = flow.frame_kinds().iter().filter_map(|meaning| match meaning {
+fn protocol_name(datagram: &InnermostNetworkPacket<'_>, frame_kind: FrameContentKind, flow: &Flow) -> String {
+    let mut messages = flow.frame_kinds().iter().filter_map(|frame_kind| match frame_kind {
         FrameContentKind::Message { key, .. }
         | FrameContentKind::Retransmission { key, .. }
         | FrameContentKind::Done { key } => flow.transaction(*key),
@@ -461,7 +457,7 @@ fn protocol_name(datagram: &InnermostNetworkPacket<'_>, meaning: FrameContentKin
     });
     let message = messages.next();
     match &datagram.payload {
-        NetworkLayerPayload::Infiniband(packet) => match (message, meaning) {
+        NetworkLayerPayload::Infiniband(packet) => match (message, frame_kind) {
             (Some(transaction), _) => program_name(transaction),
             (None, FrameContentKind::Management) => "CM".to_owned(),
             _ => match packet.encapsulation {
@@ -470,14 +466,14 @@ fn protocol_name(datagram: &InnermostNetworkPacket<'_>, meaning: FrameContentKin
                 RdmaEncapsulation::InfiniBand => "IB".to_owned(),
             },
         },
-        NetworkLayerPayload::Tcp(_) => match (message, meaning) {
+        NetworkLayerPayload::Tcp(_) => match (message, frame_kind) {
             (Some(transaction), _) => program_name(transaction),
             (None, FrameContentKind::Undecoded(UndecodedReason::Tls)) => "TLS".to_owned(),
             (None, FrameContentKind::Management) => "MPA".to_owned(),
             (None, FrameContentKind::PartialMessage | FrameContentKind::Undecoded(_)) if flow.is_iwarp() => {
                 "iWARP".to_owned()
             }
-            (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
+            (None, frame_kind) if is_iwarp(frame_kind) => "iWARP".to_owned(),
             (
                 None,
                 FrameContentKind::PartialMessage
@@ -496,8 +492,8 @@ fn protocol_name(datagram: &InnermostNetworkPacket<'_>, meaning: FrameContentKin
 }
 
 /// Returns `true` if only iWARP has this meaning, of all protocols on TCP streams.
-fn is_iwarp(meaning: FrameContentKind) -> bool {
-    match meaning {
+fn is_iwarp(frame_kind: FrameContentKind) -> bool {
+    match frame_kind {
         FrameContentKind::ChunkData { .. }
         | FrameContentKind::ReadRequest { .. }
         | FrameContentKind::TransportMessage(_)
@@ -516,7 +512,7 @@ fn is_iwarp(meaning: FrameContentKind) -> bool {
 }
 
 fn program_name(transaction: &Transaction) -> String {
-    let program = transaction.with_messages(|reading| reading.summary().program);
+    let program = transaction.with_messages(|messages| messages.summary().program);
     match program {
         Some(program) if program.is_transient() => "NFS_CB".to_owned(),
         Some(program) if program.name().is_some() => program.to_string(),
@@ -529,8 +525,8 @@ fn write_tcp_header(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
     let (source, destination) = (segment.source_port, segment.destination_port);
     let _ = write!(text, "{source} {to} {destination} [");
     let names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
-    let set = names.iter().enumerate().filter(|(bit, _)| segment.flags.0 >> bit & 1 == 1);
-    for (count, (_, name)) in set.enumerate() {
+    let set_flags = names.iter().enumerate().filter(|(bit, _)| segment.flags.0 >> bit & 1 == 1);
+    for (count, (_, name)) in set_flags.enumerate() {
         let _ = write!(text, "{}{name}", if count > 0 { ", " } else { "" });
     }
     let _ = write!(text, "] Seq={} Len={}", segment.sequence.0, segment.payload.length);

@@ -35,8 +35,8 @@ pub(super) fn frame(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 /// Writes the inline bytes of both messages, from the RPC-over-RDMA header on, and the captured bytes of the chunks.
 pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io::Result<()> {
     writeln!(to)?;
-    for (which, name) in [(RpcMessageKind::Call, "Call"), (RpcMessageKind::Reply, "Reply")] {
-        let Some(message) = transaction.message(which) else { continue };
+    for (kind, name) in [(RpcMessageKind::Call, "Call"), (RpcMessageKind::Reply, "Reply")] {
+        let Some(message) = transaction.message(kind) else { continue };
         let (captured, length) = (message.bytes.len(), message.length);
         if captured < length {
             writeln!(to, "{name}, {captured} of {length} bytes:")?;
@@ -60,13 +60,14 @@ pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io:
 
 fn segments(to: &mut impl Write, kind: &str, number: usize, chunk: &Chunk) -> io::Result<()> {
     for (at, segment) in chunk.segments.iter().enumerate() {
-        let Some(kept) = segment.payload.as_ref().map(|kept| kept.prefix()).filter(|kept| !kept.is_empty())
+        let Some(bytes) =
+            segment.payload.as_ref().map(|payload| payload.prefix()).filter(|bytes| !bytes.is_empty())
         else {
             continue;
         };
-        let (captured, moved) = (kept.len(), segment.moved_coverage.total_bytes());
+        let (captured, moved) = (bytes.len(), segment.moved_coverage.total_bytes());
         writeln!(to, "{kind} chunk {number}, segment {at}, {captured} of {moved} bytes:")?;
-        dump(to, kept)?;
+        dump(to, bytes)?;
     }
     Ok(())
 }

@@ -50,14 +50,14 @@ impl InfoColumnFormatter {
     /// Appends the name of the operation and its details.
     pub(crate) fn write(
         &mut self,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        about: OperationPaths<'_>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
         glyphs: &Glyphs,
         text: &mut String,
     ) {
         self.path = 0..0;
-        let name = match (facts.label_operation(), facts.procedure_name, facts.procedure) {
+        let name = match (summary.label_operation(), summary.procedure_name, summary.procedure) {
             (Some(ProcedureOrMainOperation::Named(name)), ..) | (None, Some(name), _) => name,
             (Some(ProcedureOrMainOperation::Number(number)), ..) => {
                 let _ = write!(text, "operation {number}");
@@ -74,31 +74,31 @@ impl InfoColumnFormatter {
             }
         };
         text.push_str(name);
-        let is_cut = facts.decoded_operation.is_some() || about.path.is_none() && about.start.is_some();
+        let is_cut = summary.decoded_operation.is_some() || paths.path.is_none() && paths.start.is_some();
         let mut is_marked = false;
-        match facts.payload {
+        match summary.payload {
             Some(GssPayload::Privacy) => text.push_str(" (encrypted)"),
             Some(GssPayload::Control(GssControlMessageKind::Init)) => text.push_str(" RPCSEC_GSS context"),
             Some(GssPayload::Control(_)) => text.push_str(" RPCSEC_GSS control"),
             _ => {
-                if let Some(file) = about.path.or(about.start) {
+                if let Some(file) = paths.path.or(paths.start) {
                     text.push(' ');
                     let start = text.len();
                     path(file, glyphs, text);
                     self.path = start..text.len();
                 }
-                if let Some(write_details) = details(facts) {
+                if let Some(write_details) = details(summary) {
                     // A path is several LOOKUPs; of any other operation, only the first is shown.
                     let is_repeated =
-                        facts.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
+                        summary.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
                     self.call.begin(name, is_repeated);
                     self.reply.begin(name, is_repeated);
                     // Fields decoded before an error are shown.
-                    let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
-                    let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
+                    let _ = messages.observe_rpc(RpcMessageKind::Call, &mut self.call);
+                    let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
                     let (call, reply) = (&self.call, &self.reply);
                     let mut writer =
-                        InfoColumnDetailWriter { call, reply, about, glyphs, text, is_marked: false };
+                        InfoColumnDetailWriter { call, reply, about: paths, glyphs, text, is_marked: false };
                     write_details(&mut writer);
                     is_marked = writer.is_marked;
                 }
@@ -116,22 +116,22 @@ impl InfoColumnFormatter {
         self.path.clone()
     }
 
-    /// Truncates the path of the text written last at its beginning, until the text fits in `room` columns.
-    pub(super) fn shorten(&self, room: usize, glyphs: &Glyphs, text: &mut String) {
-        shorten(self.path.clone(), room, glyphs, text);
+    /// Truncates the path of the text written last at its beginning, until the text fits in `max_columns` columns.
+    pub(super) fn shorten(&self, max_columns: usize, glyphs: &Glyphs, text: &mut String) {
+        shorten(self.path.clone(), max_columns, glyphs, text);
     }
 }
 
-/// Truncates the path at `place` in a text at its beginning, until the text fits in `room` columns.
-pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &mut String) {
-    let Some(path) = text.get(place.clone()) else { return };
-    let excess = columns(text).saturating_sub(room);
+/// Truncates the path at `range` in a text at its beginning, until the text fits in `max_columns` columns.
+pub(crate) fn shorten(range: Range<usize>, max_columns: usize, glyphs: &Glyphs, text: &mut String) {
+    let Some(path) = text.get(range.clone()) else { return };
+    let excess = columns(text).saturating_sub(max_columns);
     let name = path.rsplit('/').next().unwrap_or(path);
-    let most = columns(path).saturating_sub(columns(name).min(MIN_NAME_WIDTH) + 1);
-    if excess == 0 || most == 0 {
+    let max_cut = columns(path).saturating_sub(columns(name).min(MIN_NAME_WIDTH) + 1);
+    if excess == 0 || max_cut == 0 {
         return;
     }
-    let cut = (excess + columns(glyphs.cut)).min(most);
+    let cut = (excess + columns(glyphs.cut)).min(max_cut);
     let mut passed = 0;
     let end = path.char_indices().find_map(|(at, character)| {
         let is_enough = passed >= cut;
@@ -142,7 +142,7 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
     // A path is cut between two names, unless the last name alone is too long.
     let rest = path.get(end..).unwrap_or_default();
     let end = end + rest.find('/').unwrap_or(0);
-    text.replace_range(place.start..place.start + end, glyphs.cut);
+    text.replace_range(range.start..range.start + end, glyphs.cut);
 }
 
 /// Function that appends the details of an operation.
@@ -150,10 +150,10 @@ type OperationDetailFunction = fn(&mut InfoColumnDetailWriter<'_>);
 
 /// Returns the function for the details of the operation. `None` if it has no details: its messages need not be decoded
 /// again.
-fn details(facts: &RpcSummary) -> Option<OperationDetailFunction> {
+fn details(summary: &RpcSummary) -> Option<OperationDetailFunction> {
     use auxiliary_programs as auxiliary;
     use nfs_operations as nfs;
-    match (facts.main_operation, facts.described_procedure()?) {
+    match (summary.main_operation, summary.described_procedure()?) {
         (Some(MainOperation::Operation(operation)), _) => nfs::v4(operation.known()?),
         (Some(MainOperation::Callback(operation)), _) => nfs::callback(operation.known()?),
         (None, Procedure::V2(procedure)) => nfs::v2(procedure.known()?),
@@ -255,9 +255,9 @@ impl InfoColumnDetailWriter<'_> {
         }
     }
 
-    fn number(&mut self, words: &str, field: &FieldDefinition) {
+    fn number(&mut self, label: &str, field: &FieldDefinition) {
         if let Some(number) = self.call.number(field) {
-            let _ = write!(self.text, " {words} {number}");
+            let _ = write!(self.text, " {label} {number}");
         }
     }
 
@@ -295,9 +295,9 @@ impl InfoColumnDetailWriter<'_> {
     }
 
     /// Appends the first of these names in the Call without quotes.
-    fn unquoted(&mut self, before: &str, fields: &[&FieldDefinition]) {
+    fn unquoted(&mut self, prefix: &str, fields: &[&FieldDefinition]) {
         if let Some(name) = self.call.texts(fields).next() {
-            self.text.push_str(before);
+            self.text.push_str(prefix);
             escape(name, self.glyphs, self.text);
         }
     }
@@ -312,14 +312,14 @@ impl InfoColumnDetailWriter<'_> {
     /// Appends the new path of the file, or only its name if both are in one directory. Returns `false` if there is
     /// none.
     fn new_path(&mut self) -> bool {
-        let Some(new) = self.about.new_path else { return false };
+        let Some(new_path) = self.about.new_path else { return false };
         let _ = write!(self.text, " {} ", self.glyphs.to);
         // The hash of a filehandle is in no directory.
         let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/');
-        let old = self.about.path.unwrap_or_default();
-        let beside =
-            directory(new).filter(|at| directory(old) == Some(*at) && old.get(..*at) == new.get(..*at));
-        path(beside.and_then(|at| new.get(at + 1..)).unwrap_or(new), self.glyphs, self.text);
+        let old_path = self.about.path.unwrap_or_default();
+        let directory_end = directory(new_path)
+            .filter(|at| directory(old_path) == Some(*at) && old_path.get(..*at) == new_path.get(..*at));
+        path(directory_end.and_then(|at| new_path.get(at + 1..)).unwrap_or(new_path), self.glyphs, self.text);
         true
     }
 
@@ -463,9 +463,9 @@ impl InfoColumnDetailWriter<'_> {
         for (_, name) in names.clone().take(MAX_SHOWN_ATTRIBUTES) {
             let _ = write!(self.text, " {name}");
         }
-        let more = names.skip(MAX_SHOWN_ATTRIBUTES).count();
-        if more > 0 {
-            let _ = write!(self.text, " +{more}");
+        let hidden_count = names.skip(MAX_SHOWN_ATTRIBUTES).count();
+        if hidden_count > 0 {
+            let _ = write!(self.text, " +{hidden_count}");
         }
     }
 
@@ -482,28 +482,28 @@ impl InfoColumnDetailWriter<'_> {
     }
 
     /// Appends a word if a time is set.
-    fn times(&mut self, set_it: &FieldDefinition) {
+    fn times(&mut self, definition: &FieldDefinition) {
         let is_set = |value: &InfoColumnFieldValue| match value {
             InfoColumnFieldValue::Enum(_, name) => name.is_some() && *name != TimeHow::DONT_CHANGE.name(),
             _ => false,
         };
-        if self.call.fields.iter().any(|(field, value)| *field == set_it && is_set(value)) {
+        if self.call.fields.iter().any(|(field, value)| *field == definition && is_set(value)) {
             self.text.push_str(" times");
         }
     }
 
     /// Appends the number of items that an operation of NFSv4 returned.
-    fn result_count(&mut self, field: &FieldDefinition, word: &str) {
+    fn result_count(&mut self, field: &FieldDefinition, noun: &str) {
         if self.reply.number(Nfsstat4::FIELD) == Some(Nfsstat4::NFS4_OK.0.into()) {
-            self.count(field, word);
+            self.count(field, noun);
         }
     }
 
     /// Appends the number of items in the Reply, unless it has no results.
-    fn count(&mut self, field: &FieldDefinition, word: &str) {
+    fn count(&mut self, field: &FieldDefinition, noun: &str) {
         if self.reply.operations_seen > 0 {
             let count = self.reply.count(field);
-            let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
+            let _ = write!(self.text, " {count} {noun}{}", if count == 1 { "" } else { "s" });
         }
     }
 }

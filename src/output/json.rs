@@ -55,15 +55,15 @@ impl TransactionJsonLineWriter {
         &mut self,
         to: &mut impl Write,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         names: &FileNames,
         state: (&[Finding], Option<PendingCallProgress>),
     ) -> io::Result<()> {
         let (mut line, has_iso) = (std::mem::take(&mut self.line), self.has_iso);
         line.clear();
-        self.with_decoded_values(reading, facts, |values| {
-            escape::json_to(&mut line, &line_object(transaction, facts, names, values, has_iso, state))
+        self.with_decoded_values(messages, summary, |values| {
+            escape::json_to(&mut line, &line_object(transaction, summary, names, values, has_iso, state))
         })?;
         line.push(b'\n');
         to.write_all(&line)?;
@@ -71,23 +71,23 @@ impl TransactionJsonLineWriter {
         Ok(())
     }
 
-    /// Passes the decoded messages of a Transaction to `take`, in the form of a line.
+    /// Passes the decoded messages of a Transaction to `action`, in the form of a line.
     pub(crate) fn with_decoded_values<R>(
         &mut self,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        take: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        action: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
-        let mut tape = std::mem::take(&mut self.tape).cleared();
-        let is_compound = matches!(facts.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
-        tape.begin_message(if is_compound { None } else { facts.procedure_name.or(Some("")) });
+        let mut buffer = std::mem::take(&mut self.tape).cleared();
+        let is_compound = matches!(summary.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
+        buffer.begin_message(if is_compound { None } else { summary.procedure_name.or(Some("")) });
         // Fields decoded before an error are used; `missing` has what was not captured.
-        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut tape);
-        let (results, call_parts) = (tape.end_message(), tape.parts.len());
-        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut tape);
-        tape.end_message();
-        let taken = take(&DecodedValuesJson { tape: &tape, results, call_parts });
-        self.tape = tape.cleared();
-        taken
+        let _ = messages.observe_rpc(RpcMessageKind::Call, &mut buffer);
+        let (results, call_parts) = (buffer.end_message(), buffer.parts.len());
+        let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut buffer);
+        buffer.end_message();
+        let output = action(&DecodedValuesJson { tape: &buffer, results, call_parts });
+        self.tape = buffer.cleared();
+        output
     }
 }

@@ -28,15 +28,15 @@ pub(super) struct XmlText<'a>(pub(super) &'a str);
 impl fmt::Display for XmlText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use fmt::Write as _;
-        self.0.chars().try_for_each(|letter| match letter {
+        self.0.chars().try_for_each(|character| match character {
             '&' => f.write_str("&amp;"),
             '<' => f.write_str("&lt;"),
             '>' => f.write_str("&gt;"),
             '"' => f.write_str("&quot;"),
             '\'' => f.write_str("&apos;"),
             '\n' => f.write_char('\n'),
-            '\u{fffe}' | '\u{ffff}' => write!(f, "{}", letter.escape_default()),
-            letter => escape::write_escaped(letter, f),
+            '\u{fffe}' | '\u{ffff}' => write!(f, "{}", character.escape_default()),
+            character => escape::write_escaped(character, f),
         })
     }
 }
@@ -88,18 +88,19 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
         }
         _ => None,
     };
-    let found = match &check.outcome {
-        BaselineCheckOutcome::Different(found) => Some(found.tally.operations()),
+    let operations = match &check.outcome {
+        BaselineCheckOutcome::Different(differences) => Some(differences.tally.operations()),
         _ => None,
     };
     // Includes operations of the baseline alone, and the group of those beyond the limit.
-    let mut names: BTreeSet<&str> = found.iter().flat_map(|found| found.keys()).map(String::as_str).collect();
+    let mut names: BTreeSet<&str> =
+        operations.iter().flat_map(|operations| operations.keys()).map(String::as_str).collect();
     names.extend(check.outcome.summary().iter().flat_map(|summary| &summary.operations).map(String::as_str));
     names.remove(CAPTURE_CASE);
     let case = |name| JunitTestCase {
         name,
         error: error.filter(|_| name == CAPTURE_CASE),
-        failure: found.and_then(|found| check_failure(found.get(name)?)),
+        failure: operations.and_then(|operations| check_failure(operations.get(name)?)),
         skipped: None,
         // A capture is read once for all of its operations.
         live_ns: if name == CAPTURE_CASE { check.time.as_nanos() } else { 0 },
@@ -108,13 +109,13 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
     JunitTestSuite { name: &check.file, properties: None, elapsed: check.time, cases }
 }
 
-fn check_failure(found: &OperationDifferenceTally) -> Option<JunitFailure> {
-    let shown = found.first.differences();
-    let mut lines: Vec<_> = shown.iter().map(|difference| difference_line(difference, "→")).collect();
-    let (kind, message) = (shown.first()?.kind.to_string().into(), lines.first()?.clone());
-    let left = found.count - shown.len() as u64;
-    if left > 0 {
-        lines.push(format!("and {left} more"));
+fn check_failure(tally: &OperationDifferenceTally) -> Option<JunitFailure> {
+    let differences = tally.first.differences();
+    let mut lines: Vec<_> = differences.iter().map(|difference| difference_line(difference, "→")).collect();
+    let (kind, message) = (differences.first()?.kind.to_string().into(), lines.first()?.clone());
+    let remaining = tally.count - differences.len() as u64;
+    if remaining > 0 {
+        lines.push(format!("and {remaining} more"));
     }
     Some(JunitFailure { kind, message, lines })
 }

@@ -152,9 +152,9 @@ fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &Termin
     let line = escape::escape_line(line);
     let Some(width) = screen.width else { return writeln!(to, "{:indent$}{line}", "") };
     let width = width.max(MIN_WIDTH).saturating_sub(indent + CONTINUATION_INDENT);
-    for (at, part) in wrap_words(&line, width).iter().enumerate() {
+    for (at, wrapped_line) in wrap_words(&line, width).iter().enumerate() {
         let indent = indent + if at > 0 { CONTINUATION_INDENT } else { 0 };
-        writeln!(to, "{:indent$}{part}", "")?;
+        writeln!(to, "{:indent$}{wrapped_line}", "")?;
     }
     Ok(())
 }
@@ -195,8 +195,8 @@ pub fn text(
     write_totals(to, report, screen)
 }
 
-fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalProfile) -> io::Result<()> {
-    let RuleFindings { rule, severity, count, first, .. } = of_rule;
+fn write_rule(to: &mut impl Write, rule_findings: &RuleFindings, screen: &TerminalProfile) -> io::Result<()> {
+    let RuleFindings { rule, severity, count, first, .. } = rule_findings;
     let name = severity.name();
     writeln!(
         to,
@@ -206,18 +206,18 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalProf
         PluralCount(*count, counted_noun(rule)),
     )?;
     write_wrapped(to, 9, &format!("{} ({})", rule.requirement, rule.section), screen)?;
-    let mut known: Vec<&str> = first.iter().filter_map(|finding| finding.known.as_deref()).collect();
-    known.sort_unstable();
-    known.dedup();
-    for known in known {
-        write_wrapped(to, 9, &format!("Known deviation: {known}."), screen)?;
+    let mut deviations: Vec<&str> = first.iter().filter_map(|finding| finding.known.as_deref()).collect();
+    deviations.sort_unstable();
+    deviations.dedup();
+    for deviation in deviations {
+        write_wrapped(to, 9, &format!("Known deviation: {deviation}."), screen)?;
     }
     for finding in first {
         write_wrapped(to, 11, &finding_text(finding, first.len() > 1, screen), screen)?;
     }
-    let shown: u64 = first.iter().map(|finding| finding.count).sum();
-    if count > &shown {
-        writeln!(to, "           and {} more; -c shows more", HumanCount(count - shown))?;
+    let shown_count: u64 = first.iter().map(|finding| finding.count).sum();
+    if count > &shown_count {
+        writeln!(to, "           and {} more; -c shows more", HumanCount(count - shown_count))?;
     }
     writeln!(to)
 }
@@ -237,29 +237,29 @@ fn write_totals(
     report: &ConformanceFindingsReport,
     screen: &TerminalProfile,
 ) -> io::Result<()> {
-    let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
+    let findings: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
         .map(|(severity, count)| SeverityCount(severity, count).to_string())
         .collect();
-    let found = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
+    let findings = if findings.is_empty() { "no findings".to_owned() } else { findings.join(", ") };
     writeln!(
         to,
-        "{found} in {} and {}",
+        "{findings} in {} and {}",
         PluralCount(report.transactions, "transaction"),
         PluralCount(report.frames, "frame")
     )?;
-    let judged = report.tallies.iter().filter(|(_, tally)| tally.judged > 0).count() as u64;
+    let judged_rules = report.tallies.iter().filter(|(_, tally)| tally.judged > 0).count() as u64;
     let judgements: u64 = report.tallies.iter().map(|(_, tally)| tally.judged).sum();
     let not_judged: u64 = report.tallies.iter().map(|(_, tally)| tally.not_judged).sum();
     let lacks_evidence = |tally: &&(&Rule, RuleTally)| tally.1.not_judged > 0;
     let lacking = report.tallies.iter().filter(lacks_evidence).count() as u64;
-    let never =
+    let never_judged =
         report.tallies.iter().filter(lacks_evidence).filter(|(_, tally)| tally.judged == 0).count() as u64;
-    let idle = report.tallies.len() as u64 - judged - never;
+    let idle = report.tallies.len() as u64 - judged_rules - never_judged;
     let mut line = format!(
         "{} judged {}; {} did not apply",
-        PluralCount(judged, "rule"),
+        PluralCount(judged_rules, "rule"),
         PluralCount(judgements, "time"),
         PluralCount(idle, "rule"),
     );
@@ -271,8 +271,8 @@ fn write_totals(
             "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)"
         );
     }
-    if never > 0 {
-        let _ = write!(line, ", for {} in every case", PluralCount(never, "rule"));
+    if never_judged > 0 {
+        let _ = write!(line, ", for {} in every case", PluralCount(never_judged, "rule"));
     }
     if report.has_unchecked_icrcs {
         line.push_str("; transport/icrc needs --check-icrc");
@@ -282,7 +282,7 @@ fn write_totals(
 
 /// Returns the rules of each group together.
 fn by_group(rules: &[&'static Rule]) -> Vec<&'static Rule> {
-    let first = |of: &Rule| rules.iter().position(|rule| rule.group() == of.group());
+    let first = |other: &Rule| rules.iter().position(|rule| rule.group() == other.group());
     let mut sorted = rules.to_vec();
     sorted.sort_by_key(|rule| first(rule));
     sorted
@@ -388,10 +388,15 @@ pub fn junit(
     }
     for (rule, tally) in &report.tallies {
         let group = rule.group();
-        let denied = || report.rules().filter(|of_rule| of_rule.rule.id == rule.id && of_rule.denied > 0);
-        let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
-        let lines =
-            denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, true, screen));
+        let denied = || {
+            report
+                .rules()
+                .filter(|rule_findings| rule_findings.rule.id == rule.id && rule_findings.denied > 0)
+        };
+        let count: u64 = denied().map(|rule_findings| rule_findings.denied).sum();
+        let lines = denied()
+            .flat_map(|rule_findings| &rule_findings.first)
+            .map(|finding| finding_text(finding, true, screen));
         let failure = (count > 0).then(|| JunitFailure {
             kind: "finding".into(),
             message: format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement),

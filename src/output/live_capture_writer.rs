@@ -87,12 +87,12 @@ impl LiveCaptureFileWriter {
     /// # Errors
     /// Returns an error if a file cannot be created or written.
     pub fn new(
-        place: CaptureFileDestination,
+        target: CaptureFileDestination,
         interface: &CaptureInterface,
         filter: Option<&str>,
     ) -> Result<Self, OutputError> {
-        let mut this = Self {
-            target: place,
+        let mut writer = Self {
+            target,
             interface: interface.clone(),
             filter: filter.map(str::to_owned),
             open: None,
@@ -104,10 +104,10 @@ impl LiveCaptureFileWriter {
             bytes: 0,
             last_counters: CapturePacketCounters::default(),
         };
-        if matches!(this.target, CaptureFileDestination::File(_)) {
-            this.begin_file(None)?;
+        if matches!(writer.target, CaptureFileDestination::File(_)) {
+            writer.begin_file(None)?;
         }
-        Ok(this)
+        Ok(writer)
     }
 
     /// Returns the number of files begun.
@@ -157,9 +157,9 @@ impl LiveCaptureFileWriter {
             self.begin_file(Some(frame.time))?;
         }
         // A flush in the middle of a block would leave the number of packets in the file unknown.
-        let needed = BLOCK_OVERHEAD_BYTES + frame.bytes.len() as u64;
-        let buffered = self.open.as_ref().map_or(0, |open| open.to.length() - open.flushed_bytes);
-        if buffered + needed > WRITE_BUFFER_BYTES as u64 {
+        let required_bytes = BLOCK_OVERHEAD_BYTES + frame.bytes.len() as u64;
+        let buffered_bytes = self.open.as_ref().map_or(0, |open| open.to.length() - open.flushed_bytes);
+        if buffered_bytes + required_bytes > WRITE_BUFFER_BYTES as u64 {
             self.flush()?;
         }
         let Some(open) = &mut self.open else { return Ok(()) };
@@ -168,8 +168,8 @@ impl LiveCaptureFileWriter {
         }
         open.packets += 1;
         self.packets += 1;
-        let written = open.to.frame(open.on, frame, std::iter::empty());
-        self.with_path(written)
+        let result = open.to.frame(open.on, frame, std::iter::empty());
+        self.with_path(result)
     }
 
     /// Flushes the current file if no frame arrives, and ends it if its time is over.
@@ -188,8 +188,8 @@ impl LiveCaptureFileWriter {
     }
 
     fn flush(&mut self) -> Result<(), OutputError> {
-        let flushed = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
-        self.with_path(flushed)?;
+        let result = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
+        self.with_path(result)?;
         self.flushed_packets = self.packets;
         if let Some(open) = &mut self.open {
             open.flushed_bytes = open.to.length();
@@ -222,13 +222,13 @@ impl LiveCaptureFileWriter {
         };
         let age = now.nanoseconds_since(open.start).unwrap_or(0) / 1_000_000_000;
         let second = |time: Timestamp| time.0.div_euclid(1_000_000_000);
-        let round = |time: Timestamp, of: NonZeroU64| {
-            second(time).div_euclid(i64::try_from(of.get()).unwrap_or(i64::MAX))
+        let round = |time: Timestamp, interval: NonZeroU64| {
+            second(time).div_euclid(i64::try_from(interval.get()).unwrap_or(i64::MAX))
         };
-        rotation.bytes.is_some_and(|most| open.to.length() >= most.get())
-            || rotation.seconds.is_some_and(|most| age >= most.get())
-            || rotation.packets.is_some_and(|most| open.packets >= most.get())
-            || rotation.interval.is_some_and(|of| round(now, of) > round(open.start, of))
+        rotation.bytes.is_some_and(|max| open.to.length() >= max.get())
+            || rotation.seconds.is_some_and(|max| age >= max.get())
+            || rotation.packets.is_some_and(|max| open.packets >= max.get())
+            || rotation.interval.is_some_and(|interval| round(now, interval) > round(open.start, interval))
     }
 
     fn begin_file(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
@@ -236,11 +236,10 @@ impl LiveCaptureFileWriter {
         let path = match &self.target {
             CaptureFileDestination::File(name) => name.clone(),
             CaptureFileDestination::Files(name, rotation) => {
-                let most = rotation
-                    .files
-                    .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
+                let max_files =
+                    rotation.files.map_or(usize::MAX, |max| usize::try_from(max.get()).unwrap_or(usize::MAX));
                 // The new file counts as one of them.
-                while self.written.len() >= most
+                while self.written.len() >= max_files
                     && let Some(oldest) = self.written.pop_front()
                 {
                     oldest.remove();
@@ -250,26 +249,26 @@ impl LiveCaptureFileWriter {
         };
         let to = OutputFile::create(&path, &ProtectedInputFiles::default())?.refuse_terminal()?;
         self.path = Some(path);
-        let begun = self.header(to);
-        let (mut to, on) = self.with_path(begun)?;
+        let header = self.header(to);
+        let (mut to, interface_id) = self.with_path(header)?;
         to.output().publish()?;
-        let since = now.unwrap_or(Timestamp(i64::MAX));
+        let start = now.unwrap_or(Timestamp(i64::MAX));
         let flushed_bytes = to.length();
-        self.open = Some(OpenCaptureOutputFile { to, on, packets: 0, start: since, flushed_bytes });
+        self.open = Some(OpenCaptureOutputFile { to, on: interface_id, packets: 0, start, flushed_bytes });
         Ok(())
     }
 
     fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, InterfaceId)> {
         let mut to = PcapngWriter::new(to, super::APPLICATION)?.with_filter(self.filter.as_deref());
-        let on = to.interface(0, &self.interface)?;
-        Ok((to, on))
+        let interface_id = to.interface(0, &self.interface)?;
+        Ok((to, interface_id))
     }
 
     /// Ends one of several files, without waiting for the disk: packets arrive meanwhile.
     fn end_file(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<(), OutputError> {
-        if let Some(ended) = self.end(now, counters)? {
-            let written = ended.end_published();
-            let written = self.with_path(written)?;
+        if let Some(file) = self.end(now, counters)? {
+            let result = file.end_published();
+            let written = self.with_path(result)?;
             self.written.push_back(written);
             self.flushed_packets = self.packets;
         }
@@ -285,8 +284,8 @@ impl LiveCaptureFileWriter {
         self.bytes += open.to.length();
         let counters = counters.since(&std::mem::replace(&mut self.last_counters, counters));
         let statistics = InterfaceStatistics { start: open.start.min(now), end: now, counters };
-        let written = open.to.statistics(open.on, &statistics);
-        self.with_path(written)?;
+        let result = open.to.statistics(open.on, &statistics);
+        self.with_path(result)?;
         Ok(Some(open.to.into_output()))
     }
 
@@ -299,8 +298,8 @@ impl LiveCaptureFileWriter {
 
 /// Returns the path of a file of a sequence: `NAME_00001_20260101120000.EXT`.
 fn numbered_path(name: &Path, number: u64, time: Timestamp) -> PathBuf {
-    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
-    let mut file = part(name.file_stem());
+    let owned = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
+    let mut file = owned(name.file_stem());
     file.push(format!("_{number:05}_{}", FileNameTimestamp(time)));
     if let Some(extension) = name.extension() {
         file.push(".");

@@ -206,7 +206,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             }
             _ => Box::default(),
         });
-        let this = Self {
+        let writer = Self {
             lines_view,
             settings,
             to,
@@ -218,18 +218,18 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             conformance,
             findings: Vec::new(),
         };
-        if has_both { this.with_early_names() } else { this }
+        if has_both { writer.with_early_names() } else { writer }
     }
 
     /// Names the files of pending Calls from all Replies seen so far, as the lines behind them do. Takes half of the
     /// memory for names.
     #[must_use]
     pub fn with_early_names(mut self) -> Self {
-        let room_bytes = self.settings.memory.names_bytes() / 2;
+        let limit_bytes = self.settings.memory.names_bytes() / 2;
         if self.names.is_enabled() {
             let has_operations = matches!(self.lines_view, SelectedViewLineWriter::Json(_));
             let names = || {
-                let names = FileNames::new(self.settings.filehandles, room_bytes);
+                let names = FileNames::new(self.settings.filehandles, limit_bytes);
                 if has_operations { names.with_operations() } else { names }
             };
             (self.names, self.early_names) = (names(), Some(names()));
@@ -267,7 +267,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         // Relative times count from the first frame, shown or not.
         match &mut self.lines_view {
             SelectedViewLineWriter::List(list) => list.start(frame.time),
-            SelectedViewLineWriter::Trees(_, kept) => kept.push(frame),
+            SelectedViewLineWriter::Trees(_, recent_frames) => recent_frames.push(frame),
             SelectedViewLineWriter::Frames(list, _) => list.start(frame.time),
             _ => {}
         }
@@ -280,8 +280,8 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                     self.statistics.frame(frame);
                 }
             }
-            if let SelectedViewLineWriter::Trees(_, kept) = &mut self.lines_view {
-                kept.set_last_crc(flow.frame_mpa_counts());
+            if let SelectedViewLineWriter::Trees(_, recent_frames) = &mut self.lines_view {
+                recent_frames.set_last_crc(flow.frame_mpa_counts());
             }
             if let Some(names) = &mut self.early_names {
                 names.infer_from_frame(flow);
@@ -289,11 +289,11 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             self.record_events(flow);
             return Ok(false);
         }
-        let (datagram, meaning, is_selected) = match &mut self.selection {
+        let (datagram, frame_kind, is_selected) = match &mut self.selection {
             Some(selection) => selection.frame(frame, flow),
             None => {
-                let (datagram, meaning) = flow.process_frame_observed(frame, &mut NullFieldObserver);
-                (datagram, meaning, true)
+                let (datagram, frame_kind) = flow.process_frame_observed(frame, &mut NullFieldObserver);
+                (datagram, frame_kind, true)
             }
         };
         self.record_events(flow);
@@ -306,7 +306,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         self.lines += 1;
         match &mut self.lines_view {
             SelectedViewLineWriter::Frames(list, tree) => {
-                list.frame(&mut self.to, frame, &datagram, meaning, flow, names)?;
+                list.frame(&mut self.to, frame, &datagram, frame_kind, flow, names)?;
                 if let Some(tree) = tree {
                     tree.frame(&mut self.to, frame, flow, names)?;
                     self.to.write_all(b"\n")?;
@@ -360,30 +360,30 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
         } = self;
         let is_frames = settings.view == OutputLineUnit::Frames;
-        transaction.with_messages(|reading| {
+        transaction.with_messages(|messages| {
             // Transactions that the filter rejects provide names, too.
-            let mut facts = None;
+            let mut summary = None;
             if conformance.is_some() {
                 // The rules need the operations, from which the summary is then made.
-                reading.compound();
+                messages.compound();
             }
             if names.is_enabled() {
-                let facts = facts.get_or_insert_with(|| reading.summary());
+                let summary = summary.get_or_insert_with(|| messages.summary());
                 // In the view of frames, names were learned from the frames already, before the connection had a name.
                 if !is_frames || settings.needs_file_names {
-                    names.infer(transaction, reading, facts);
+                    names.infer(transaction, messages, summary);
                 }
             }
             if let Some(conformance) = conformance {
-                let facts = facts.get_or_insert_with(|| reading.summary());
-                *findings = conformance.check(key, transaction, reading, facts);
+                let summary = summary.get_or_insert_with(|| messages.summary());
+                *findings = conformance.check(key, transaction, messages, summary);
             }
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
                 selection.set_findings(findings);
                 let tally = match is_frames {
                     // Its frames were counted one by one.
                     true => selection.take_selected(key).then(SelectedFrameTally::default),
-                    false => selection.transaction(Some(key), transaction, reading, None),
+                    false => selection.transaction(Some(key), transaction, messages, None),
                 };
                 let Some(frames) = tally else { return Ok(false) };
                 statistics.record_selected_frames(frames);
@@ -392,8 +392,8 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 conformance.select(findings);
             }
             *lines += u64::from(settings.view == OutputLineUnit::Transactions);
-            let facts = facts.unwrap_or_else(|| reading.summary());
-            statistics.transaction(transaction, &facts);
+            let summary = summary.unwrap_or_else(|| messages.summary());
+            statistics.transaction(transaction, &summary);
             match lines_view {
                 SelectedViewLineWriter::Fields(fields) if !is_frames => match selection {
                     Some(selection) => fields.line(to, selection),
@@ -404,17 +404,17 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 | SelectedViewLineWriter::Fields(_)
                 | SelectedViewLineWriter::Operations => Ok(()),
                 SelectedViewLineWriter::Connections(_, open) => {
-                    open.transaction(transaction, reading, &facts);
+                    open.transaction(transaction, messages, &summary);
                     Ok(())
                 }
                 SelectedViewLineWriter::List(list) => {
-                    list.transaction(to, transaction, reading, &facts, names, (findings, None))
+                    list.transaction(to, transaction, messages, &summary, names, (findings, None))
                 }
-                SelectedViewLineWriter::Trees(tree, kept) => {
-                    tree.transaction(to, transaction, reading, &facts, (names, findings), kept)
+                SelectedViewLineWriter::Trees(tree, recent_frames) => {
+                    tree.transaction(to, transaction, messages, &summary, (names, findings), recent_frames)
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.transaction(to, transaction, reading, &facts, names, (findings, None))
+                    json.transaction(to, transaction, messages, &summary, names, (findings, None))
                 }
             }?;
             if settings.bytes && !is_frames && !settings.quiet {
@@ -435,22 +435,22 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             return Ok(());
         }
         let transaction = call.to_transaction();
-        transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            names.resolve(&transaction, reading, &facts);
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            names.resolve(&transaction, messages, &summary);
             if let Some(selection) = selection
-                && !selection.pending(call.key, &transaction, reading, names.paths())
+                && !selection.pending(call.key, &transaction, messages, names.paths())
             {
                 return Ok(());
             }
-            let slot = call_session_slots::slot(reading, &facts);
+            let slot = call_session_slots::slot(messages, &summary);
             let pending = PendingCallProgress { age_ns, phase: call.phase(), slot };
             match lines_view {
                 SelectedViewLineWriter::List(list) => {
-                    list.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
+                    list.transaction(to, &transaction, messages, &summary, names, (&[], Some(pending)))
                 }
                 SelectedViewLineWriter::Json(json) => {
-                    json.transaction(to, &transaction, reading, &facts, names, (&[], Some(pending)))
+                    json.transaction(to, &transaction, messages, &summary, names, (&[], Some(pending)))
                 }
                 _ => Ok(()),
             }
@@ -477,15 +477,15 @@ impl<W: Write> ViewAndSummaryWriter<W> {
 
     /// Writes the lines that need the end of the input.
     fn write_last_lines(&mut self, flow: &Flow) -> io::Result<()> {
-        let OutputSettings { format, screen, max_lines: most, tree, .. } = self.settings;
+        let OutputSettings { format, screen, max_lines, tree, .. } = self.settings;
         match &mut self.lines_view {
             SelectedViewLineWriter::Operations => {
                 self.lines +=
-                    operation_statistics::write(&mut self.to, &self.statistics, (format, screen), most)?;
+                    operation_statistics::write(&mut self.to, &self.statistics, (format, screen), max_lines)?;
             }
             SelectedViewLineWriter::Connections(view, open) => {
-                let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);
-                for row in open.take_remaining(flow).iter().take(left) {
+                let remaining = usize::try_from(max_lines.saturating_sub(self.lines)).unwrap_or(usize::MAX);
+                for row in open.take_remaining(flow).iter().take(remaining) {
                     let findings = findings_of(&mut self.conformance, row);
                     view.line(&mut self.to, row, &findings, tree)?;
                     self.lines += 1;
@@ -541,7 +541,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         }
         let icrc = self.settings.icrc.then(|| flow.icrc_counts());
         let names = self.names.dropped_count();
-        let shown = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
+        let view = (self.lines > 0 && !self.settings.quiet).then_some(self.settings.view);
         let has_iso = self.settings.time == TimeFormat::Iso;
         let statistics = &self.statistics;
         let glyphs = self.settings.screen.glyphs;
@@ -557,7 +557,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             dropped,
             counters,
             names,
-            shown,
+            shown: view,
             filtered: is_filtered.then_some(self.settings.view),
             has_iso,
             glyphs,

@@ -32,27 +32,33 @@ pub const COLUMNS: &[TableColumn] = &[
 ];
 
 /// Returns the cells of an operation.
-pub fn cells(row: &OperationStats, whole: &RatioDenominators, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let time = |of: fn(&operation_statistics::LatencySpread) -> u64| {
-        row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
+pub fn cells(
+    row: &OperationStats,
+    denominators: &RatioDenominators,
+    glyphs: Glyphs,
+) -> [String; COLUMNS.len()] {
+    let time = |quantile: fn(&operation_statistics::LatencySpread) -> u64| {
+        row.latency
+            .as_ref()
+            .map_or(String::new(), |latency| HumanDuration(quantile(latency), glyphs).to_string())
     };
     let bytes = |bytes: f64| HumanSize(bytes as u64).to_string();
     [
         row.name(),
         row.program(),
         HumanCount(row.calls).to_string(),
-        EventRateText(whole.rate(row.calls)).to_string(),
+        EventRateText(denominators.rate(row.calls)).to_string(),
         if row.errors > 0 { HumanCount(row.errors).to_string() } else { String::new() },
         time(|latency| latency.p50),
         time(|latency| latency.p90),
         time(|latency| latency.p99),
         time(|latency| latency.max),
-        format!("{:.1}", whole.share(row)),
+        format!("{:.1}", denominators.share(row)),
         recovery_text(row.recovery_ns, glyphs),
         HumanSize(row.bytes_in).to_string(),
         HumanSize(row.bytes_out).to_string(),
-        bytes(whole.rate(row.bytes_in)),
-        bytes(whole.rate(row.bytes_out)),
+        bytes(denominators.rate(row.bytes_in)),
+        bytes(denominators.rate(row.bytes_out)),
     ]
 }
 
@@ -61,24 +67,24 @@ pub fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
     if recovery_ns > 0 { HumanDuration(recovery_ns, glyphs).to_string() } else { String::new() }
 }
 
-/// Writes at most `most` lines of the view and returns their number.
+/// Writes at most `max_rows` lines of the view and returns their number.
 pub(super) fn write(
     to: &mut impl Write,
     statistics: &FrameAndTransactionStatistics,
     (format, screen): (OutputLineFormat, TerminalProfile),
-    most: u64,
+    max_rows: u64,
 ) -> io::Result<u64> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let max_rows = usize::try_from(max_rows).unwrap_or(usize::MAX);
     let busiest = operation_statistics::busiest(statistics);
-    let shown = busiest.len().min(most);
+    let row_count = busiest.len().min(max_rows);
     match format {
         OutputLineFormat::Text => {
             let rows = operation_statistics::rows(statistics);
-            let whole = RatioDenominators::new(&rows, statistics.times());
+            let denominators = RatioDenominators::new(&rows, statistics.times());
             let mut table = TableLineWriter::new(screen, COLUMNS);
             let styles = screen.styles;
-            for row in rows.iter().take(most) {
-                let mut cells = cells(row, &whole, screen.glyphs).map(|cell| (cell, Style::new()));
+            for row in rows.iter().take(max_rows) {
+                let mut cells = cells(row, &denominators, screen.glyphs).map(|cell| (cell, Style::new()));
                 for (at, style) in
                     [(0, styles.operation), (1, styles.dim), (4, styles.error), (10, styles.error)]
                 {
@@ -88,7 +94,7 @@ pub(super) fn write(
             }
         }
         OutputLineFormat::Json => {
-            for (key, tally) in busiest.into_iter().take(most) {
+            for (key, tally) in busiest.into_iter().take(max_rows) {
                 write_json_line(
                     to,
                     &json_object! {
@@ -102,12 +108,12 @@ pub(super) fn write(
         }
         OutputLineFormat::Csv | OutputLineFormat::Fields => {
             csv(to, CSV_KEYS)?;
-            for (key, tally) in busiest.into_iter().take(most) {
+            for (key, tally) in busiest.into_iter().take(max_rows) {
                 csv(to, csv_cells(CSV_KEYS, &json_object_of(key, tally))?)?;
             }
         }
     }
-    Ok(shown as u64)
+    Ok(row_count as u64)
 }
 
 pub(super) fn json_object_of(key: &OperationKey, tally: &OperationTally) -> impl Serialize {

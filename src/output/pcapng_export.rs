@@ -78,8 +78,8 @@ struct FrameMembership {
 
 impl FrameMembership {
     fn comment(&self, frame: FrameNumber) -> String {
-        let TransactionCommentText { index, connection, about, status, findings } = &*self.of;
-        let what = match self.role {
+        let TransactionCommentText { index, connection, about: description, status, findings } = &*self.of;
+        let role = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
             TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
@@ -99,7 +99,7 @@ impl FrameMembership {
         let status =
             if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
         let findings = findings_text(findings, frame);
-        format!("Transaction {index}, connection {connection}: {what} {about}{status}{findings}")
+        format!("Transaction {index}, connection {connection}: {role} {description}{status}{findings}")
     }
 }
 
@@ -177,31 +177,36 @@ pub struct WrittenFrameTotals {
 }
 
 impl<W: Write> FrameFileWriter<W> {
-    /// Creates a file for frames that can be read twice; `again` reads them from the first frame on.
+    /// Creates a file for frames that can be read twice; `source` reads them from the first frame on.
     ///
     /// In the view of frames, frames are selected one by one, else with their Transactions. The queue takes at most
-    /// `room` bytes.
+    /// `limit_bytes` bytes.
     ///
     /// # Errors
     /// Returns an error if writing fails.
     pub fn with_second_pass(
         to: W,
         view: OutputLineUnit,
-        room: usize,
-        again: CaptureFrameSource,
+        limit_bytes: usize,
+        source: CaptureFrameSource,
     ) -> io::Result<Self> {
-        Self::new(to, view, room, ExportFrameByteSource::Reread(Box::new(again)))
+        Self::new(to, view, limit_bytes, ExportFrameByteSource::Reread(Box::new(source)))
     }
 
     /// Creates a file for frames that can be read only once.
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_buffered_frames(to: W, view: OutputLineUnit, room: usize) -> io::Result<Self> {
-        Self::new(to, view, room, ExportFrameByteSource::Buffered(VecDeque::new()))
+    pub fn with_buffered_frames(to: W, view: OutputLineUnit, limit_bytes: usize) -> io::Result<Self> {
+        Self::new(to, view, limit_bytes, ExportFrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(to: W, view: OutputLineUnit, room: usize, bytes: ExportFrameByteSource) -> io::Result<Self> {
+    fn new(
+        to: W,
+        view: OutputLineUnit,
+        limit_bytes: usize,
+        bytes: ExportFrameByteSource,
+    ) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
@@ -213,7 +218,7 @@ impl<W: Write> FrameFileWriter<W> {
             connections: None,
             open_transactions: None,
             used_bytes: 0,
-            limit_bytes: room,
+            limit_bytes,
             written: 0,
             read: 0,
             too_late: 0,
@@ -250,11 +255,11 @@ impl<W: Write> FrameFileWriter<W> {
 
     /// Returns `true` if the first queued frame is old enough to be written.
     fn is_front_settled(&self, now: Timestamp) -> bool {
-        let (Some(known), ExportFrameByteSource::Buffered(kept)) = (self.queue.front(), &self.bytes) else {
+        let (Some(state), ExportFrameByteSource::Buffered(frames)) = (self.queue.front(), &self.bytes) else {
             return false;
         };
-        let Some(frame) = kept.front() else { return false };
-        let is_labelled = known.as_ref().is_some_and(|known| !known.memberships.is_empty());
+        let Some(frame) = frames.front() else { return false };
+        let is_labelled = state.as_ref().is_some_and(|state| !state.memberships.is_empty());
         let age_ns = if frame.is_partial && !is_labelled { PARTIAL_AGE_NS } else { SETTLED_AGE_NS };
         now.abs_diff_ns(frame.time) >= age_ns
     }
@@ -265,8 +270,14 @@ impl<W: Write> FrameFileWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
-        let (Some(frame), Some(on)) = (source.frame(), source.interface()) else { return Ok(()) };
-        self.buffered_frame(&frame, on, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
+        let (Some(frame), Some(interface)) = (source.frame(), source.interface()) else { return Ok(()) };
+        self.buffered_frame(
+            &frame,
+            interface,
+            || source.comments().map(Cow::into_owned).collect(),
+            flow,
+            is_chosen,
+        )
     }
 
     /// Queues a frame that the caller buffered, with the interface that it was captured on.
@@ -289,35 +300,37 @@ impl<W: Write> FrameFileWriter<W> {
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
-        let known = is_known.then(|| {
+        let state = is_known.then(|| {
             Box::new(QueuedFrameSelectionState { is_chosen, is_set_up, control_of, memberships: Vec::new() })
         });
-        self.used_bytes += membership_bytes(known.as_deref());
+        self.used_bytes += membership_bytes(state.as_deref());
         self.read += 1;
-        self.queue.push_back(known);
-        if let ExportFrameByteSource::Buffered(kept) = &mut self.bytes {
-            let on = self.to.interface(file, interface)?;
+        self.queue.push_back(state);
+        if let ExportFrameByteSource::Buffered(frames) = &mut self.bytes {
+            let interface_id = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
             let is_partial = flow.frame_kinds().contains(&FrameContentKind::PartialMessage);
-            let frame = BufferedExportFrame { time, link, length, bytes, on, comments, is_partial };
+            let frame =
+                BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
-            kept.push_back(frame);
+            frames.push_back(frame);
         }
         if let Some(open) = &mut self.open_transactions {
             for kind in flow.frame_kinds() {
                 let FrameContentKind::Message { key, .. } = *kind else { continue };
                 let transaction = flow.transaction(key);
-                let message = transaction.and_then(|of| of.call.as_ref().or(of.reply.as_ref()));
+                let message = transaction
+                    .and_then(|transaction| transaction.call.as_ref().or(transaction.reply.as_ref()));
                 let first = message.and_then(|message| message.frames.first().copied());
                 open.entry(key).or_insert(first.unwrap_or(frame.number));
             }
         }
-        for TransactionFrame { frame, key, role: deed } in flow.transaction_frames() {
-            let of = self.pending_events.entry(*key).or_default();
+        for TransactionFrame { frame, key, role } in flow.transaction_frames() {
+            let events = self.pending_events.entry(*key).or_default();
             // A frame may contain several parts of one chunk.
-            if of.last() != Some(&(*frame, *deed)) {
-                of.push((*frame, *deed));
+            if events.last() != Some(&(*frame, *role)) {
+                events.push((*frame, *role));
                 self.used_bytes += EVENT_BYTES;
             }
         }
@@ -330,46 +343,46 @@ impl<W: Write> FrameFileWriter<W> {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        about: Option<OperationPaths<'_>>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: Option<OperationPaths<'_>>,
         findings: &[Finding],
     ) {
-        let steps = self.pending_events.remove(&key).unwrap_or_default();
-        self.used_bytes -= EVENT_BYTES * steps.len();
-        let Some(about) = about else { return };
+        let events = self.pending_events.remove(&key).unwrap_or_default();
+        self.used_bytes -= EVENT_BYTES * events.len();
+        let Some(paths) = paths else { return };
         if let Some(connections) = &mut self.connections {
             connections.insert(transaction.connection.number);
         }
         let label = Rc::new(TransactionCommentText {
-            findings: finding_labels(findings, transaction, &steps),
-            ..self.label(transaction, reading, facts, about)
+            findings: finding_labels(findings, transaction, &events),
+            ..self.label(transaction, messages, summary, paths)
         });
-        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            for frame in transaction.message(which).iter().flat_map(|message| &message.frames) {
-                self.mark(*frame, &label, TransactionFrameRole::Message(which));
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            for frame in transaction.message(kind).iter().flat_map(|message| &message.frames) {
+                self.mark(*frame, &label, TransactionFrameRole::Message(kind));
             }
         }
-        for (frame, deed) in steps {
-            self.mark(frame, &label, TransactionFrameRole::Event(deed));
+        for (frame, role) in events {
+            self.mark(frame, &label, TransactionFrameRole::Event(role));
         }
     }
 
     fn label(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
-        files: OperationPaths<'_>,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
     ) -> TransactionCommentText {
-        let mut about = String::new();
-        match facts.operation {
-            Some(_) => self.labels.write(reading, facts, files, &Glyphs::UNICODE, &mut about),
-            None => about.push_str("a Call that is not known"),
+        let mut description = String::new();
+        match summary.operation {
+            Some(_) => self.labels.write(messages, summary, paths, &Glyphs::UNICODE, &mut description),
+            None => description.push_str("a Call that is not known"),
         }
-        about.truncate(about.trim_end().len());
-        about += &format!(", XID {}", transaction.xid);
-        let status = match (facts.rpc_status, facts.status) {
+        description.truncate(description.trim_end().len());
+        description += &format!(", XID {}", transaction.xid);
+        let status = match (summary.rpc_status, summary.status) {
             (Some(RpcStatus::Rpc(status)), _) if status.name() != Some("SUCCESS") => format!(", {status}"),
             (Some(RpcStatus::RdmaError(code)), _) => format!(", {code}"),
             (_, Some(status)) => {
@@ -384,41 +397,44 @@ impl<W: Write> FrameFileWriter<W> {
         TransactionCommentText {
             index: transaction.index,
             connection: transaction.connection.number,
-            about,
+            about: description,
             status,
             findings: Vec::new(),
         }
     }
 
-    fn mark(&mut self, frame: FrameNumber, of: &Rc<TransactionCommentText>, role: TransactionFrameRole) {
-        let place = frame.0.checked_sub(self.first_frame).and_then(|at| self.queue.get_mut(at as usize));
-        let Some(place) = place else {
+    fn mark(&mut self, frame: FrameNumber, comment: &Rc<TransactionCommentText>, role: TransactionFrameRole) {
+        let slot = frame.0.checked_sub(self.first_frame).and_then(|at| self.queue.get_mut(at as usize));
+        let Some(slot) = slot else {
             self.too_late += 1;
             return;
         };
-        if place.is_none() && self.view == OutputLineUnit::Frames {
+        if slot.is_none() && self.view == OutputLineUnit::Frames {
             return;
         }
-        let before = membership_bytes(place.as_deref());
-        let known = place.get_or_insert_default();
-        let is_known = known.memberships.iter().any(|mark| Rc::ptr_eq(&mark.of, of) && mark.role == role);
-        if !is_known && known.memberships.len() < MAX_COMMENTS_PER_FRAME {
-            known.memberships.push(FrameMembership { of: Rc::clone(of), role });
-            let after = membership_bytes(Some(known));
+        let before = membership_bytes(slot.as_deref());
+        let state = slot.get_or_insert_default();
+        let is_known = state
+            .memberships
+            .iter()
+            .any(|membership| Rc::ptr_eq(&membership.of, comment) && membership.role == role);
+        if !is_known && state.memberships.len() < MAX_COMMENTS_PER_FRAME {
+            state.memberships.push(FrameMembership { of: Rc::clone(comment), role });
+            let after = membership_bytes(Some(state));
             self.used_bytes = (self.used_bytes + after).saturating_sub(before);
         }
     }
 
     fn enforce_limit(&mut self) -> io::Result<()> {
-        let most = if matches!(self.bytes, ExportFrameByteSource::Reread(_)) {
+        let max_frames = if matches!(self.bytes, ExportFrameByteSource::Reread(_)) {
             MAX_QUEUED_FRAMES
         } else {
             usize::MAX
         };
-        while self.used_bytes > self.limit_bytes || self.queue.len() > most {
+        while self.used_bytes > self.limit_bytes || self.queue.len() > max_frames {
             if !self.pop_front()? {
                 // Only events of pending Transactions are left.
-                self.too_late += self.pending_events.values().map(|steps| steps.len() as u64).sum::<u64>();
+                self.too_late += self.pending_events.values().map(|events| events.len() as u64).sum::<u64>();
                 self.pending_events.clear();
                 self.used_bytes = 0;
                 break;
@@ -429,41 +445,43 @@ impl<W: Write> FrameFileWriter<W> {
 
     /// Removes the first frame from the queue and writes it if it is selected. Returns `false` if the queue is empty.
     fn pop_front(&mut self) -> io::Result<bool> {
-        let Some(known) = self.queue.pop_front() else { return Ok(false) };
+        let Some(state) = self.queue.pop_front() else { return Ok(false) };
         let number = FrameNumber(self.first_frame);
         self.first_frame += 1;
-        self.used_bytes = self.used_bytes.saturating_sub(membership_bytes(known.as_deref()));
-        let known = known.filter(|known| self.is_chosen(known));
-        let control_of = known.as_ref().and_then(|known| known.control_of);
+        self.used_bytes = self.used_bytes.saturating_sub(membership_bytes(state.as_deref()));
+        let state = state.filter(|state| self.is_chosen(state));
+        let control_of = state.as_ref().and_then(|state| state.control_of);
         let control = control_of.map(|connection| format!("connection {connection}: {CONTROL_COMMENT}"));
         let set_up =
-            known.iter().filter(|known| known.is_set_up).map(|_| SETUP_COMMENT.to_owned()).chain(control);
-        let marks = || {
-            known
+            state.iter().filter(|state| state.is_set_up).map(|_| SETUP_COMMENT.to_owned()).chain(control);
+        let added_comments = || {
+            state
                 .iter()
-                .flat_map(|known| &known.memberships)
+                .flat_map(|state| &state.memberships)
                 .map(|membership| membership.comment(number))
                 .chain(set_up.clone())
         };
         match &mut self.bytes {
-            ExportFrameByteSource::Buffered(kept) => {
-                let Some(kept) = kept.pop_front() else { return Ok(true) };
-                self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
-                if known.is_some() {
-                    let BufferedExportFrame { time, link, length, bytes, on, comments, .. } = kept;
+            ExportFrameByteSource::Buffered(frames) => {
+                let Some(buffered) = frames.pop_front() else { return Ok(true) };
+                self.used_bytes = self.used_bytes.saturating_sub(buffered.memory_bytes());
+                if state.is_some() {
+                    let BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, .. } =
+                        buffered;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
-                    let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
-                    self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
+                    let comments: Vec<String> = comments.into_iter().chain(added_comments()).collect();
+                    self.to.frame(interface_id, &frame, comments.iter().map(String::as_str))?;
                     self.written += 1;
                 }
             }
             ExportFrameByteSource::Reread(source) => {
-                if known.is_some() {
+                if state.is_some() {
                     let (file, interface) = advance(source, number)?;
-                    let on = self.to.interface(file, interface)?;
-                    let comments: Vec<_> = source.comments().chain(marks().map(Cow::Owned)).collect();
+                    let interface_id = self.to.interface(file, interface)?;
+                    let comments: Vec<_> =
+                        source.comments().chain(added_comments().map(Cow::Owned)).collect();
                     if let Some(frame) = source.frame() {
-                        self.to.frame(on, &frame, comments.iter().map(AsRef::as_ref))?;
+                        self.to.frame(interface_id, &frame, comments.iter().map(AsRef::as_ref))?;
                         self.written += 1;
                     }
                 }
@@ -472,14 +490,16 @@ impl<W: Write> FrameFileWriter<W> {
         Ok(true)
     }
 
-    fn is_chosen(&self, known: &QueuedFrameSelectionState) -> bool {
-        let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
+    fn is_chosen(&self, state: &QueuedFrameSelectionState) -> bool {
+        let is_control_of = |connection| {
+            self.connections.as_ref().is_some_and(|connections| connections.contains(&connection))
+        };
         match self.view {
-            OutputLineUnit::Frames => known.is_chosen,
+            OutputLineUnit::Frames => state.is_chosen,
             _ => {
-                known.is_chosen
-                    || !known.memberships.is_empty()
-                    || known.control_of.is_some_and(is_control_of)
+                state.is_chosen
+                    || !state.memberships.is_empty()
+                    || state.control_of.is_some_and(is_control_of)
             }
         }
     }
@@ -505,13 +525,15 @@ impl<W: Write> FrameFileWriter<W> {
 fn finding_labels(
     findings: &[Finding],
     transaction: &Transaction,
-    steps: &[(FrameNumber, FrameRole)],
+    events: &[(FrameNumber, FrameRole)],
 ) -> Vec<FindingCommentText> {
     let frames_of =
-        |which| transaction.message(which).map(|message| message.frames.as_slice()).unwrap_or_default();
+        |kind| transaction.message(kind).map(|message| message.frames.as_slice()).unwrap_or_default();
     let [call, reply] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(frames_of);
     let is_own = |frame: &FrameNumber| {
-        call.contains(frame) || reply.contains(frame) || steps.iter().any(|(of, _)| of == frame)
+        call.contains(frame)
+            || reply.contains(frame)
+            || events.iter().any(|(event_frame, _)| event_frame == frame)
     };
     let label = |finding: &Finding| {
         let mut frames: Vec<FrameNumber> = finding.frames.iter().copied().filter(is_own).collect();
@@ -519,8 +541,9 @@ fn finding_labels(
             frames.extend(reply.last().or(call.last()));
         }
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
-        let known = finding.known.as_deref().map(|known| format!(" ({known})")).unwrap_or_default();
-        let text = format!("{severity}{known} {rule} by the {}: {}", finding.side, finding.text);
+        let known_deviation =
+            finding.known.as_deref().map(|deviation| format!(" ({deviation})")).unwrap_or_default();
+        let text = format!("{severity}{known_deviation} {rule} by the {}: {}", finding.side, finding.text);
         FindingCommentText { frames, text }
     };
     findings.iter().map(label).collect()
@@ -535,7 +558,7 @@ fn findings_text(findings: &[FindingCommentText], frame: FrameNumber) -> String 
     }
     match of_frame().count().saturating_sub(MAX_NAMED_FINDINGS) {
         0 => {}
-        more => _ = write!(text, "; {}", PluralCount(more as u64, "more finding")),
+        count => _ = write!(text, "; {}", PluralCount(count as u64, "more finding")),
     }
     text
 }
@@ -549,12 +572,12 @@ const CONTROL_COMMENT: &str = "control frame";
 const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameRole)>();
 
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
-fn membership_bytes(known: Option<&QueuedFrameSelectionState>) -> usize {
-    let marks = known.map_or(0, |known| {
+fn membership_bytes(state: Option<&QueuedFrameSelectionState>) -> usize {
+    let state_bytes = state.map_or(0, |state| {
         size_of::<QueuedFrameSelectionState>()
-            + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
+            + state.memberships.capacity() * (size_of::<FrameMembership>() + 32)
     });
-    size_of::<Option<Box<QueuedFrameSelectionState>>>() + marks
+    size_of::<Option<Box<QueuedFrameSelectionState>>>() + state_bytes
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.

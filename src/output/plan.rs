@@ -34,8 +34,8 @@ const LABEL_WIDTH: usize = 14;
 /// Maximum number of operations shown per reason.
 const MAX_SHOWN_OPERATIONS: usize = 6;
 
-fn type_name(of: TraceFileType, is_plural: bool) -> &'static str {
-    match (of, is_plural) {
+fn type_name(file_type: TraceFileType, is_plural: bool) -> &'static str {
+    match (file_type, is_plural) {
         (TraceFileType::FILE, false) => "file",
         (TraceFileType::FILE, true) => "files",
         (TraceFileType::DIRECTORY, false) => "directory",
@@ -54,8 +54,8 @@ fn type_name(of: TraceFileType, is_plural: bool) -> &'static str {
     }
 }
 
-fn transport_name(of: TraceTransport) -> &'static str {
-    match of {
+fn transport_name(transport: TraceTransport) -> &'static str {
+    match transport {
         TraceTransport::ROCEV2 => "rocev2",
         TraceTransport::ROCEV1 => "rocev1",
         TraceTransport::INFINIBAND => "infiniband",
@@ -66,8 +66,8 @@ fn transport_name(of: TraceTransport) -> &'static str {
     }
 }
 
-fn retention_name(of: TraceFileDataRetention) -> &'static str {
-    match of {
+fn retention_name(retention: TraceFileDataRetention) -> &'static str {
+    match retention {
         TraceFileDataRetention::HASHED => "hash",
         TraceFileDataRetention::KEYED => "key",
         _ => "keep",
@@ -76,9 +76,9 @@ fn retention_name(of: TraceFileDataRetention) -> &'static str {
 
 /// Formats step counts by state: `110 run, 3 synthesized, 2 skipped`.
 fn states(steps: &PlanStepCounts) -> String {
-    let named = PlannedStepDisposition::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
+    let nonzero = PlannedStepDisposition::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
     let parts: Vec<_> =
-        named.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
+        nonzero.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
@@ -114,15 +114,15 @@ impl Report for PlanReportView<'_> {
             unknown => format!(", {} not captured", HumanSize(unknown)),
         };
         self.line(to, "file data", &format!("{}, {data}{unknown}", HumanSize(end.payload)))?;
-        let lost = [
+        let drops = [
             (end.late, "step", "out of time order"),
             (end.forgotten, "name", "dropped"),
             (end.left_out, "item", "left out"),
             (self.plan.dropped_variables, "value", "dropped"),
         ];
-        for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
-            let things = PluralCount(number, thing);
-            self.line(to, "bounds", &format!("{things} {what} (limit reached)"))?;
+        for (number, noun, effect) in drops.into_iter().filter(|(number, ..)| *number > 0) {
+            let count = PluralCount(number, noun);
+            self.line(to, "bounds", &format!("{count} {effect} (limit reached)"))?;
         }
         writeln!(to, "{}", StyledText(styles.header, "Operations"))?;
         let width = operations.keys().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -130,8 +130,9 @@ impl Report for PlanReportView<'_> {
             writeln!(to, "  {name:width$}  {}", states(steps))?;
         }
         for state in PlannedStepDisposition::ALL {
-            let own: Vec<_> = reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
-            if own.is_empty() {
+            let state_reasons: Vec<_> =
+                reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
+            if state_reasons.is_empty() {
                 continue;
             }
             let title = match state {
@@ -142,14 +143,14 @@ impl Report for PlanReportView<'_> {
                 _ => "Unreplayable: cannot run",
             };
             writeln!(to, "{}", StyledText(styles.header, title))?;
-            for (reason, because) in own {
-                self.write_reason(to, *reason, because)?;
+            for (reason, reason_count) in state_reasons {
+                self.write_reason(to, *reason, reason_count)?;
             }
         }
         if !undefined.is_empty() {
             let parts: Vec<_> = undefined
                 .iter()
-                .map(|(holds, number)| PluralCount(*number, &holds.display_name()).to_string())
+                .map(|(value_kind, number)| PluralCount(*number, &value_kind.display_name()).to_string())
                 .collect();
             writeln!(to, "{}", StyledText(styles.header, "From before the capture"))?;
             self.line(to, "identifiers", &parts.join(", "))?;
@@ -160,8 +161,8 @@ impl Report for PlanReportView<'_> {
     fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let ReplayPlanSummary { summary, steps, operations, reasons, undefined, tree, .. } = self.plan;
         let hosts = |is_server| {
-            let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
-            own.map(|host| json_object! { number: host.number, address: &host.address })
+            let side_hosts = summary.hosts.iter().filter(move |host| host.is_server == is_server);
+            side_hosts.map(|host| json_object! { number: host.number, address: &host.address })
         };
         let object = json_object! {
             schema: SCHEMA,
@@ -183,10 +184,10 @@ impl Report for PlanReportView<'_> {
                     json_object! { operation: operation, #[serde(flatten)] steps: states_object(steps) }
                 })
             }),
-            reasons: JsonArray(|| reasons.iter().map(|(reason, because)| reason_object(*reason, because))),
+            reasons: JsonArray(|| reasons.iter().map(|(reason, reason_count)| reason_object(*reason, reason_count))),
             undefined: JsonArray(|| {
-                let holds = undefined.iter();
-                holds.map(|(holds, count)| json_object! { holds: holds.display_name(), count: count })
+                let counts = undefined.iter();
+                counts.map(|(value_kind, count)| json_object! { holds: value_kind.display_name(), count: count })
             }),
             tree: tree_object(tree),
             bounds: json_object! {
@@ -205,25 +206,29 @@ impl PlanReportView<'_> {
         &self,
         to: &mut impl Write,
         reason: PlanReason,
-        because: &PlanReasonCount,
+        reason_count: &PlanReasonCount,
     ) -> io::Result<()> {
-        writeln!(to, "  {:>7}  {}", HumanCount(because.steps), reason.text())?;
-        let mut most: Vec<_> = because.operations.iter().collect();
-        most.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
-        let left = most.len().saturating_sub(MAX_SHOWN_OPERATIONS);
-        let mut operations: Vec<_> = most
+        writeln!(to, "  {:>7}  {}", HumanCount(reason_count.steps), reason.text())?;
+        let mut busiest: Vec<_> = reason_count.operations.iter().collect();
+        busiest.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
+        let remaining = busiest.len().saturating_sub(MAX_SHOWN_OPERATIONS);
+        let mut operations: Vec<_> = busiest
             .iter()
             .take(MAX_SHOWN_OPERATIONS)
             .map(|(name, steps)| format!("{} {name}", HumanCount(**steps)))
             .collect();
-        if left > 0 {
-            operations.push(format!("{left} other operations"));
+        if remaining > 0 {
+            operations.push(format!("{remaining} other operations"));
         }
         let frames: Vec<_> =
-            because.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
-        let more = if because.steps as usize > frames.len() { ", ..." } else { "" };
+            reason_count.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
+        let ellipsis = if reason_count.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
-        writeln!(to, "           {}", self.escaped(format!("{operations}; frames {frames}{more}").as_bytes()))
+        writeln!(
+            to,
+            "           {}",
+            self.escaped(format!("{operations}; frames {frames}{ellipsis}").as_bytes())
+        )
     }
 
     fn tree(&self, to: &mut impl Write) -> io::Result<()> {
@@ -232,10 +237,12 @@ impl PlanReportView<'_> {
         let parts: Vec<_> = tree
             .objects
             .iter()
-            .map(|(of, number)| format!("{} {}", HumanCount(*number), type_name(*of, *number != 1)))
+            .map(|(file_type, number)| {
+                format!("{} {}", HumanCount(*number), type_name(*file_type, *number != 1))
+            })
             .collect();
-        let made = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
-        self.line(to, "to be made", &made)?;
+        let objects = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
+        self.line(to, "to be made", &objects)?;
         if tree.nameless > 0 {
             self.line(to, "without name", &HumanCount(tree.nameless).to_string())?;
         }
@@ -256,25 +263,26 @@ impl PlanReportView<'_> {
         self.line(to, "by steps", &format!("{} created", PluralCount(tree.created, "object")))?;
         for item in tree.items.iter().take(self.count) {
             let path = if item.path.is_empty() { "(no name captured)".as_bytes() } else { &item.path };
-            let what = match item.file_type {
+            let detail = match item.file_type {
                 TraceFileType::FILE => HumanSize(item.size).to_string(),
                 TraceFileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),
                 other => type_name(other, false).to_owned(),
             };
-            writeln!(to, "    {}  {}", self.escaped(path), self.escaped(what.as_bytes()))?;
+            writeln!(to, "    {}  {}", self.escaped(path), self.escaped(detail.as_bytes()))?;
         }
-        let left = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
-        if left > 0 {
-            writeln!(to, "    and {} more; -c shows more", HumanCount(left))?;
+        let remaining =
+            tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
+        if remaining > 0 {
+            writeln!(to, "    and {} more; -c shows more", HumanCount(remaining))?;
         }
         Ok(())
     }
 
     /// Escapes text of a capture, so that it cannot affect a terminal.
     fn escaped(&self, text: &[u8]) -> String {
-        let mut shown = String::new();
-        escape(text, &self.screen.glyphs, &mut shown);
-        shown
+        let mut escaped = String::new();
+        escape(text, &self.screen.glyphs, &mut escaped);
+        escaped
     }
 
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
@@ -340,7 +348,7 @@ fn tree_object(tree: &FileTreePlan) -> impl Serialize {
     json_object! {
         objects: JsonArray(|| {
             let objects = tree.objects.iter();
-            objects.map(|(of, count)| json_object! { r#type: type_name(*of, false), count: count })
+            objects.map(|(file_type, count)| json_object! { r#type: type_name(*file_type, false), count: count })
         }),
         nameless: tree.nameless,
         created: tree.created,

@@ -53,11 +53,11 @@ impl Report for ProbeReportView<'_> {
             self.rdma(to, rdma)?;
         }
         if self.probe.abandoned_connections > 0 {
-            let before = count(self.probe.abandoned_connections);
+            let abandoned = count(self.probe.abandoned_connections);
             self.line(
                 to,
                 "abandoned",
-                &format!("{before} earlier connection without a Reply to its first Call"),
+                &format!("{abandoned} earlier connection without a Reply to its first Call"),
             )?;
         }
         if let Some(credits) = credits {
@@ -69,8 +69,8 @@ impl Report for ProbeReportView<'_> {
         self.line(to, "NULL", &format!("{fastest} fastest, {median} median of {}", null.calls))?;
         let versions: Vec<_> = self.probe.versions.iter().map(u32::to_string).collect();
         self.line(to, "NFS versions", &versions.join(", "))?;
-        if let Some(absent) = &self.probe.missing_version_message {
-            writeln!(to, "{}", self.escaped(absent))?;
+        if let Some(message) = &self.probe.missing_version_message {
+            writeln!(to, "{}", self.escaped(message))?;
         }
         if let Some(v3) = &self.probe.v3 {
             writeln!(to, "{}", StyledText(styles.header, "NFSv3"))?;
@@ -118,7 +118,7 @@ impl Report for ProbeReportView<'_> {
             versions: versions,
             absent: &self.probe.missing_version_message,
             v3: v3.as_ref().map(v3_object),
-            v4: JsonArray(|| v4.iter().map(|(minor, found)| v4_object(*minor, found))),
+            v4: JsonArray(|| v4.iter().map(|(minor, result)| v4_object(*minor, result))),
             exports: exports.as_ref().map(exports_object),
         };
         write_json_line(to, &object)
@@ -128,9 +128,9 @@ impl Report for ProbeReportView<'_> {
 impl ProbeReportView<'_> {
     /// Escapes text of a server, so that it cannot affect a terminal.
     fn escaped(&self, text: &str) -> String {
-        let mut shown = String::new();
-        escape(text.as_bytes(), &self.screen.glyphs, &mut shown);
-        shown
+        let mut escaped = String::new();
+        escape(text.as_bytes(), &self.screen.glyphs, &mut escaped);
+        escaped
     }
 
     fn line(&self, to: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
@@ -151,8 +151,8 @@ impl ProbeReportView<'_> {
     fn remote_invalidation(&self, rdma: &NegotiatedRpcRdmaParameters) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));
-        let announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
-        match (used, announced, rdma.remote_invalidation) {
+        let is_announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
+        match (used, is_announced, rdma.remote_invalidation) {
             (1.., _, true) => format!("agreed on, {times}"),
             (1.., true, false) => format!("{times}, not announced by the server"),
             (1.., false, false) => format!("{times}, not announced by this side"),
@@ -176,12 +176,12 @@ impl ProbeReportView<'_> {
     }
 
     fn v4(&self, to: &mut impl Write, v4: &Nfs4ProbeReport) -> io::Result<()> {
-        let most = |bytes: Option<u64>| {
+        let limit_text = |bytes: Option<u64>| {
             bytes.map_or("no limit reported".into(), |bytes| format!("{} at most", count(bytes)))
         };
-        self.line(to, "READ", &most(v4.maxread))?;
-        self.line(to, "WRITE", &most(v4.maxwrite))?;
-        self.line(to, "file", &most(v4.maxfilesize))?;
+        self.line(to, "READ", &limit_text(v4.maxread))?;
+        self.line(to, "WRITE", &limit_text(v4.maxwrite))?;
+        self.line(to, "file", &limit_text(v4.maxfilesize))?;
         if let Some(seconds) = v4.lease_time {
             self.line(to, "lease", &format!("{} s", count(seconds)))?;
         }
@@ -260,12 +260,12 @@ fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) ->
     }
 }
 
-fn v3_object(found: &Result<Fsinfo3Resok, String>) -> impl Serialize {
+fn v3_object(result: &Result<Fsinfo3Resok, String>) -> impl Serialize {
     json_object! {
         #[serde(flatten)]
-        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        error: result.as_ref().err().map(|error| json_object! { error: error }),
         #[serde(flatten)]
-        limits: found.as_ref().ok().map(|v3| {
+        limits: result.as_ref().ok().map(|v3| {
             json_object! {
                 rtmax: v3.rtmax,
                 rtpref: v3.rtpref,
@@ -280,13 +280,13 @@ fn v3_object(found: &Result<Fsinfo3Resok, String>) -> impl Serialize {
     }
 }
 
-fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> impl Serialize {
+fn v4_object(minor: u32, result: &Result<Nfs4ProbeReport, String>) -> impl Serialize {
     json_object! {
         minor_version: minor,
         #[serde(flatten)]
-        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        error: result.as_ref().err().map(|error| json_object! { error: error }),
         #[serde(flatten)]
-        found: found.as_ref().ok().map(capabilities_object),
+        found: result.as_ref().ok().map(capabilities_object),
     }
 }
 
@@ -317,13 +317,13 @@ fn capabilities_object(v4: &Nfs4ProbeReport) -> impl Serialize {
     }
 }
 
-fn exports_object(found: &Result<ProbedExports, String>) -> impl Serialize {
-    let list = || found.iter().flat_map(|exports| &exports.list);
+fn exports_object(result: &Result<ProbedExports, String>) -> impl Serialize {
+    let list = || result.iter().flat_map(|exports| &exports.list);
     json_object! {
         #[serde(flatten)]
-        error: found.as_ref().err().map(|error| json_object! { error: error }),
+        error: result.as_ref().err().map(|error| json_object! { error: error }),
         #[serde(flatten)]
-        port: found.as_ref().ok().map(|exports| json_object! { port: exports.port }),
+        port: result.as_ref().ok().map(|exports| json_object! { port: exports.port }),
         list: JsonArray(move || list().map(|(path, groups)| json_object! { path: path, groups: groups })),
     }
 }

@@ -27,9 +27,9 @@ pub struct RecentFrameBuffer {
 }
 
 impl RecentFrameBuffer {
-    /// Creates a ring of at most `room` bytes, including the bookkeeping of each frame.
-    pub fn new(room: usize) -> Self {
-        Self { frames: VecDeque::new(), bytes: 0, limit_bytes: room }
+    /// Creates a ring of at most `limit_bytes` bytes, including the bookkeeping of each frame.
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { frames: VecDeque::new(), bytes: 0, limit_bytes }
     }
 
     /// Returns the number of the oldest frame in the ring.

@@ -79,17 +79,17 @@ fn difference_text(difference: &Difference) -> String {
 }
 
 /// Returns the differences that the final check found: each path with its description.
-fn tree_differences(walked: &FinalTreeCheckReport) -> impl Iterator<Item = (&str, String)> {
-    walked.mismatches.iter().flat_map(|mismatch| {
+fn tree_differences(tree_check: &FinalTreeCheckReport) -> impl Iterator<Item = (&str, String)> {
+    tree_check.mismatches.iter().flat_map(|mismatch| {
         mismatch.differences.iter().map(|difference| {
-            let [expected, found] =
-                [&difference.a, &difference.b].map(|half| half.value.as_deref().unwrap_or_default());
-            let touched = match mismatch.step.frames {
+            let [expected, actual] =
+                [&difference.a, &difference.b].map(|side| side.value.as_deref().unwrap_or_default());
+            let last_step = match mismatch.step.frames {
                 [0, 0] => String::new(),
                 _ => format!("; last touched in {}", frames(&mismatch.step)),
             };
             let path = &difference.path;
-            (&*mismatch.operation, format!("{path} must be {expected}, is {found}{touched}"))
+            (&*mismatch.operation, format!("{path} must be {expected}, is {actual}{last_step}"))
         })
     })
 }
@@ -103,10 +103,10 @@ fn content_text(bytes: u64, known_bytes: u64) -> String {
 }
 
 /// Returns the first paths that the final check left out, after a colon; empty if none is known.
-fn unchecked_paths(walked: &FinalTreeCheckReport) -> String {
-    let shown: Vec<&str> = walked.left_out_paths.iter().map(String::as_str).take(3).collect();
-    let more = if walked.left_out > shown.len() as u64 { ", ..." } else { "" };
-    if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) }
+fn unchecked_paths(tree_check: &FinalTreeCheckReport) -> String {
+    let paths: Vec<&str> = tree_check.left_out_paths.iter().map(String::as_str).take(3).collect();
+    let ellipsis = if tree_check.left_out > paths.len() as u64 { ", ..." } else { "" };
+    if paths.is_empty() { String::new() } else { format!(": {}{ellipsis}", paths.join(", ")) }
 }
 
 fn first_frames(because: &StepOutcomeReasonCount) -> String {
@@ -120,8 +120,8 @@ fn first_frames(because: &StepOutcomeReasonCount) -> String {
 
 /// Returns a reason; for a tolerance rule, with its explanation.
 fn reason_text(report: &ReplayReport, state: FinalStepState, reason: &str) -> String {
-    let why = report.steps.rules.get(reason).filter(|_| state == FinalStepState::Tolerated);
-    why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
+    let explanation = report.steps.rules.get(reason).filter(|_| state == FinalStepState::Tolerated);
+    explanation.map_or_else(|| reason.to_owned(), |explanation| format!("{reason}: {explanation}"))
 }
 
 /// Returns the frames of a step and, if there are several copies of the clients, the number of its copy.
@@ -135,10 +135,12 @@ fn copy_frames(step: &StepIdWithFrames, copy: u32) -> String {
 /// Returns the number of steps with the same differences and the first of them, if there are any.
 fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
     let StepMismatch { similar_steps, first_similar, .. } = mismatch;
-    let first: Vec<_> = first_similar.iter().map(|one| copy_frames(&one.step, one.copy)).collect();
-    let more = if *similar_steps > first.len() as u64 { ", ..." } else { "" };
-    (*similar_steps > 0)
-        .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
+    let first: Vec<_> =
+        first_similar.iter().map(|similar| copy_frames(&similar.step, similar.copy)).collect();
+    let ellipsis = if *similar_steps > first.len() as u64 { ", ..." } else { "" };
+    (*similar_steps > 0).then(|| {
+        format!("and {} like it: {}{ellipsis}", PluralCount(*similar_steps, "step"), first.join("; "))
+    })
 }
 
 fn difference_object(difference: &Difference) -> impl Serialize {
@@ -209,7 +211,7 @@ impl Report for PrintableReplayReport<'_> {
         )?;
         let lateness = &self.report.timing.issue_delay;
         if lateness.count() > 0 {
-            let at = |part| duration(lateness.quantile_ns(part));
+            let at = |quantile| duration(lateness.quantile_ns(quantile));
             writeln!(
                 to,
                 "  issue times   p50 {} late, p99 {}, latest {} ({})",
@@ -229,63 +231,65 @@ impl Report for PrintableReplayReport<'_> {
             PluralCount(fields, "field"),
             HumanSize(data_bytes)
         )?;
-        if let Some(walked) = &self.report.tree_check {
-            let FinalTreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
-            let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
+        if let Some(tree_check) = &self.report.tree_check {
+            let FinalTreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = tree_check;
+            let [names, objects] =
+                [(*names, "name"), (*objects, "object")].map(|(n, noun)| PluralCount(n, noun));
             writeln!(
                 to,
                 "  files         {names}, {objects}, {}: {}",
                 content_text(*bytes, *written_bytes),
                 PluralCount(*differing, "difference")
             )?;
-            if walked.left_out > 0 {
-                let (count, paths) = (PluralCount(walked.left_out, "object"), unchecked_paths(walked));
+            if tree_check.left_out > 0 {
+                let (count, paths) =
+                    (PluralCount(tree_check.left_out, "object"), unchecked_paths(tree_check));
                 let text = escape::display_line(format_args!("not checked: {count}{paths}"));
                 writeln!(to, "                {text}")?;
             }
-            if walked.tolerated > 0 {
-                let tolerated = PluralCount(walked.tolerated, "attribute");
+            if tree_check.tolerated > 0 {
+                let tolerated = PluralCount(tree_check.tolerated, "attribute");
                 writeln!(to, "                {tolerated} tolerated by rules")?;
             }
-            if let Some(why) = &walked.failed {
-                writeln!(to, "                check incomplete: {why}")?;
+            if let Some(reason) = &tree_check.failed {
+                writeln!(to, "                check incomplete: {reason}")?;
             }
         }
         if self.report.synthesized != SynthesizedStateCounts::default() {
             writeln!(to, "  synthesized   {}", synthesized_text(self.report.synthesized))?;
         }
-        for (what, count) in self.events() {
+        for (event, count) in self.events() {
             if count > 0 {
-                writeln!(to, "  {what:13} {count}")?;
+                writeln!(to, "  {event:13} {count}")?;
             }
         }
-        for (why, count) in &self.report.protocol.discarded {
-            writeln!(to, "  discarded     {}: {why}", PluralCount(*count, "message"))?;
+        for (reason, count) in &self.report.protocol.discarded {
+            writeln!(to, "  discarded     {}: {reason}", PluralCount(*count, "message"))?;
         }
-        for (how, count) in &self.report.protocol.violations {
-            writeln!(to, "  violation     {how}; {}", PluralCount(*count, "time"))?;
+        for (violation, count) in &self.report.protocol.violations {
+            writeln!(to, "  violation     {violation}; {}", PluralCount(*count, "time"))?;
         }
-        if let Some(why) = &self.report.callbacks.listen_error {
-            writeln!(to, "  no callbacks  no callback listener: {why}")?;
+        if let Some(error) = &self.report.callbacks.listen_error {
+            writeln!(to, "  no callbacks  no callback listener: {error}")?;
         }
         if let Some(FileUserAndGroup { user, group }) = &self.report.squashed {
             writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
         }
-        for what in &self.report.refused {
-            writeln!(to, "  refused       {what}")?;
+        for refusal in &self.report.refused {
+            writeln!(to, "  refused       {refusal}")?;
         }
         for state in STATES_WITH_REASONS {
             let mut reasons: Vec<_> =
-                self.report.steps.reasons.iter().filter(|((of, _), _)| *of == state).collect();
-            reasons.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
+                self.report.steps.reasons.iter().filter(|((other, _), _)| *other == state).collect();
+            reasons.sort_by_key(|(_, reason_count)| std::cmp::Reverse(reason_count.steps));
             if reasons.is_empty() {
                 continue;
             }
             writeln!(to, "\n{}", StyledText(styles.header, state.name()))?;
-            for ((_, reason), because) in reasons {
-                let operations: Vec<_> = because.operations.keys().map(String::as_str).take(4).collect();
-                writeln!(to, "{:>7}  {}", because.steps, reason_text(self.report, state, reason))?;
-                writeln!(to, "         {}; frames {}", operations.join(", "), first_frames(because))?;
+            for ((_, reason), reason_count) in reasons {
+                let operations: Vec<_> = reason_count.operations.keys().map(String::as_str).take(4).collect();
+                writeln!(to, "{:>7}  {}", reason_count.steps, reason_text(self.report, state, reason))?;
+                writeln!(to, "         {}; frames {}", operations.join(", "), first_frames(reason_count))?;
             }
         }
         if !self.report.steps.mismatches.is_empty() {
@@ -303,9 +307,9 @@ impl Report for PrintableReplayReport<'_> {
                     writeln!(to, "    and {} more", differences.len() - MAX_SHOWN_DIFFERENCES)?;
                 }
             }
-            let more = self.report.steps.unlisted_mismatches;
-            if more > 0 {
-                writeln!(to, "  and {more} more steps with other differences; -c shows more of them")?;
+            let unlisted = self.report.steps.unlisted_mismatches;
+            if unlisted > 0 {
+                writeln!(to, "  and {unlisted} more steps with other differences; -c shows more of them")?;
             }
         }
         self.files(to)?;
@@ -318,26 +322,32 @@ impl Report for PrintableReplayReport<'_> {
                 format_args!("{:<width$} steps   agree    mean recorded        live", "operation")
             )
         )?;
-        for (name, of) in &self.report.steps.operations {
-            let StepResultsOfOperationType { states, latencies } = of;
+        for (name, results) in &self.report.steps.operations {
+            let StepResultsOfOperationType { states, latencies } = results;
             let latency = |at: usize| {
-                let of = latencies.get(at).filter(|of| of.count() > 0);
-                of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
+                let distribution = latencies.get(at).filter(|distribution| distribution.count() > 0);
+                distribution
+                    .map_or_else(|| "-".to_owned(), |distribution| duration(distribution.mean()).to_string())
             };
-            let (total, good) = (states.total(), states.agreeing());
-            writeln!(to, "{name:<width$} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
+            let (total, agreeing) = (states.total(), states.agreeing());
+            writeln!(
+                to,
+                "{name:<width$} {total:>5}   {agreeing:>5}   {:>14}  {:>10}",
+                latency(0),
+                latency(1)
+            )?;
         }
-        if let Some(Ok(recorded)) = self.report.recording
-            && recorded.dropped_bytes > 0
+        if let Some(Ok(recording)) = self.report.recording
+            && recording.dropped_bytes > 0
         {
-            let bytes = HumanSize(recorded.dropped_bytes);
+            let bytes = HumanSize(recording.dropped_bytes);
             writeln!(
                 to,
                 "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
             )?;
         }
-        for why in self.early_end() {
-            writeln!(to, "\n{why}")?;
+        for reason in self.early_end() {
+            writeln!(to, "\n{reason}")?;
         }
         Ok(())
     }
@@ -347,7 +357,7 @@ impl Report for PrintableReplayReport<'_> {
         let lateness = &report.timing.issue_delay;
         let discarded = report.protocol.discarded.iter();
         let discard_reasons: BTreeMap<_, _> =
-            discarded.map(|(why, count)| (why.to_string(), count)).collect();
+            discarded.map(|(reason, count)| (reason.to_string(), count)).collect();
         let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
             states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
         };
@@ -355,19 +365,19 @@ impl Report for PrintableReplayReport<'_> {
             .steps
             .operations
             .iter()
-            .map(|(name, of)| {
-                let mut value = states(&of.states);
-                let timed = of.latencies.iter().map(Latencies::count).max().unwrap_or(0);
+            .map(|(name, results)| {
+                let mut value = states(&results.states);
+                let timed = results.latencies.iter().map(Latencies::count).max().unwrap_or(0);
                 value.insert("timed".to_owned(), timed.into());
-                for (side, latencies) in ["recorded", "live"].iter().zip(&of.latencies) {
+                for (side, latencies) in ["recorded", "live"].iter().zip(&results.latencies) {
                     let has_any = latencies.count() > 0;
-                    let mut put = |key: String, number: u64| {
+                    let mut insert = |key: String, number: u64| {
                         let number = if has_any { number.into() } else { serde_json::Value::Null };
                         value.insert(key, number);
                     };
-                    put(format!("{side}_latency_ns"), latencies.mean());
-                    put(format!("{side}_p50_ns"), latencies.quantile(0.5));
-                    put(format!("{side}_p99_ns"), latencies.quantile(0.99));
+                    insert(format!("{side}_latency_ns"), latencies.mean());
+                    insert(format!("{side}_p50_ns"), latencies.quantile(0.5));
+                    insert(format!("{side}_p99_ns"), latencies.quantile(0.99));
                 }
                 (name.clone(), value.into())
             })
@@ -425,33 +435,33 @@ impl Report for PrintableReplayReport<'_> {
             }),
             refused: &report.refused,
             dropped_values: report.dropped_values,
-            recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
+            recorded_steps: report.recording.as_ref().and_then(|recording| recording.as_ref().ok()).map(|recording| recording.steps),
             own_faults: &report.protocol.own,
             reasons: JsonArray(|| {
-                report.steps.reasons.iter().map(|((state, reason), because)| {
+                report.steps.reasons.iter().map(|((state, reason), reason_count)| {
                     json_object! {
                         state: state.name(),
                         reason: reason,
-                        steps: because.steps,
-                        operations: &because.operations,
-                        frames: JsonArray(|| because.first.iter().map(|step| step.frames)),
+                        steps: reason_count.steps,
+                        operations: &reason_count.operations,
+                        frames: JsonArray(|| reason_count.first.iter().map(|step| step.frames)),
                     }
                 })
             }),
             mismatches: mismatch_objects(&report.steps.mismatches),
             unlisted_mismatches: report.steps.unlisted_mismatches,
-            walk: report.tree_check.as_ref().map(|walked| {
+            walk: report.tree_check.as_ref().map(|tree_check| {
                 json_object! {
-                    names: walked.names,
-                    objects: walked.objects,
-                    tolerated: walked.tolerated,
-                    bytes: walked.bytes,
-                    written_bytes: walked.written_bytes,
-                    left_out: walked.left_out,
-                    differing: walked.differing,
-                    failed: walked.failed.as_deref(),
-                    mismatches: mismatch_objects(&walked.mismatches),
-                    left_out_paths: &walked.left_out_paths,
+                    names: tree_check.names,
+                    objects: tree_check.objects,
+                    tolerated: tree_check.tolerated,
+                    bytes: tree_check.bytes,
+                    written_bytes: tree_check.written_bytes,
+                    left_out: tree_check.left_out,
+                    differing: tree_check.differing,
+                    failed: tree_check.failed.as_deref(),
+                    mismatches: mismatch_objects(&tree_check.mismatches),
+                    left_out_paths: &tree_check.left_out_paths,
                 }
             }),
             operations: operations,
@@ -462,16 +472,17 @@ impl Report for PrintableReplayReport<'_> {
 
 impl PrintableReplayReport<'_> {
     fn files(&self, to: &mut impl Write) -> io::Result<()> {
-        let Some(walked) = self.report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
+        let Some(tree_check) = self.report.tree_check.as_ref().filter(|tree_check| tree_check.differing > 0)
+        else {
             return Ok(());
         };
         writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
-        for (path, difference) in tree_differences(walked) {
+        for (path, difference) in tree_differences(tree_check) {
             writeln!(to, "  {path}: {difference}")?;
         }
-        let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
-        if more > 0 {
-            writeln!(to, "  and {more} more; -c shows more of them")?;
+        let unlisted = tree_check.differing.saturating_sub(tree_check.mismatches.len() as u64);
+        if unlisted > 0 {
+            writeln!(to, "  and {unlisted} more; -c shows more of them")?;
         }
         Ok(())
     }
@@ -485,8 +496,8 @@ impl PrintableReplayReport<'_> {
         } else if *is_interrupted {
             reasons.push("The run was interrupted.".to_owned());
         }
-        reasons.extend(unreachable.as_ref().map(|why| format!("The run was aborted: {why}.")));
-        reasons.extend(silent_program.as_ref().map(|why| format!("Calls were not replayed: {why}.")));
+        reasons.extend(unreachable.as_ref().map(|reason| format!("The run was aborted: {reason}.")));
+        reasons.extend(silent_program.as_ref().map(|reason| format!("Calls were not replayed: {reason}.")));
         reasons
     }
 
@@ -510,17 +521,17 @@ impl PrintableReplayReport<'_> {
 
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
         let failure = |message, lines| junit::JunitFailure { kind: "mismatched".into(), message, lines };
-        let walk = self.report.tree_check.as_ref().map(|walked| {
-            let lines = tree_differences(walked)
+        let tree_case = self.report.tree_check.as_ref().map(|tree_check| {
+            let lines = tree_differences(tree_check)
                 .take(junit::MAX_SHOWN_DIFFERENCES)
-                .map(|(path, what)| format!("{path}: {what}"))
+                .map(|(path, difference)| format!("{path}: {difference}"))
                 .collect();
-            let differing = (walked.differing > 0).then(|| {
-                failure(format!("{} in the files", PluralCount(walked.differing, "difference")), lines)
+            let differing = (tree_check.differing > 0).then(|| {
+                failure(format!("{} in the files", PluralCount(tree_check.differing, "difference")), lines)
             });
             let unfinished = || {
-                let why = walked.failed.clone()?;
-                Some(failure("the final check was not completed".to_owned(), vec![why]))
+                let reason = tree_check.failed.clone()?;
+                Some(failure("the final check was not completed".to_owned(), vec![reason]))
             };
             junit::JunitTestCase {
                 name: "files",
@@ -530,12 +541,13 @@ impl PrintableReplayReport<'_> {
                 live_ns: 0,
             }
         });
-        let operations = self.report.steps.operations.iter().map(|(name, of)| {
-            let StepCounts { mismatched, skipped, unreplayable, .. } = of.states;
-            let total = of.states.total();
-            let shown = self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
+        let operations = self.report.steps.operations.iter().map(|(name, results)| {
+            let StepCounts { mismatched, skipped, unreplayable, .. } = results.states;
+            let total = results.states.total();
+            let mismatches =
+                self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
-            for mismatch in shown.take(junit::MAX_SHOWN_DIFFERENCES) {
+            for mismatch in mismatches.take(junit::MAX_SHOWN_DIFFERENCES) {
                 for difference in mismatch.differences.iter().take(MAX_SHOWN_DIFFERENCES) {
                     lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
@@ -544,7 +556,7 @@ impl PrintableReplayReport<'_> {
                 (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
-            junit::JunitTestCase { name, error: None, failure, skipped, live_ns: of.latencies[1].sum() }
+            junit::JunitTestCase { name, error: None, failure, skipped, live_ns: results.latencies[1].sum() }
         });
         let verdict = ReplayVerdict::of(self.report, self.min_coverage);
         let is_elsewhere = self.report.mismatched() > 0
@@ -556,19 +568,21 @@ impl PrintableReplayReport<'_> {
         let failure = (verdict.severity != ReplayVerdictSeverity::Good && !is_elsewhere).then(|| {
             let violations = self.report.protocol.violations.keys();
             let end = &self.report.end;
-            let why = [&end.unreachable, &end.silent_program].into_iter().flatten();
-            let lines = self.report.protocol.own.iter().chain(violations).chain(why).cloned();
+            let end_reasons = [&end.unreachable, &end.silent_program].into_iter().flatten();
+            let lines = self.report.protocol.own.iter().chain(violations).chain(end_reasons).cloned();
             failure(verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
         });
         let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
-        operations.chain(walk).chain([run]).collect()
+        operations.chain(tree_case).chain([run]).collect()
     }
 }
 
 /// Returns the state from before the capture that the run created, as text.
-fn synthesized_text(made: SynthesizedStateCounts) -> String {
-    let counts = [(made.clients, "client"), (made.opens, "open")].into_iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<_> = counts.map(|(count, of)| PluralCount(count, of).to_string()).collect();
+fn synthesized_text(synthesized: SynthesizedStateCounts) -> String {
+    let counts = [(synthesized.clients, "client"), (synthesized.opens, "open")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, noun)| PluralCount(count, noun).to_string()).collect();
     format!("{}, from before the capture", counts.join(" and "))
 }
 

@@ -159,11 +159,11 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     if text.len() <= width || columns(text) <= width {
         return text.into();
     }
-    let room = width.saturating_sub(columns(glyphs.cut));
-    let mut taken = 0;
+    let text_width = width.saturating_sub(columns(glyphs.cut));
+    let mut used = 0;
     let end = text.char_indices().find_map(|(at, character)| {
-        taken += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
-        (taken > room).then_some(at)
+        used += unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+        (used > text_width).then_some(at)
     });
     let mut cut = text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned();
     if columns(glyphs.cut) <= width {
@@ -179,16 +179,16 @@ pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, st
     if cut.len() == text.len() && cut == text {
         return text.into();
     }
-    let kept = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
-    let start = text.get(..kept).and_then(|before| before.rfind(' ')).map_or(0, |blank| blank + 1);
-    let end = text.get(kept..).and_then(|after| after.find(' ')).map_or(text.len(), |blank| kept + blank);
+    let cut_at = cut.strip_suffix(glyphs.cut).unwrap_or(&cut).len();
+    let start = text.get(..cut_at).and_then(|before| before.rfind(' ')).map_or(0, |blank| blank + 1);
+    let end = text.get(cut_at..).and_then(|after| after.find(' ')).map_or(text.len(), |blank| cut_at + blank);
     let has_digits = |word: &str| {
         let is_path = word.contains('/') && word.chars().any(char::is_alphabetic);
         !is_path && word.bytes().any(|byte| byte.is_ascii_digit())
     };
     // A line of one word shows its beginning all the same.
-    if start > 0 && end > kept && kept > start && text.get(start..end).is_some_and(has_digits) {
-        cut.replace_range(start..kept, "");
+    if start > 0 && end > cut_at && cut_at > start && text.get(start..end).is_some_and(has_digits) {
+        cut.replace_range(start..cut_at, "");
     }
     cut.into()
 }

@@ -131,14 +131,15 @@ impl CaptureSummary<'_> {
 
     /// Returns the frames that were not decoded, by reason.
     fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.flow.stats().undecoded_counts().map(|(why, count)| (why.key(), count))
+        self.flow.stats().undecoded_counts().map(|(reason, count)| (reason.key(), count))
     }
 
     /// Returns the state dropped at a memory limit, by kind.
     fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let own = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
-        let own = own.into_iter().filter(|(_, count)| *count > 0);
-        self.flow.evicted_counts().map(|(what, count)| (what.key(), count)).chain(own)
+        let name_counts =
+            [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
+        let name_counts = name_counts.into_iter().filter(|(_, count)| *count > 0);
+        self.flow.evicted_counts().map(|(kind, count)| (kind.key(), count)).chain(name_counts)
     }
 }
 

@@ -75,30 +75,30 @@ impl TableLineWriter {
     }
 
     fn write(&self, to: &mut impl Write, cells: &[(String, Style)]) -> io::Result<()> {
-        let room = self.screen.width.unwrap_or(usize::MAX);
+        let screen_width = self.screen.width.unwrap_or(usize::MAX);
         let cell = |at: &usize| Some((self.columns.get(*at)?, cells.get(*at)?, *self.widths.get(*at)?));
-        let shown: Vec<_> = self.shown.iter().filter_map(cell).collect();
-        let others: usize = shown.iter().skip(1).map(|(_, _, width)| width + GAP.len()).sum();
+        let visible: Vec<_> = self.shown.iter().filter_map(cell).collect();
+        let other_widths: usize = visible.iter().skip(1).map(|(_, _, width)| width + GAP.len()).sum();
         let mut line = String::new();
-        let mut left = room;
-        for (at, (column, (cell, style), width)) in shown.iter().enumerate() {
-            let is_last = at + 1 == shown.len();
+        let mut remaining = screen_width;
+        for (at, (column, (cell, style), width)) in visible.iter().enumerate() {
+            let is_last = at + 1 == visible.len();
             let gap = if at > 0 { GAP } else { "" };
             let mut width = *width;
             if let (0, Some(screen)) = (at, self.screen.width) {
-                width = screen.saturating_sub(others).max(MIN_FIRST_COLUMN_WIDTH);
+                width = screen.saturating_sub(other_widths).max(MIN_FIRST_COLUMN_WIDTH);
             }
             // A pipe truncates nothing, and the last column of text ends with the screen.
-            let most = left.saturating_sub(gap.len());
+            let available = remaining.saturating_sub(gap.len());
             let cell = match self.screen.width {
                 Some(_) => fit(
                     cell,
-                    if is_last && !column.is_number { most } else { width.min(most) },
+                    if is_last && !column.is_number { available } else { width.min(available) },
                     &self.screen.glyphs,
                 ),
                 None => cell.as_str().into(),
             };
-            let fill = width.saturating_sub(width_of(&cell)).min(most.saturating_sub(width_of(&cell)));
+            let fill = width.saturating_sub(width_of(&cell)).min(available.saturating_sub(width_of(&cell)));
             line.push_str(gap);
             if column.is_number {
                 line.extend(std::iter::repeat_n(' ', fill));
@@ -110,7 +110,7 @@ impl TableLineWriter {
             if !column.is_number && !is_last {
                 line.extend(std::iter::repeat_n(' ', fill));
             }
-            left = most.saturating_sub(width_of(&cell) + fill);
+            remaining = available.saturating_sub(width_of(&cell) + fill);
         }
         writeln!(to, "{}", line.trim_end_matches(' '))
     }
@@ -119,19 +119,20 @@ impl TableLineWriter {
 /// Returns the columns that fit on a screen beside the first. The columns with the largest minimum width are dropped
 /// first, then the last ones: a truncated number would read as another number. A pipe shows all.
 fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
-    let Some(room) = width else { return (0..columns.len()).collect() };
-    let mut others: Vec<_> = columns.iter().enumerate().skip(1).collect();
-    others.sort_by_key(|(_, column)| column.from);
-    let mut left = room.saturating_sub(PREFERRED_FIRST_COLUMN_WIDTH.min(room / 2));
+    let Some(screen_width) = width else { return (0..columns.len()).collect() };
+    let mut candidates: Vec<_> = columns.iter().enumerate().skip(1).collect();
+    candidates.sort_by_key(|(_, column)| column.from);
+    let mut remaining = screen_width.saturating_sub(PREFERRED_FIRST_COLUMN_WIDTH.min(screen_width / 2));
     let has_room = |(_, column): &(usize, &TableColumn)| {
         let width = column.width + GAP.len();
-        let has_room = usize::from(column.from) <= room && width <= left;
-        left = left.saturating_sub(width);
+        let has_room = usize::from(column.from) <= screen_width && width <= remaining;
+        remaining = remaining.saturating_sub(width);
         has_room
     };
-    let mut shown: Vec<_> = others.into_iter().take_while(has_room).map(|(at, _)| at).chain([0]).collect();
-    shown.sort_unstable();
-    shown
+    let mut visible: Vec<_> =
+        candidates.into_iter().take_while(has_room).map(|(at, _)| at).chain([0]).collect();
+    visible.sort_unstable();
+    visible
 }
 
 const GAP: &str = "  ";

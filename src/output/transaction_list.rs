@@ -89,50 +89,50 @@ impl TransactionListLayout {
     pub fn of(width: Option<usize>, time: TimeFormat) -> Self {
         use TransactionListColumn::*;
         // From where on a column is shown, and its width there; the widest screen that is reached counts.
-        let wide = width.unwrap_or(usize::MAX);
-        let gap = if wide >= 110 { "  " } else { " " };
-        let status = match wide {
+        let screen_width = width.unwrap_or(usize::MAX);
+        let gap = if screen_width >= 110 { "  " } else { " " };
+        let status = match screen_width {
             ..52 => 8,
             52..100 => 13,
             100..120 => 14,
             120..160 => 16,
             _ => 24,
         };
-        let chunks = match wide {
+        let chunks = match screen_width {
             ..120 => NARROW_CHUNKS_WIDTH,
             120..160 => 14,
             _ => 18,
         };
         let mut columns = Vec::new();
-        let mut show = |from: usize, column: TransactionListColumn, width: usize| {
-            if wide >= from {
+        let mut add_column = |from: usize, column: TransactionListColumn, width: usize| {
+            if screen_width >= from {
                 columns.push((column, width));
             }
         };
         // The operation with its file and how it went matter more than when it was.
-        show(48, Time, time.width());
-        show(150, Frame, 7);
-        show(90, Connection, 4);
-        show(180, Client, 15);
-        show(96, Xid, 10);
-        show(66, Version, 5);
-        show(0, Operation, 44);
-        show(60, Chunks, chunks);
-        show(108, Bytes, 8);
-        show(30, Latency, 7);
-        show(0, Status, status);
+        add_column(48, Time, time.width());
+        add_column(150, Frame, 7);
+        add_column(90, Connection, 4);
+        add_column(180, Client, 15);
+        add_column(96, Xid, 10);
+        add_column(66, Version, 5);
+        add_column(0, Operation, 44);
+        add_column(60, Chunks, chunks);
+        add_column(108, Bytes, 8);
+        add_column(30, Latency, 7);
+        add_column(0, Status, status);
         if let Some(width) = width {
-            let others: usize = columns
+            let other_widths: usize = columns
                 .iter()
                 .filter(|(column, _)| *column != Operation)
                 .map(|(_, width)| width + gap.len())
                 .sum();
             // A screen that has no room for the columns gets lines that are cut at its edge.
-            let rest = width.saturating_sub(others).max(8);
+            let operation_width = width.saturating_sub(other_widths).max(8);
             columns
                 .iter_mut()
                 .filter(|(column, _)| *column == Operation)
-                .for_each(|(_, width)| *width = rest);
+                .for_each(|(_, width)| *width = operation_width);
         }
         Self { columns, gap }
     }
@@ -184,8 +184,8 @@ impl TransactionListWriter {
         &mut self,
         out: &mut impl Write,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         names: &FileNames,
         (findings, pending): (&[Finding], Option<PendingCallProgress>),
     ) -> io::Result<()> {
@@ -199,7 +199,7 @@ impl TransactionListWriter {
                 style
             })?;
         }
-        self.write_line(out, |list, column| list.cell(column, transaction, reading, facts, names))
+        self.write_line(out, |list, column| list.cell(column, transaction, messages, summary, names))
     }
 
     /// Widens the client column of a pipe for any IPv6 address when the first one comes, so that this line and the
@@ -220,20 +220,20 @@ impl TransactionListWriter {
         fill: impl Fn(&mut Self, (TransactionListColumn, usize)) -> TwoPartTextStyle,
     ) -> io::Result<()> {
         self.line.clear();
-        let mut left = self.screen.width.unwrap_or(usize::MAX);
+        let mut remaining = self.screen.width.unwrap_or(usize::MAX);
         for index in 0..self.layout.columns.len() {
             let Some((column, width)) = self.layout.columns.get(index).copied() else { break };
             self.cell.clear();
             let style = fill(self, (column, width));
             let is_last = index + 1 == self.layout.columns.len();
-            self.push_cell(column, width, style, is_last, &mut left);
+            self.push_cell(column, width, style, is_last, &mut remaining);
         }
         self.line.truncate(self.line.trim_end_matches(' ').len());
         self.line.push('\n');
         out.write_all(self.line.as_bytes())
     }
 
-    /// Appends the cell to the line, padded to the width of its column; `left` is the number of columns left on the
+    /// Appends the cell to the line, padded to the width of its column; `remaining` is the number of columns left on the
     /// screen.
     fn push_cell(
         &mut self,
@@ -241,9 +241,9 @@ impl TransactionListWriter {
         width: usize,
         parts: TwoPartTextStyle,
         is_last: bool,
-        left: &mut usize,
+        remaining: &mut usize,
     ) {
-        let width = width.min(*left);
+        let width = width.min(*remaining);
         let is_cut = self.screen.width.is_some();
         let cell = if is_cut {
             fit_words(&self.cell, width, &self.screen.glyphs)
@@ -265,8 +265,8 @@ impl TransactionListWriter {
         if !column.is_number() && !is_last {
             self.line.extend(std::iter::repeat_n(' ', fill));
         }
-        let gap = self.layout.gap.len().min(left.saturating_sub(width));
-        *left = left.saturating_sub(width + gap);
+        let gap = self.layout.gap.len().min(remaining.saturating_sub(width));
+        *remaining = remaining.saturating_sub(width + gap);
         if !is_last {
             self.line.push_str(self.layout.gap.get(..gap).unwrap_or_default());
         }
@@ -277,8 +277,8 @@ impl TransactionListWriter {
         &mut self,
         (column, width): (TransactionListColumn, usize),
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         names: &FileNames,
     ) -> TwoPartTextStyle {
         let TerminalProfile { styles, glyphs, .. } = self.screen;
@@ -312,19 +312,19 @@ impl TransactionListWriter {
             TransactionListColumn::Version => {
                 if transaction.direction == CallDirection::Reverse {
                     cell.push_str(glyphs.reply_arrow);
-                    version(facts, cell);
+                    version(summary, cell);
                     return TwoPartTextStyle::whole(styles.callback);
                 }
-                version(facts, cell);
+                version(summary, cell);
                 TwoPartTextStyle::default()
             }
             TransactionListColumn::Operation => {
-                self.labels.write(reading, facts, names.paths(), &glyphs, cell);
+                self.labels.write(messages, summary, names.paths(), &glyphs, cell);
                 if self.screen.width.is_some() {
                     self.labels.shorten(width, &glyphs, cell);
                 }
                 let is_callback = transaction.direction == CallDirection::Reverse;
-                let name = match facts.label_operation() {
+                let name = match summary.label_operation() {
                     Some(ProcedureOrMainOperation::Named(name)) => name.len(),
                     _ => 0,
                 };
@@ -333,9 +333,11 @@ impl TransactionListWriter {
             }
             TransactionListColumn::Chunks => {
                 chunks(transaction, false, cell);
-                let room =
-                    self.layout.columns.iter().find(|(shown, _)| *shown == TransactionListColumn::Chunks);
-                if self.screen.width.is_some() && room.is_some_and(|(_, width)| columns(cell) > *width) {
+                let chunks_column =
+                    self.layout.columns.iter().find(|(other, _)| *other == TransactionListColumn::Chunks);
+                if self.screen.width.is_some()
+                    && chunks_column.is_some_and(|(_, width)| columns(cell) > *width)
+                {
                     cell.clear();
                     chunks(transaction, true, cell);
                 }
@@ -352,19 +354,19 @@ impl TransactionListWriter {
                 }
                 TwoPartTextStyle::default()
             }
-            TransactionListColumn::Status => self.status(transaction, facts),
+            TransactionListColumn::Status => self.status(transaction, summary),
         }
     }
 
     /// Fills the status and the marks of the Transaction, or the phase of a pending Call.
-    fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> TwoPartTextStyle {
+    fn status(&mut self, transaction: &Transaction, summary: &RpcSummary) -> TwoPartTextStyle {
         let TerminalProfile { styles, glyphs, .. } = self.screen;
         if let Some(pending) = self.pending {
             let _ = write!(self.cell, "pending: {pending}");
             return TwoPartTextStyle { first: styles.error, split: "pending".len(), rest: styles.mark };
         }
         let width = self.layout.columns.last().map_or(0, |(_, width)| *width);
-        let (is_ok, split) = status_and_marks(transaction, facts, width, &glyphs, &mut self.cell);
+        let (is_ok, split) = status_and_marks(transaction, summary, width, &glyphs, &mut self.cell);
         if let Some(severity) = self.worst_finding {
             let _ = write!(self.cell, " !{}", severity.name());
         }
@@ -397,73 +399,77 @@ impl TwoPartTextStyle {
 /// length of the status in bytes.
 pub(crate) fn status_and_marks(
     transaction: &Transaction,
-    facts: &RpcSummary,
+    summary: &RpcSummary,
     width: usize,
     glyphs: &Glyphs,
     cell: &mut String,
 ) -> (bool, usize) {
     let has_room = width >= 24;
-    let missing = facts.missing(transaction);
+    let missing = summary.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
-    let is_ok = status(facts, cell);
+    let is_ok = status(summary, cell);
     if is_ok && bytes > 0 && !has_room {
         // What is missing needs the place more than that nothing went wrong.
         cell.clear();
     }
     let split = cell.len();
-    let mark = |cell: &mut String, text: std::fmt::Arguments<'_>| {
+    let push_mark = |cell: &mut String, text: std::fmt::Arguments<'_>| {
         if !cell.is_empty() {
             cell.push(' ');
         }
         let _ = cell.write_fmt(text);
     };
-    let copies = |which| transaction.message(which).map_or(1, |message| message.copies);
+    let copies = |kind| transaction.message(kind).map_or(1, |message| message.copies);
     match (copies(RpcMessageKind::Call), copies(RpcMessageKind::Reply)) {
         (..=1, ..=1) => {}
-        (calls, ..=1) => mark(cell, format_args!("call{}{calls}", glyphs.times)),
-        (..=1, replies) => mark(cell, format_args!("reply{}{replies}", glyphs.times)),
+        (calls, ..=1) => push_mark(cell, format_args!("call{}{calls}", glyphs.times)),
+        (..=1, replies) => push_mark(cell, format_args!("reply{}{replies}", glyphs.times)),
         (calls, replies) => {
-            mark(cell, format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
+            push_mark(cell, format_args!("call{}{calls} reply{}{replies}", glyphs.times, glyphs.times));
         }
     }
     if let Some(index) = transaction.retry_of {
-        mark(cell, format_args!("retry of {index}"));
+        push_mark(cell, format_args!("retry of {index}"));
     }
     for missing in &missing {
         match missing {
-            MissingPart::Message(RpcMessageKind::Call) => mark(cell, format_args!("no call")),
+            MissingPart::Message(RpcMessageKind::Call) => push_mark(cell, format_args!("no call")),
             MissingPart::Message(RpcMessageKind::Reply) if transaction.is_done => {
-                mark(cell, format_args!("done"))
+                push_mark(cell, format_args!("done"))
             }
-            MissingPart::Message(RpcMessageKind::Reply) => mark(cell, format_args!("no reply")),
-            MissingPart::Header(RpcMessageKind::Call) => mark(cell, format_args!("call cut")),
-            MissingPart::Header(RpcMessageKind::Reply) => mark(cell, format_args!("reply cut")),
-            MissingPart::Undecoded(RpcMessageKind::Call, _) => mark(cell, format_args!("call undecoded")),
-            MissingPart::Undecoded(RpcMessageKind::Reply, _) => mark(cell, format_args!("reply undecoded")),
+            MissingPart::Message(RpcMessageKind::Reply) => push_mark(cell, format_args!("no reply")),
+            MissingPart::Header(RpcMessageKind::Call) => push_mark(cell, format_args!("call cut")),
+            MissingPart::Header(RpcMessageKind::Reply) => push_mark(cell, format_args!("reply cut")),
+            MissingPart::Undecoded(RpcMessageKind::Call, _) => {
+                push_mark(cell, format_args!("call undecoded"))
+            }
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) => {
+                push_mark(cell, format_args!("reply undecoded"))
+            }
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
         }
     }
     if bytes > 0 && has_room {
-        mark(cell, format_args!("missing"));
+        push_mark(cell, format_args!("missing"));
         for missing in missing.iter().filter(|missing| missing_bytes(missing) > 0) {
-            mark(cell, format_args!("{missing}"));
+            push_mark(cell, format_args!("{missing}"));
         }
     } else if bytes > 0 {
         let amount = HumanSize(bytes).to_string();
         let used = columns(cell) + usize::from(!cell.is_empty());
         // Where there is too little room, the sum gives way first, then the word: other marks say more.
         if used + amount.len() + " missing".len() <= width {
-            mark(cell, format_args!("{amount} missing"));
+            push_mark(cell, format_args!("{amount} missing"));
         } else if used + "missing".len() <= width {
-            mark(cell, format_args!("missing"));
+            push_mark(cell, format_args!("missing"));
         }
     }
     (is_ok, split)
 }
 
 /// Appends the version: `4.2` for NFS and its callbacks, else with a prefix for the program.
-pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
-    let (Some(program), Some(version)) = (facts.program, facts.version) else { return };
+pub(crate) fn version(summary: &RpcSummary, text: &mut String) {
+    let (Some(program), Some(version)) = (summary.program, summary.version) else { return };
     let prefix = match program {
         Program::NFS => "",
         program if program.is_transient() => "",
@@ -475,7 +481,7 @@ pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
         Program::RQUOTA => "quota",
         _ => "?",
     };
-    let _ = match facts.minor_version {
+    let _ = match summary.minor_version {
         Some(minor) => write!(text, "{prefix}4.{minor}"),
         None if program.is_transient() => write!(text, "cb{version}"),
         None => write!(text, "{prefix}{version}"),
@@ -484,8 +490,8 @@ pub(crate) fn version(facts: &RpcSummary, text: &mut String) {
 
 /// Appends the status of the procedure, or of RPC if it failed, without the prefix common to the names of its version.
 /// Returns `true` for success or if no status is known.
-pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
-    if let Some(status) = facts.status {
+pub(crate) fn status(summary: &RpcSummary, text: &mut String) -> bool {
+    if let Some(status) = summary.status {
         return match status.name {
             Some(_) if status.is_ok => {
                 text.push_str("ok");
@@ -501,7 +507,7 @@ pub(crate) fn status(facts: &RpcSummary, text: &mut String) -> bool {
             }
         };
     }
-    match facts.rpc_status {
+    match summary.rpc_status {
         Some(RpcStatus::Rpc(status)) if status.is_success() => {
             text.push_str("ok");
             true
@@ -529,7 +535,7 @@ fn strip_status_prefix(name: &'static str) -> &'static str {
 /// Returns the bytes of the Transaction on the wire: the messages, including their RPC-over-RDMA headers, and the data
 /// of chunks.
 pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
-    let message = |which| transaction.message(which).map_or(0, |message| message.length as u64);
+    let message = |kind| transaction.message(kind).map_or(0, |message| message.length as u64);
     let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
     let chunks = chunks.chain(&transaction.reply_chunk).chain(&transaction.reply_read_chunks);
     message(RpcMessageKind::Call)
@@ -549,7 +555,7 @@ fn missing_bytes(missing: &MissingPart) -> u64 {
 
 /// Appends the chunks, summed by kind: `R 8192`, `W 2000/4096`: the bytes moved, and the bytes offered if they differ;
 /// `?` if the chunk lists are not completely known.
-pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) {
+pub(crate) fn chunks(transaction: &Transaction, is_short: bool, text: &mut String) {
     let reply = transaction.reply_chunk.as_slice();
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
@@ -562,7 +568,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         if chunks.is_empty() {
             continue;
         }
-        let letter = match kind {
+        let label = match kind {
             ChunkKind::Read if at > 0 => "rR",
             ChunkKind::Read => "R",
             ChunkKind::Write => "W",
@@ -574,15 +580,15 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
             text.push(' ');
         }
         // A narrow column would truncate the number of bytes offered.
-        let columns = NARROW_CHUNKS_WIDTH.saturating_sub(letter.len() + 1);
-        let _ = match (short, moved == offered) {
-            (false, true) => write!(text, "{letter} {moved}"),
-            (false, false) => write!(text, "{letter} {moved}/{offered}"),
-            (true, true) => write!(text, "{letter} {}", ExactByteSizeText(moved)),
+        let columns = NARROW_CHUNKS_WIDTH.saturating_sub(label.len() + 1);
+        let _ = match (is_short, moved == offered) {
+            (false, true) => write!(text, "{label} {moved}"),
+            (false, false) => write!(text, "{label} {moved}/{offered}"),
+            (true, true) => write!(text, "{label} {}", ExactByteSizeText(moved)),
             (true, false) => {
                 write!(
                     text,
-                    "{letter} {}",
+                    "{label} {}",
                     TransferredOfOfferedBytes { bytes: moved, offered_bytes: offered, columns }
                 )
             }

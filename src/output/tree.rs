@@ -155,12 +155,12 @@ impl FieldTree {
     /// Replaces the last group of a structure by its fields if the discriminant before it selects it, or if it is a
     /// wrapper.
     fn flatten_union_arms(&mut self, at: usize) {
-        let mut used = None;
+        let mut used_tag = None;
         while let [before @ .., last] = self.nodes[at].children.as_slice() {
             let arm = &self.nodes[*last];
             let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == FieldKind::Enum);
             // A discriminant selects one arm; groups within the arm keep their headings.
-            let follows_tag = tag.is_some() && tag != used;
+            let follows_tag = tag.is_some() && tag != used_tag;
             let is_arm =
                 follows_tag && layer_headings::title(arm.field).is_none() && !self.is_operation(*last);
             if !arm.is_group || !(is_arm || layer_headings::is_wrapper(arm.field)) {
@@ -168,7 +168,7 @@ impl FieldTree {
             }
             let last = *last;
             if is_arm {
-                used = tag;
+                used_tag = tag;
             }
             let inner = std::mem::take(&mut self.nodes[last].children);
             let children = &mut self.nodes[at].children;
@@ -179,13 +179,13 @@ impl FieldTree {
 
     /// Merges successive values of one list into one line.
     fn merge_lists(&mut self, children: &mut Vec<usize>) {
-        let mut kept: Vec<usize> = Vec::with_capacity(children.len());
+        let mut merged: Vec<usize> = Vec::with_capacity(children.len());
         for child in children.drain(..) {
-            if let Some(before) = kept.last().copied()
-                && self.is_list(before, child)
+            if let Some(previous) = merged.last().copied()
+                && self.is_list(previous, child)
             {
                 let (text, end) = (std::mem::take(&mut self.nodes[child].text), self.nodes[child].bytes.end);
-                let list = &mut self.nodes[before];
+                let list = &mut self.nodes[previous];
                 list.bytes.end = end;
                 // A set of several words has no number.
                 let is_set = list.field.kind == FieldKind::Flags;
@@ -200,23 +200,23 @@ impl FieldTree {
                     list.text.push_str(text);
                 }
             } else {
-                kept.push(child);
+                merged.push(child);
             }
         }
-        *children = kept;
+        *children = merged;
     }
 
-    fn is_list(&self, before: usize, next: usize) -> bool {
-        let (before, next) = (&self.nodes[before], &self.nodes[next]);
-        let is_value = !before.is_group && !next.is_group && next.children.is_empty();
+    fn is_list(&self, previous: usize, next: usize) -> bool {
+        let (previous, next) = (&self.nodes[previous], &self.nodes[next]);
+        let is_value = !previous.is_group && !next.is_group && next.children.is_empty();
         let is_short = match next.field.kind {
             FieldKind::Flags => true,
             FieldKind::Unsigned | FieldKind::Enum | FieldKind::Text => {
-                before.text.len() + next.text.len() < MAX_LINE_BYTES
+                previous.text.len() + next.text.len() < MAX_LINE_BYTES
             }
             _ => false,
         };
-        is_value && is_short && std::ptr::eq(before.field, next.field)
+        is_value && is_short && std::ptr::eq(previous.field, next.field)
     }
 
     /// Returns `true` for an operation of a COMPOUND: a group whose first field is the operation's number.
@@ -227,9 +227,9 @@ impl FieldTree {
 
     fn collapse(&mut self, at: usize) {
         let node = &self.nodes[at];
-        let few = 1..=MAX_LINE_FIELDS;
+        let child_range = 1..=MAX_LINE_FIELDS;
         let is_small = node.is_group
-            && few.contains(&node.children.len())
+            && child_range.contains(&node.children.len())
             && layer_headings::title(node.field).is_none()
             && !self.is_operation(at)
             && node.children.iter().all(|child| !self.nodes[*child].is_group);
@@ -291,16 +291,16 @@ impl FieldTree {
             let mut inlined = 0;
             for name in names {
                 let children = &self.nodes[at].children;
-                let found =
+                let child =
                     children.iter().map(|child| &self.nodes[*child]).find(|child| child.field.label == *name);
-                if let Some(found) = found {
+                if let Some(child) = child {
                     inlined += 1;
                     let comma = if text.is_empty() { "" } else { ", " };
-                    let _ = match found.field.kind {
+                    let _ = match child.field.kind {
                         FieldKind::Enum | FieldKind::Text => {
-                            write!(text, "{comma}{}", without_number(&found.text))
+                            write!(text, "{comma}{}", without_number(&child.text))
                         }
-                        _ => write!(text, "{comma}{name} {}", found.text),
+                        _ => write!(text, "{comma}{name} {}", child.text),
                     };
                 }
             }
@@ -317,9 +317,9 @@ impl FieldTree {
         let children: Vec<usize> = self.nodes[at].children.drain(..count).collect();
         for child in children {
             let field = self.nodes[child].field;
-            let of_child = std::mem::take(&mut self.nodes[child].inner);
+            let inner = std::mem::take(&mut self.nodes[child].inner);
             self.nodes[at].inner.push(field);
-            self.nodes[at].inner.extend(of_child);
+            self.nodes[at].inner.extend(inner);
         }
     }
 

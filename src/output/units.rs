@@ -60,8 +60,8 @@ pub struct PluralCount<'w>(pub u64, pub &'w str);
 
 impl fmt::Display for PluralCount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(count, word) = *self;
-        write!(f, "{} {word}{}", HumanCount(count), if count == 1 { "" } else { "s" })
+        let Self(count, noun) = *self;
+        write!(f, "{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
     }
 }
 
@@ -180,15 +180,15 @@ impl fmt::Display for TransferredOfOfferedBytes {
         let units: Vec<_> = units.filter(|(_, size)| offered_bytes as f64 >= 0.9995 * size).collect();
         // Largest unit in which the part is not 0, with one decimal or without.
         for has_decimals in [true, false] {
-            let least = if has_decimals { 0.05 } else { 0.5 };
+            let min_value = if has_decimals { 0.05 } else { 0.5 };
             for (unit, size) in units.iter().rev() {
-                let part = bytes as f64 / size;
+                let scaled = bytes as f64 / size;
                 let digits = |value: f64| match value {
                     value if has_decimals && value < 9.95 && value.fract() != 0.0 => format!("{value:.1}"),
                     value => format!("{value:.0}"),
                 };
-                let text = format!("{}/{} {unit}", digits(part), digits(offered_bytes as f64 / size));
-                if (bytes == 0 || part >= least) && text.len() <= columns {
+                let text = format!("{}/{} {unit}", digits(scaled), digits(offered_bytes as f64 / size));
+                if (bytes == 0 || scaled >= min_value) && text.len() <= columns {
                     return f.write_str(&text);
                 }
             }
@@ -240,11 +240,11 @@ impl ViewTimeFormatter {
     /// Appends a time.
     pub fn write(&mut self, time: Timestamp, text: &mut String) {
         let start = *self.start.get_or_insert(time);
-        let before = self.previous.replace(time).unwrap_or(time);
+        let previous = self.previous.replace(time).unwrap_or(time);
         // Writing to a String never fails.
         let _ = match self.format {
             TimeFormat::Relative => write!(text, "{}", SecondsText(time.0.saturating_sub(start.0))),
-            TimeFormat::Delta => write!(text, "{}", SecondsText(time.0.saturating_sub(before.0))),
+            TimeFormat::Delta => write!(text, "{}", SecondsText(time.0.saturating_sub(previous.0))),
             TimeFormat::Absolute => {
                 let date = CalendarTime::from_timestamp(time);
                 write!(text, "{}", TimeOfDay(date, 6))

@@ -33,10 +33,10 @@ pub(super) struct ExportConnectionTallies {
 }
 
 impl ExportConnectionTallies {
-    /// Creates an empty table that uses up to `room_bytes` bytes.
-    pub(super) fn new(room_bytes: usize) -> Self {
-        let most = (room_bytes / TALLY_BYTES).clamp(2, MAX_CONNECTIONS);
-        Self { connections: BTreeMap::new(), transactions: 0, max_connections: most }
+    /// Creates an empty table that uses up to `limit_bytes` bytes.
+    pub(super) fn new(limit_bytes: usize) -> Self {
+        let max_connections = (limit_bytes / TALLY_BYTES).clamp(2, MAX_CONNECTIONS);
+        Self { connections: BTreeMap::new(), transactions: 0, max_connections }
     }
 
     /// Counts a Transaction; returns the connections evicted because there are too many.
@@ -48,7 +48,7 @@ impl ExportConnectionTallies {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
-        let gone = if is_new && self.connections.len() >= self.max_connections {
+        let evicted = if is_new && self.connections.len() >= self.max_connections {
             self.evict_idle()
         } else {
             Vec::new()
@@ -66,26 +66,27 @@ impl ExportConnectionTallies {
         tally.last_transaction = self.transactions;
         tally.transactions += 1;
         tally.incomplete += u64::from(!is_complete);
-        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        let length = |kind| transaction.rpc_length(kind).unwrap_or(0);
         tally.bytes += length(RpcMessageKind::Call) + length(RpcMessageKind::Reply);
         for message in transaction.call.iter().chain(&transaction.reply) {
             let times = tally.times.get_or_insert((message.time, message.end_time));
             *times = (times.0.min(message.time), times.1.max(message.end_time));
         }
-        gone
+        evicted
     }
 
     /// Takes the half that was idle longest.
     fn evict_idle(&mut self) -> Vec<ExportedConnectionTraffic> {
-        let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.last_transaction).collect();
-        let middle = touched.len() / 2;
-        let (_, limit, _) = touched.select_nth_unstable(middle);
+        let mut last_transactions: Vec<u64> =
+            self.connections.values().map(|tally| tally.last_transaction).collect();
+        let middle = last_transactions.len() / 2;
+        let (_, limit, _) = last_transactions.select_nth_unstable(middle);
         let limit = *limit;
-        let (gone, left) = std::mem::take(&mut self.connections)
+        let (evicted, remaining) = std::mem::take(&mut self.connections)
             .into_iter()
             .partition(|(_, tally)| tally.last_transaction < limit);
-        self.connections = left;
-        BTreeMap::into_values(gone).collect()
+        self.connections = remaining;
+        BTreeMap::into_values(evicted).collect()
     }
 
     pub(super) fn take(&mut self) -> Vec<ExportedConnectionTraffic> {

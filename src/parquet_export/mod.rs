@@ -111,17 +111,19 @@ impl ParquetExport {
             names,
             _directory,
         } = self;
-        let mut found = Vec::new();
-        let is_complete = transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            found = conformance.check_transaction(Some(key), transaction, reading, &facts);
-            found.sort_by_key(|finding| Reverse(finding.severity));
-            names.infer(transaction, reading, &facts);
-            transactions.add(&TransactionRow::of(transaction, &facts, names.paths()))?;
-            lines.with_decoded_values(reading, &facts, |of| {
-                operations::for_each_row(transaction.index, &facts, of, names, |row| operations.add(row))
+        let mut findings = Vec::new();
+        let is_complete = transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            findings = conformance.check_transaction(Some(key), transaction, messages, &summary);
+            findings.sort_by_key(|finding| Reverse(finding.severity));
+            names.infer(transaction, messages, &summary);
+            transactions.add(&TransactionRow::of(transaction, &summary, names.paths()))?;
+            lines.with_decoded_values(messages, &summary, |values| {
+                operations::for_each_row(transaction.index, &summary, values, names, |row| {
+                    operations.add(row)
+                })
             })?;
-            io::Result::Ok(facts.missing(transaction).is_empty())
+            io::Result::Ok(summary.missing(transaction).is_empty())
         })?;
         for segment in SegmentRow::of(transaction) {
             segments.add(&segment)?;
@@ -129,7 +131,7 @@ impl ParquetExport {
         for tally in tallies.add(transaction, is_complete) {
             connections.add(&ConnectionRow::of(&tally))?;
         }
-        self.add_findings(&found)
+        self.add_findings(&findings)
     }
 
     /// Writes the remaining rows. The files get their names when all of them are complete.
@@ -140,8 +142,8 @@ impl ParquetExport {
         for tally in self.tallies.take() {
             self.connections.add(&ConnectionRow::of(&tally))?;
         }
-        let found = self.conformance.finish();
-        self.add_findings(&found)?;
+        let findings = self.conformance.finish();
+        self.add_findings(&findings)?;
         self.transactions.finish()?;
         self.operations.finish()?;
         self.segments.finish()?;

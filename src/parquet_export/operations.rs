@@ -100,7 +100,7 @@ struct CompoundFilehandles {
 impl CompoundFilehandles {
     /// Applies an operation.
     fn follow(&mut self, operation: Operation, entry: &Value) {
-        let stays = || {
+        let keeps_filehandle = || {
             let claim = entry.get("claim").and_then(Value::as_str);
             claim.is_some_and(|claim| claim.ends_with("_FH") || claim == "CLAIM_PREVIOUS")
         };
@@ -117,7 +117,7 @@ impl CompoundFilehandles {
                 self.current.clone_from(&self.saved);
                 self.name = None;
             }
-            Operation::OPEN if stays() => {}
+            Operation::OPEN if keeps_filehandle() => {}
             Operation::LOOKUP
             | Operation::LOOKUPP
             | Operation::OPEN
@@ -135,16 +135,16 @@ impl CompoundFilehandles {
     }
 }
 
-/// Calls `give` with a row for each operation of a Transaction.
+/// Calls `write_row` with a row for each operation of a Transaction.
 pub(super) fn for_each_row<E>(
     transaction: u64,
-    facts: &RpcSummary,
+    summary: &RpcSummary,
     values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
-    mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
+    mut write_row: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some(entries) = values.operation_values() else {
-        return procedure(transaction, facts, values, names, give);
+        return procedure(transaction, summary, values, names, write_row);
     };
     let mut handles = CompoundFilehandles::default();
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
@@ -157,7 +157,7 @@ pub(super) fn for_each_row<E>(
             None if CbOperation::from_name(op).is_some() => text(entry, &CALLBACK_HANDLE_KEYS),
             _ => None,
         };
-        give(&OperationRow {
+        write_row(&OperationRow {
             transaction,
             position,
             op: op.into(),
@@ -180,31 +180,31 @@ pub(super) fn for_each_row<E>(
     Ok(())
 }
 
-/// Calls `give` with the row of a procedure without operations.
+/// Calls `write_row` with the row of a procedure without operations.
 fn procedure<E>(
     transaction: u64,
-    facts: &RpcSummary,
+    summary: &RpcSummary,
     values: &DecodedValuesJson<'_, '_>,
     names: &FileNames,
-    mut give: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
+    mut write_row: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(op) = json::procedure(facts) else { return Ok(()) };
+    let Some(op) = json::procedure(summary) else { return Ok(()) };
     let [arguments, results] = values.body_values();
-    let inside = |keys: &[&str]| {
+    let nested_value = |keys: &[&str]| {
         NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
     };
-    let text_inside = |keys: &[&str]| inside(keys).and_then(Value::as_str).map(Cow::from);
+    let nested_text = |keys: &[&str]| nested_value(keys).and_then(Value::as_str).map(Cow::from);
     let data = number(&arguments, &["data"]).or_else(|| number(&results, &["data"]));
     let detail = serde_json::json!({ "arguments": arguments, "results": results }).to_string();
-    give(&OperationRow {
+    write_row(&OperationRow {
         transaction,
         position: 0,
         op,
-        status: json::status(facts),
-        filehandle: text(&arguments, &HANDLES).or_else(|| text_inside(&HANDLES)),
+        status: json::status(summary),
+        filehandle: text(&arguments, &HANDLES).or_else(|| nested_text(&HANDLES)),
         result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
-        name: text(&arguments, &["name"]).or_else(|| text_inside(&["name"])),
-        offset: number(&arguments, &["offset"]).or_else(|| unsigned(inside(&["l_offset"])?)),
+        name: text(&arguments, &["name"]).or_else(|| nested_text(&["name"])),
+        offset: number(&arguments, &["offset"]).or_else(|| unsigned(nested_value(&["l_offset"])?)),
         count: number(&arguments, &["count"]),
         data,
         eof: results.get("eof").and_then(Value::as_bool),

@@ -182,9 +182,9 @@ pub(super) struct CreatedOutputFolders(Vec<PathBuf>);
 impl CreatedOutputFolders {
     /// Creates a folder, and those above it.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
-        let new = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
+        let new_folders = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
         fs::create_dir_all(folder)?;
-        Ok(Self(new))
+        Ok(Self(new_folders))
     }
 }
 
@@ -227,8 +227,8 @@ impl<R: ParquetRow> ParquetTable<R> {
         })
     }
 
-    fn name(&self, part: usize) -> PathBuf {
-        self.folder.join(format!("part-{part}.parquet"))
+    fn name(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("part-{number}.parquet"))
     }
 
     pub(super) fn add(&mut self, row: &impl ParquetRow) -> io::Result<()> {
@@ -297,13 +297,13 @@ impl<R: ParquetRow> ParquetTable<R> {
 
     /// Renames the parts, in place of those of an earlier export.
     pub(super) fn publish(&mut self) -> io::Result<()> {
-        let mut old = self.closed_parts.len();
+        let mut stale_part = self.closed_parts.len();
         for part in self.closed_parts.drain(..) {
             part.publish()?;
         }
-        while fs::exists(self.name(old))? {
-            remove_old(&self.name(old), &self.inputs)?;
-            old += 1;
+        while fs::exists(self.name(stale_part))? {
+            remove_old(&self.name(stale_part), &self.inputs)?;
+            stale_part += 1;
         }
         Ok(())
     }

@@ -164,8 +164,8 @@ struct ParquetRowMessageValues<'r> {
 }
 
 impl ParquetRowMessageValues<'_> {
-    fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
-        let Some(record) = transaction.message(which) else { return Self::default() };
+    fn of(transaction: &Transaction, kind: RpcMessageKind) -> Self {
+        let Some(record) = transaction.message(kind) else { return Self::default() };
         let CapturedMessage {
             time,
             end_time,
@@ -182,10 +182,10 @@ impl ParquetRowMessageValues<'_> {
             delivered: Some(delivered.to_string().into()),
             copies: Some((*copies).into()),
             resent: Some((*resent).into()),
-            proc: rpcrdma.map(|words| words.message_type.to_string().into()),
-            credits: rpcrdma.and_then(|words| words.credit_word()).map(u64::from),
+            proc: rpcrdma.map(|header| header.message_type.to_string().into()),
+            credits: rpcrdma.and_then(|header| header.credit_word()).map(u64::from),
             length: json::inline_length(record).map(|length| length as u64),
-            rpc_length: transaction.rpc_length(which),
+            rpc_length: transaction.rpc_length(kind),
         }
     }
 }
@@ -194,8 +194,8 @@ fn address<'r>(endpoint: &Endpoint) -> Option<Cow<'r, str>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
-fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<Cow<'r, str>> {
-    let ids: Vec<String> = tenant.vlan_ids().map(|id| id.to_string()).collect();
+fn vlan_ids<'r>(network: VirtualNetwork) -> Option<Cow<'r, str>> {
+    let ids: Vec<String> = network.vlan_ids().map(|id| id.to_string()).collect();
     (!ids.is_empty()).then(|| ids.join(",").into())
 }
 
@@ -204,15 +204,15 @@ fn port(endpoint: &Endpoint) -> Option<u64> {
 }
 
 impl<'r> TransactionRow<'r> {
-    pub(super) fn of(transaction: &'r Transaction, facts: &RpcSummary, about: OperationPaths<'r>) -> Self {
+    pub(super) fn of(transaction: &'r Transaction, summary: &RpcSummary, paths: OperationPaths<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (
             ParquetRowMessageValues::of(transaction, RpcMessageKind::Call),
             ParquetRowMessageValues::of(transaction, RpcMessageKind::Reply),
         );
         let phases = transaction.phases();
-        let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();
-        let sum = |chunks: &[Chunk], of: fn(&Chunk) -> u64| chunks.iter().map(of).sum();
+        let missing: Vec<String> = summary.missing(transaction).iter().map(ToString::to_string).collect();
+        let sum = |chunks: &[Chunk], size: fn(&Chunk) -> u64| chunks.iter().map(size).sum();
         Self {
             index: transaction.index,
             connection: connection.number,
@@ -228,14 +228,14 @@ impl<'r> TransactionRow<'r> {
                 CallDirection::Reverse => "reverse".into(),
             },
             xid: format!("{:#010x}", transaction.xid.0).into(),
-            program: facts.program.map(|program| program.0.into()),
-            program_name: facts.program_name().map(Cow::from),
-            version: facts.version.map(u64::from),
-            minor_version: facts.minor_version.map(u64::from),
-            procedure: json::procedure(facts),
-            operation: facts.operation.map(json::name_or_number),
-            status: json::status(facts),
-            rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
+            program: summary.program.map(|program| program.0.into()),
+            program_name: summary.program_name().map(Cow::from),
+            version: summary.version.map(u64::from),
+            minor_version: summary.minor_version.map(u64::from),
+            procedure: json::procedure(summary),
+            operation: summary.operation.map(json::name_or_number),
+            status: json::status(summary),
+            rpc_status: summary.rpc_status.and_then(json::rpc_status).map(Cow::from),
             call_time: call.time.map(TimestampMicros),
             call_time_ns: call.time,
             call_end_time_ns: call.end_time,
@@ -277,8 +277,8 @@ impl<'r> TransactionRow<'r> {
             missing: (!missing.is_empty()).then(|| missing.join(" ").into()),
             done: transaction.is_done,
             retry_of: transaction.retry_of,
-            path: about.path.map(String::from_utf8_lossy),
-            new_path: about.new_path.map(String::from_utf8_lossy),
+            path: paths.path.map(String::from_utf8_lossy),
+            new_path: paths.new_path.map(String::from_utf8_lossy),
             of: PhantomData,
         }
     }

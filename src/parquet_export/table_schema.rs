@@ -75,9 +75,9 @@ pub trait ParquetRow {
         let mut schema = format!("message {} {{\n", Self::TABLE);
         for ParquetColumn { name, kind, is_optional, .. } in Self::COLUMNS {
             let repetition = if *is_optional { "optional" } else { "required" };
-            let (before, after) = kind.parquet();
+            let (physical_type, annotation) = kind.parquet();
             // Writing to a string cannot fail.
-            let _ = writeln!(schema, "  {repetition} {before} {name}{after};");
+            let _ = writeln!(schema, "  {repetition} {physical_type} {name}{annotation};");
         }
         schema + "}\n"
     }

@@ -118,11 +118,11 @@ impl BaselineCounts {
         set("frames", trace.frames);
         set("transactions", trace.transactions);
         set("incomplete", trace.incomplete);
-        for (why, count) in &trace.undecoded {
-            set(&format!("undecoded.{why}"), *count);
+        for (reason, count) in &trace.undecoded {
+            set(&format!("undecoded.{reason}"), *count);
         }
-        for (what, count) in &trace.evicted {
-            set(&format!("given_up.{what}"), *count);
+        for (state, count) in &trace.evicted {
+            set(&format!("given_up.{state}"), *count);
         }
         for (rule, count) in &trace.findings {
             set(&format!("findings.{rule}"), *count);

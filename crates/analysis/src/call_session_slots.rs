@@ -52,15 +52,15 @@ impl<'a> FieldObserver<'a> for SequenceFields {
 
 /// Returns the fields of the first of these messages that names a session; `None` before NFSv4.1.
 fn sequence_fields(
-    reading: &TransactionMessages<'_>,
-    facts: &RpcSummary,
+    messages: &TransactionMessages<'_>,
+    summary: &RpcSummary,
     kinds: &[RpcMessageKind],
 ) -> Option<SequenceFields> {
-    facts.minor_version.filter(|minor| *minor > 0)?;
+    summary.minor_version.filter(|minor| *minor > 0)?;
     let mut fields = SequenceFields::default();
-    for which in kinds {
+    for kind in kinds {
         // Fields before an error are valid.
-        let _ = reading.observe_rpc(*which, &mut fields);
+        let _ = messages.observe_rpc(*kind, &mut fields);
         if fields.session.is_some() {
             break;
         }
@@ -69,21 +69,21 @@ fn sequence_fields(
 }
 
 /// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
-pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<CallSessionSlot> {
-    let fields = sequence_fields(reading, facts, &[RpcMessageKind::Call])?;
+pub fn slot(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<CallSessionSlot> {
+    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Call])?;
     Some(CallSessionSlot { session: fields.session?, slot: fields.slot? })
 }
 
 /// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.
-pub fn granted_slots(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<u32> {
-    let fields = sequence_fields(reading, facts, &[RpcMessageKind::Reply])?;
+pub fn granted_slots(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<u32> {
+    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Reply])?;
     fields.target_highest_slot?.checked_add(1)
 }
 
 /// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,
 /// BIND_CONN_TO_SESSION or CREATE_SESSION (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
-pub fn session(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionId> {
-    sequence_fields(reading, facts, &[RpcMessageKind::Call, RpcMessageKind::Reply])?.session
+pub fn session(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<SessionId> {
+    sequence_fields(messages, summary, &[RpcMessageKind::Call, RpcMessageKind::Reply])?.session
 }
 
 #[cfg(test)]
@@ -94,17 +94,17 @@ mod tests {
     fn a_call_of_nfsv42_has_a_slot_and_its_reply_grants_some() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let read = transactions.iter().find(|transaction| transaction.xid.0 == 0xb38d_f27d).unwrap();
-        read.with_messages(|reading| {
-            let facts = reading.summary();
-            assert_eq!(slot(reading, &facts).map(|used| used.slot), Some(0));
-            assert_eq!(granted_slots(reading, &facts), Some(64));
+        read.with_messages(|messages| {
+            let summary = messages.summary();
+            assert_eq!(slot(messages, &summary).map(|used| used.slot), Some(0));
+            assert_eq!(granted_slots(messages, &summary), Some(64));
         });
     }
 
     #[test]
     fn nfsv3_has_none() {
         for transaction in crate::testing::transactions("rxe-v3.pcap") {
-            transaction.with_messages(|reading| assert_eq!(slot(reading, &reading.summary()), None));
+            transaction.with_messages(|messages| assert_eq!(slot(messages, &messages.summary()), None));
         }
     }
 }

@@ -59,14 +59,14 @@ pub struct ConnectionStatesAndCredits {
 }
 
 impl ConnectionStatesAndCredits {
-    /// Creates an empty table that uses up to `room_bytes` bytes.
-    pub fn new(room_bytes: usize) -> Self {
-        let most = (room_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
+    /// Creates an empty table that uses up to `limit_bytes` bytes.
+    pub fn new(limit_bytes: usize) -> Self {
+        let max_connections = (limit_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
         Self {
             credits: BTreeMap::new(),
             states: BTreeMap::new(),
             sessions: CapturedSessionConnections::default(),
-            most,
+            most: max_connections,
         }
     }
 
@@ -74,11 +74,11 @@ impl ConnectionStatesAndCredits {
     pub fn transaction(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
     ) {
         let number = transaction.connection.number;
-        self.sessions.record(transaction, reading, facts);
+        self.sessions.record(transaction, messages, summary);
         let has_room = self.credits.len() < self.most || self.credits.contains_key(&number);
         if transaction.connection.transport.is_rdma() && has_room {
             self.credits.entry(number).or_default().transaction(transaction);
@@ -125,22 +125,22 @@ pub struct OpenConnectionTallies {
 }
 
 impl OpenConnectionTallies {
-    /// Creates an empty table whose credits over time use up to `room_bytes` bytes.
-    pub fn new(room_bytes: usize) -> Self {
-        Self { tallies: BTreeMap::new(), lifetimes: ConnectionStatesAndCredits::new(room_bytes) }
+    /// Creates an empty table whose credits over time use up to `limit_bytes` bytes.
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { tallies: BTreeMap::new(), lifetimes: ConnectionStatesAndCredits::new(limit_bytes) }
     }
 
     /// Counts a Transaction.
     pub fn transaction(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
     ) {
         let name = transaction.connection;
         let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
-        tally.add(transaction, facts);
-        self.lifetimes.transaction(transaction, reading, facts);
+        tally.add(transaction, summary);
+        self.lifetimes.transaction(transaction, messages, summary);
     }
 
     /// Removes a connection at its end and returns its counts, if any.
@@ -158,8 +158,9 @@ impl OpenConnectionTallies {
             flow.connections().map(|state| (state.number, state)).collect();
         let ended = states.values().filter(|state| state.is_ending);
         ended.for_each(|state| self.lifetimes.sessions.end_connection(state.number));
-        let rest = std::mem::take(&mut self.tallies);
-        rest.into_iter()
+        let tallies = std::mem::take(&mut self.tallies);
+        tallies
+            .into_iter()
             .map(|(number, tally)| ConnectionStats {
                 tally,
                 state: states.get(&number).copied(),
@@ -189,7 +190,8 @@ mod tests {
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnectionTallies, transaction: &Transaction| {
-            transaction.with_messages(|reading| open.transaction(transaction, reading, &reading.summary()));
+            transaction
+                .with_messages(|messages| open.transaction(transaction, messages, &messages.summary()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();

@@ -63,9 +63,9 @@ impl ConnectionTally {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, transaction: &Transaction, facts: &RpcSummary) {
-        let length = |which| transaction.rpc_length(which).unwrap_or(0);
-        let is_complete = facts.missing(transaction).is_empty();
+    pub fn add(&mut self, transaction: &Transaction, summary: &RpcSummary) {
+        let length = |kind| transaction.rpc_length(kind).unwrap_or(0);
+        let is_complete = summary.missing(transaction).is_empty();
         self.count(transaction, is_complete, length(RpcMessageKind::Call) + length(RpcMessageKind::Reply));
     }
 
@@ -88,15 +88,15 @@ impl ConnectionTally {
         if !is_refused || self.dialect.is_none() {
             self.dialect = dialect.or(self.dialect);
         }
-        let credits = |which| transaction.message(which).and_then(|message| message.rpcrdma);
-        let credits = |which| credits(which).and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
-        let (asked, granted) = match transaction.direction {
+        let credits = |kind| transaction.message(kind).and_then(|message| message.rpcrdma);
+        let credits = |kind| credits(kind).and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
+        let (requested, granted) = match transaction.direction {
             CallDirection::Forward => (&mut self.requested_credits, &mut self.granted_credits),
             CallDirection::Reverse => {
                 (&mut self.reverse_requested_credits, &mut self.reverse_granted_credits)
             }
         };
-        *asked = (*asked).max(credits(RpcMessageKind::Call));
+        *requested = (*requested).max(credits(RpcMessageKind::Call));
         *granted = (*granted).max(credits(RpcMessageKind::Reply));
     }
 }

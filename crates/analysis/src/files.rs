@@ -57,10 +57,10 @@ impl FileTallies {
     }
 
     fn evict_smallest(&mut self) {
-        let keep = self.tallies.len() / 4;
+        let keep_count = self.tallies.len() / 4;
         let (by_bytes, by_time) = (
-            self.nth_largest_value(keep, |tally| tally.bytes),
-            self.nth_largest_value(keep, |tally| tally.time_ns),
+            self.nth_largest_value(keep_count, |tally| tally.bytes),
+            self.nth_largest_value(keep_count, |tally| tally.time_ns),
         );
         let before = self.tallies.len();
         self.tallies.retain(|_, tally| tally.bytes > by_bytes || tally.time_ns > by_time);
@@ -68,11 +68,11 @@ impl FileTallies {
         self.bytes = self.tallies.keys().map(|path| path.len() + FILE_BYTES).sum();
     }
 
-    /// Returns the value that at most `keep` files exceed.
-    fn nth_largest_value(&self, keep: usize, of: fn(&FileTally) -> u64) -> u64 {
-        let mut values: Vec<u64> = self.tallies.values().map(of).collect();
+    /// Returns the value that at most `keep_count` files exceed.
+    fn nth_largest_value(&self, keep_count: usize, value_of: fn(&FileTally) -> u64) -> u64 {
+        let mut values: Vec<u64> = self.tallies.values().map(value_of).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
-        values.get(keep).copied().unwrap_or(0)
+        values.get(keep_count).copied().unwrap_or(0)
     }
 
     /// Returns the number of files.
@@ -85,10 +85,12 @@ impl FileTallies {
         self.evicted
     }
 
-    /// Returns the files with the largest value of `of`, largest first.
-    pub fn largest(&self, count: usize, of: impl Fn(&FileTally) -> u64) -> Vec<(&[u8], FileTally)> {
+    /// Returns the files with the largest value of `value_of`, largest first.
+    pub fn largest(&self, count: usize, value_of: impl Fn(&FileTally) -> u64) -> Vec<(&[u8], FileTally)> {
         let mut files: Vec<_> = self.tallies.iter().map(|(path, tally)| (&**path, *tally)).collect();
-        files.sort_unstable_by(|(a, one), (b, other)| of(other).cmp(&of(one)).then(a.cmp(b)));
+        files.sort_unstable_by(|(a, tally_a), (b, tally_b)| {
+            value_of(tally_b).cmp(&value_of(tally_a)).then(a.cmp(b))
+        });
         files.truncate(count);
         files
     }

@@ -31,7 +31,7 @@ impl LatencyHistogram {
 
     /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| *sum += more);
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, count)| *sum += count);
     }
 
     /// Returns the number of latencies.

@@ -48,20 +48,20 @@ pub fn rate_around(
     let to = middle.0.saturating_add(half_ns).min(last.0);
     let (start, width) = (load.start()?.0, i64::try_from(load.width()).ok()?);
     let (mut ns, mut sum) = (0_i64, TrafficTimeBucket::default());
-    let mut begin = start;
+    let mut step_start = start;
     for (at, step) in load.steps().iter().enumerate() {
-        let end = begin.saturating_add(width);
+        let end = step_start.saturating_add(width);
         // Earlier events count in the first step. After the last frame there are none.
-        let covers_from = if at == 0 { first.0.min(begin) } else { begin };
+        let covers_from = if at == 0 { first.0.min(step_start) } else { step_start };
         let covers_to = end.min(last.0);
         if covers_from >= from && covers_to <= to {
             ns = ns.saturating_add(covers_to.saturating_sub(covers_from));
             sum.merge(*step);
         }
-        begin = end;
+        step_start = end;
     }
-    let wanted = to.saturating_sub(from);
-    let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(wanted) * 9;
+    let requested_ns = to.saturating_sub(from);
+    let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(requested_ns) * 9;
     is_covered.then(|| TransactionAndByteRate::new(sum.transactions, sum.bytes, ns.unsigned_abs()))
 }
 
@@ -114,20 +114,20 @@ impl CreditSeries {
             return;
         }
         if let Some(step) = self.0.step_at(call.time) {
-            let requested = call.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+            let requested = call.rpcrdma.and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
             step.requested = step.requested.max(requested);
             step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
         }
         let Some(reply) = &transaction.reply else { return };
-        if let Some(granted) = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits())
+        if let Some(granted) = reply.rpcrdma.and_then(|header| header.calls_in_flight_credits())
             && let Some(step) = self.0.step_at(reply.end_time)
         {
             step.granted = step.granted.max(granted);
         }
         let at_limit_ns = transaction.credit_use.at_limit_ns;
         if at_limit_ns > 0 {
-            let since = Timestamp(reply.end_time.0.saturating_sub_unsigned(at_limit_ns));
-            self.0.span(since, reply.end_time, |step, ns| step.at_limit_ns += ns);
+            let start = Timestamp(reply.end_time.0.saturating_sub_unsigned(at_limit_ns));
+            self.0.span(start, reply.end_time, |step, ns| step.at_limit_ns += ns);
         }
     }
 
@@ -151,14 +151,14 @@ impl CreditSeries {
         }
     }
 
-    /// Returns the largest value of `of` over all steps.
-    pub fn max_of(&self, of: impl Fn(&CreditSample) -> u32) -> u32 {
-        self.0.steps().iter().map(of).max().unwrap_or(0)
+    /// Returns the largest value of `value_of` over all steps.
+    pub fn max_of(&self, value_of: impl Fn(&CreditSample) -> u32) -> u32 {
+        self.0.steps().iter().map(value_of).max().unwrap_or(0)
     }
 
-    /// Returns the sum of the time `of` over all steps, in nanoseconds.
-    pub fn time_ns(&self, of: impl Fn(&CreditSample) -> u64) -> u64 {
-        self.0.steps().iter().map(of).sum()
+    /// Returns the sum of the time `value_of` over all steps, in nanoseconds.
+    pub fn time_ns(&self, value_of: impl Fn(&CreditSample) -> u64) -> u64 {
+        self.0.steps().iter().map(value_of).sum()
     }
 
     /// Returns `true` if its Calls had slots.

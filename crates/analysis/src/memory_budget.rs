@@ -90,12 +90,12 @@ impl Default for CommandMemoryBudget {
 
 impl CommandMemoryBudget {
     fn new(budget_bytes: u64, flows: u64, shares: MemoryBudgetShares) -> Self {
-        let share = ZstdMemoryShareSettings {
+        let window_settings = ZstdMemoryShareSettings {
             budget_bytes,
             parts: shares.windows,
             min_recommended_bytes: DEFAULT_BYTES,
         };
-        Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(share) }
+        Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(window_settings) }
     }
 
     fn for_files<'a>(

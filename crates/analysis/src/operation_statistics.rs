@@ -45,7 +45,7 @@ impl OperationStats {
     fn new(key: &OperationKey, tally: &OperationTally) -> Self {
         let latencies = &tally.latencies;
         let spread = || {
-            let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|part| latencies.quantile(part));
+            let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|quantile| latencies.quantile(quantile));
             let sum = latencies.mean().saturating_mul(latencies.count());
             LatencySpread { p50, p90, p99, max: latencies.max(), sum }
         };
@@ -164,7 +164,7 @@ mod tests {
     fn the_busiest_operation_comes_first() {
         let mut statistics = FrameAndTransactionStatistics::default();
         for transaction in crate::testing::transactions("rxe-v42.pcap") {
-            transaction.with_messages(|reading| statistics.transaction(&transaction, &reading.summary()));
+            transaction.with_messages(|messages| statistics.transaction(&transaction, &messages.summary()));
         }
         let rows = rows(&statistics);
         assert_eq!((rows[0].name(), rows[0].program()), ("LOOKUP".to_owned(), "NFS 4".to_owned()));

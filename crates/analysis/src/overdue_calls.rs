@@ -35,7 +35,7 @@ impl OverdueCallDetector {
 
     /// Returns the Calls that have reached the age since the last scan, with their ages in nanoseconds.
     pub fn take<'f>(&mut self, flow: &'f Flow, now: Timestamp) -> Vec<(PendingCall<'f>, u64)> {
-        let mut old = Vec::new();
+        let mut overdue = Vec::new();
         let mut in_flight = FxHashSet::default();
         // A later Call is not due before this.
         let mut due = later(now, self.age_ns);
@@ -45,7 +45,7 @@ impl OverdueCallDetector {
                 in_flight.insert(call.key);
             } else if age_ns >= self.age_ns {
                 in_flight.insert(call.key);
-                old.push((call, age_ns));
+                overdue.push((call, age_ns));
             } else {
                 due = due.min(later(call.since, self.age_ns));
             }
@@ -53,6 +53,6 @@ impl OverdueCallDetector {
         self.reported = in_flight;
         let interval_ns = (self.age_ns / 4).clamp(SHORTEST_INTERVAL_NS, LONGEST_INTERVAL_NS);
         self.due = Some(due.max(later(now, interval_ns)));
-        old
+        overdue
     }
 }

@@ -72,8 +72,8 @@ impl RateWindow {
     fn add(&mut self, time_ns: u64, counts: RateCounts) {
         let number = time_ns / self.slot_ns;
         if number > self.last {
-            for gone in (self.last + 1).max(number.saturating_sub(SLOTS - 1))..=number {
-                *self.slot(gone) = RateCounts::default();
+            for index in (self.last + 1).max(number.saturating_sub(SLOTS - 1))..=number {
+                *self.slot(index) = RateCounts::default();
             }
             self.last = number;
         }
@@ -176,7 +176,7 @@ impl<K: Eq + Hash> RecentRatesByKey<K> {
         Self { recent: FxHashMap::default(), bytes: 0, room_bytes, last_eviction_slot: 0 }
     }
 
-    fn add<Q>(&mut self, key: &Q, own: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, RateCounts))
+    fn add<Q>(&mut self, key: &Q, to_key: impl FnOnce(&Q) -> K, (time_ns, counts): (u64, RateCounts))
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -191,7 +191,7 @@ impl<K: Eq + Hash> RecentRatesByKey<K> {
         }
         if !is_full(self) {
             self.bytes += bytes;
-            self.recent.entry(own(key)).or_default().add(time_ns, counts);
+            self.recent.entry(to_key(key)).or_default().add(time_ns, counts);
         }
     }
 
@@ -222,9 +222,9 @@ pub struct RecentRates {
 }
 
 impl RecentRates {
-    /// Creates an empty table; operations, connections and files use up to `room_bytes` bytes.
-    pub fn new(room_bytes: usize) -> Self {
-        let quarter = room_bytes / 4;
+    /// Creates an empty table; operations, connections and files use up to `limit_bytes` bytes.
+    pub fn new(limit_bytes: usize) -> Self {
+        let quarter = limit_bytes / 4;
         Self {
             all: RecentRateWindows::default(),
             operations: RecentRatesByKey::new(quarter),
@@ -234,22 +234,25 @@ impl RecentRates {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, ended: RateMeteredTransaction<'_>) {
-        let time_ns = ns(ended.time);
-        let counts = RateCounts { transactions: 1, bytes: ended.bytes };
+    pub fn add(&mut self, transaction: RateMeteredTransaction<'_>) {
+        let time_ns = ns(transaction.time);
+        let counts = RateCounts { transactions: 1, bytes: transaction.bytes };
         self.all.add(time_ns, counts);
-        let what = (time_ns, counts);
-        self.operations.add(&ended.operation, |key| *key, what);
-        self.connections.add(&ended.connection, |key| *key, what);
-        if let Some(path) = ended.path {
-            self.files.add(path, |path| path.into(), what);
+        let sample = (time_ns, counts);
+        self.operations.add(&transaction.operation, |key| *key, sample);
+        self.connections.add(&transaction.connection, |key| *key, sample);
+        if let Some(path) = transaction.path {
+            self.files.add(path, |path| path.into(), sample);
         }
     }
 
     /// Returns the rates at a time not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> SlidingWindowRates {
-        fn busy<K: Clone + Eq + Hash>(of: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, RatesByWindow> {
-            let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
+        fn busy<K: Clone + Eq + Hash>(
+            table: &RecentRatesByKey<K>,
+            now_ns: u64,
+        ) -> FxHashMap<K, RatesByWindow> {
+            let rates = table.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
         let now_ns = ns(now);
@@ -276,9 +279,9 @@ type CenteredRateCounts = [RateCounts; WINDOWS_NS.len()];
 impl CenteredWindowRates {
     /// Creates rates around `middle` in a capture whose first and last frame have these times.
     pub fn new(middle: Timestamp, (first, last): (Timestamp, Timestamp)) -> Self {
-        let part = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
+        let clamped = |to: Option<u64>, half_ns: u64| to.unwrap_or(0).min(half_ns);
         let length = |ns: u64| {
-            part(middle.nanoseconds_since(first), ns / 2) + part(last.nanoseconds_since(middle), ns / 2)
+            clamped(middle.nanoseconds_since(first), ns / 2) + clamped(last.nanoseconds_since(middle), ns / 2)
         };
         Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: TrafficByKey::default() }
     }
@@ -289,25 +292,25 @@ impl CenteredWindowRates {
     }
 
     /// Counts a Transaction that ended within a window.
-    pub fn add(&mut self, ended: RateMeteredTransaction<'_>) {
-        let apart_ns = self.middle.abs_diff_ns(ended.time);
-        let counts = RateCounts { transactions: 1, bytes: ended.bytes };
+    pub fn add(&mut self, transaction: RateMeteredTransaction<'_>) {
+        let distance_ns = self.middle.abs_diff_ns(transaction.time);
+        let counts = RateCounts { transactions: 1, bytes: transaction.bytes };
         let add = |to: &mut CenteredRateCounts| {
             for (sum, length_ns) in to.iter_mut().zip(WINDOWS_NS) {
-                if apart_ns <= length_ns / 2 {
+                if distance_ns <= length_ns / 2 {
                     sum.add(counts);
                 }
             }
         };
         let TrafficByKey { all, operations, connections, files } = &mut self.counts;
         add(all);
-        if operations.len() < MAX_ENTRIES || operations.contains_key(&ended.operation) {
-            add(operations.entry(ended.operation).or_default());
+        if operations.len() < MAX_ENTRIES || operations.contains_key(&transaction.operation) {
+            add(operations.entry(transaction.operation).or_default());
         }
-        if connections.len() < MAX_ENTRIES || connections.contains_key(&ended.connection) {
-            add(connections.entry(ended.connection).or_default());
+        if connections.len() < MAX_ENTRIES || connections.contains_key(&transaction.connection) {
+            add(connections.entry(transaction.connection).or_default());
         }
-        if let Some(path) = ended.path {
+        if let Some(path) = transaction.path {
             let has_room = files.len() < MAX_ENTRIES;
             match files.get_mut(path) {
                 Some(sum) => add(sum),

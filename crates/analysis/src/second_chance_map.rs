@@ -55,25 +55,25 @@ impl<K: Copy + Eq + Hash, V> SecondChanceMap<K, V> {
     /// Adds or replaces a value.
     pub fn insert(&mut self, key: K, value: V) {
         if let Some(index) = self.index(key) {
-            if let Some((_, old)) = self.entries.get_mut(index) {
-                *old = value;
+            if let Some((_, existing)) = self.entries.get_mut(index) {
+                *existing = value;
             }
             return;
         }
         let index = if self.entries.len() < self.capacity {
             if self.entries.len() == self.entries.capacity() {
-                let more = self.entries.len().max(4).min(self.capacity - self.entries.len());
-                self.entries.reserve_exact(more);
-                self.used.reserve_exact(more);
+                let additional = self.entries.len().max(4).min(self.capacity - self.entries.len());
+                self.entries.reserve_exact(additional);
+                self.used.reserve_exact(additional);
             }
             self.entries.push((key, value));
             self.used.push(false);
             self.entries.len() - 1
         } else {
             let index = self.least_used();
-            if let Some(old) = self.entries.get_mut(index) {
-                let (old, _) = std::mem::replace(old, (key, value));
-                self.remove_index(old, index);
+            if let Some(victim) = self.entries.get_mut(index) {
+                let (old_key, _) = std::mem::replace(victim, (key, value));
+                self.remove_index(old_key, index);
                 self.forgotten += 1;
             }
             index
@@ -92,9 +92,9 @@ impl<K: Copy + Eq + Hash, V> SecondChanceMap<K, V> {
         self.used.swap_remove(index);
         // The last entry takes the place.
         if let Some((moved, _)) = self.entries.get(index)
-            && let Some(place) = self.indices.find_mut(hash(*moved), |found| *found as usize == last)
+            && let Some(slot) = self.indices.find_mut(hash(*moved), |position| *position as usize == last)
         {
-            *place = index as u32;
+            *slot = index as u32;
         }
         Some(value)
     }
@@ -112,13 +112,14 @@ impl<K: Copy + Eq + Hash, V> SecondChanceMap<K, V> {
     }
 
     fn index(&self, key: K) -> Option<usize> {
-        let is_key = |index: &u32| self.entries.get(*index as usize).is_some_and(|(own, _)| *own == key);
+        let is_key =
+            |index: &u32| self.entries.get(*index as usize).is_some_and(|(stored_key, _)| *stored_key == key);
         self.indices.find(hash(key), is_key).map(|index| *index as usize)
     }
 
     fn remove_index(&mut self, key: K, index: usize) {
-        if let Ok(found) = self.indices.find_entry(hash(key), |found| *found as usize == index) {
-            found.remove();
+        if let Ok(entry) = self.indices.find_entry(hash(key), |position| *position as usize == index) {
+            entry.remove();
         }
     }
 }

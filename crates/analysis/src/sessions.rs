@@ -120,11 +120,11 @@ impl CapturedSessionConnections {
     pub(super) fn record(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
     ) {
         let number = transaction.connection.number;
-        let operation = match facts.operation {
+        let operation = match summary.operation {
             Some(ProcedureOrMainOperation::Named(name)) => Operation::from_name(name),
             _ => None,
         };
@@ -132,11 +132,11 @@ impl CapturedSessionConnections {
             Operation::CREATE_SESSION | Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION,
         ) = operation
         {
-            self.record_change(number, reading);
+            self.record_change(number, messages);
         }
         // The Call that binds a connection to the backchannel uses no channel.
         if operation != Some(Operation::BIND_CONN_TO_SESSION)
-            && let Some(id) = call_session_slots::session(reading, facts)
+            && let Some(id) = call_session_slots::session(messages, summary)
             && let Some(binding) = self.bind(id, number)
         {
             match transaction.direction {
@@ -147,9 +147,9 @@ impl CapturedSessionConnections {
     }
 
     /// Records the creation, binding or destruction of a session, if the server did it.
-    fn record_change(&mut self, connection: u64, reading: &TransactionMessages<'_>) {
+    fn record_change(&mut self, connection: u64, messages: &TransactionMessages<'_>) {
         let (Some((Procedure::Compound, mut call)), Some((Procedure::Compound, mut reply))) =
-            (reading.body(RpcMessageKind::Call), reading.body(RpcMessageKind::Reply))
+            (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply))
         else {
             return;
         };

@@ -35,8 +35,8 @@ pub struct OperationKey {
 
 impl OperationKey {
     /// Returns the key of a Transaction.
-    pub fn from_summary(facts: &RpcSummary) -> Self {
-        Self { program: facts.program_name(), version: facts.version, operation: facts.operation }
+    pub fn from_summary(summary: &RpcSummary) -> Self {
+        Self { program: summary.program_name(), version: summary.version, operation: summary.operation }
     }
 }
 
@@ -68,18 +68,18 @@ impl Latencies {
     }
 
     /// Adds the latencies of another.
-    pub fn join(&mut self, others: &Self) {
-        if others.count == 0 {
+    pub fn join(&mut self, other: &Self) {
+        if other.count == 0 {
             return;
         }
-        self.min = if self.count == 0 { others.min } else { self.min.min(others.min) };
-        self.max = self.max.max(others.max);
-        self.sum += others.sum;
-        self.count += others.count;
-        match (&mut self.histogram, &others.histogram) {
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+        self.count += other.count;
+        match (&mut self.histogram, &other.histogram) {
             // As above, an auto-resizing histogram accepts every number.
-            (Some(histogram), Some(more)) => drop(histogram.add(more)),
-            (histogram, more) => *histogram = histogram.take().or_else(|| more.clone()),
+            (Some(histogram), Some(addend)) => drop(histogram.add(addend)),
+            (histogram, addend) => *histogram = histogram.take().or_else(|| addend.clone()),
         }
     }
 
@@ -114,8 +114,8 @@ impl Latencies {
     }
 
     /// Returns the quantile for a fraction of the latencies, in nanoseconds.
-    pub fn quantile(&self, part: f64) -> u64 {
-        let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(part));
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile));
         value.clamp(self.min, self.max)
     }
 }
@@ -151,7 +151,7 @@ impl OperationTally {
     fn join(&mut self, other: &Self) {
         let Self {
             calls,
-            truncated_calls: cut,
+            truncated_calls,
             replies,
             errors,
             latencies,
@@ -163,7 +163,7 @@ impl OperationTally {
             reply_chunk_bytes,
         } = other;
         self.calls += calls;
-        self.truncated_calls += cut;
+        self.truncated_calls += truncated_calls;
         self.replies += replies;
         self.errors += errors;
         self.latencies.join(latencies);
@@ -234,14 +234,14 @@ pub struct IncompleteTransactionTally {
 
 impl IncompleteTransactionTally {
     fn add(&mut self, missing: &[MissingPart]) {
-        let has = |what: fn(&MissingPart) -> bool| u64::from(missing.iter().any(what));
-        self.call += has(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Call)));
-        self.reply += has(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Reply)));
+        let count_if = |predicate: fn(&MissingPart) -> bool| u64::from(missing.iter().any(predicate));
+        self.call += count_if(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Call)));
+        self.reply += count_if(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Reply)));
         self.message_bytes +=
-            has(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
+            count_if(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
         self.chunk_bytes +=
-            has(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
-        self.undecoded += has(|missing| matches!(missing, MissingPart::Undecoded(..)));
+            count_if(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
+        self.undecoded += count_if(|missing| matches!(missing, MissingPart::Undecoded(..)));
     }
 }
 
@@ -326,8 +326,8 @@ impl Default for FrameAndTransactionStatistics {
 }
 
 impl FrameAndTransactionStatistics {
-    /// Creates empty statistics whose percentiles use up to `room_bytes` bytes.
-    pub fn new(room_bytes: usize) -> Self {
+    /// Creates empty statistics whose percentiles use up to `limit_bytes` bytes.
+    pub fn new(limit_bytes: usize) -> Self {
         Self {
             frames: SelectedFrameTally::default(),
             transactions: 0,
@@ -337,7 +337,7 @@ impl FrameAndTransactionStatistics {
             connections: ConnectionTallies::default(),
             operations: FxHashMap::default(),
             percentile_bytes: 0,
-            limit_bytes: room_bytes,
+            limit_bytes,
             unnamed_transactions: 0,
             is_full: false,
             chunks: ChunkTallies::default(),
@@ -356,18 +356,18 @@ impl FrameAndTransactionStatistics {
     }
 
     /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction, facts: &RpcSummary) {
-        let missing = facts.missing(transaction);
+    pub fn transaction(&mut self, transaction: &Transaction, summary: &RpcSummary) {
+        let missing = summary.missing(transaction);
         self.transactions += 1;
         self.incomplete += u64::from(!missing.is_empty());
         self.missing.add(&missing);
         self.recovery.add(transaction);
 
-        let length = |which| transaction.rpc_length(which).unwrap_or(0);
+        let length = |kind| transaction.rpc_length(kind).unwrap_or(0);
         let (call_bytes, reply_bytes) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply));
         self.connections.transaction(transaction, missing.is_empty(), call_bytes + reply_bytes);
 
-        let key = OperationKey::from_summary(facts);
+        let key = OperationKey::from_summary(summary);
         let has_room = !self.is_full && self.operations.len() < MAX_OPERATIONS;
         let has_room = has_room || self.operations.contains_key(&key);
         self.unnamed_transactions += u64::from(!has_room);
@@ -380,9 +380,9 @@ impl FrameAndTransactionStatistics {
                 MissingPart::Header(RpcMessageKind::Call) | MissingPart::Bytes(RpcMessageKind::Call, _)
             )
         };
-        tally.truncated_calls += u64::from(facts.program.is_none() && missing.iter().any(is_cut));
+        tally.truncated_calls += u64::from(summary.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
-        tally.errors += u64::from(has_failed(facts));
+        tally.errors += u64::from(has_failed(summary));
         tally.recovery_ns += transaction.recovery_ns();
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;
@@ -487,19 +487,19 @@ impl FrameAndTransactionStatistics {
 
     /// Returns the operation with the fewest Calls, if at least two have names.
     fn rarest(&self) -> Option<OperationKey> {
-        let named = || self.operations.iter().filter(|(key, _)| **key != OperationKey::default());
-        named().nth(1)?;
-        named().map(|(key, tally)| (tally.calls, *key)).min().map(|(_, key)| key)
+        let named_operations = || self.operations.iter().filter(|(key, _)| **key != OperationKey::default());
+        named_operations().nth(1)?;
+        named_operations().map(|(key, tally)| (tally.calls, *key)).min().map(|(_, key)| key)
     }
 }
 
 /// Returns `true` if a Reply reports a failure.
-pub fn has_failed(facts: &RpcSummary) -> bool {
-    let by_rpc = facts.rpc_status.is_some_and(|status| match status {
+pub fn has_failed(summary: &RpcSummary) -> bool {
+    let by_rpc = summary.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,
     });
-    by_rpc || facts.status.is_some_and(|status| !status.is_ok)
+    by_rpc || summary.status.is_some_and(|status| !status.is_ok)
 }
 
 /// Returns the chunks of the Call.
@@ -542,12 +542,12 @@ mod tests {
 
     #[test]
     fn a_reply_has_failed_when_its_own_program_says_so() {
-        let facts = |number, name, is_ok| RpcSummary {
+        let summary = |number, name, is_ok| RpcSummary {
             status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
             ..RpcSummary::default()
         };
-        assert!(!has_failed(&facts(0, "NFS3_OK", true)) && has_failed(&facts(2, "NFS3ERR_NOENT", false)));
-        assert!(!has_failed(&facts(1, "Q_OK", true)) && has_failed(&facts(2, "Q_NOQUOTA", false)));
+        assert!(!has_failed(&summary(0, "NFS3_OK", true)) && has_failed(&summary(2, "NFS3ERR_NOENT", false)));
+        assert!(!has_failed(&summary(1, "Q_OK", true)) && has_failed(&summary(2, "Q_NOQUOTA", false)));
         assert!(!has_failed(&RpcSummary::default()));
     }
 

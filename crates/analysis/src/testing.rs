@@ -26,14 +26,14 @@ fn read(name: &str, mut pass: impl for<'a> FnMut(Frame<'a>, &'a mut Vec<u8>) -> 
 }
 
 /// Returns the flow after a capture without one frame.
-pub(crate) fn read_but(name: &str, lost: u64) -> Flow {
-    read(name, |frame, _| (frame.number.0 != lost).then_some(frame))
+pub(crate) fn read_but(name: &str, lost_frame: u64) -> Flow {
+    read(name, |frame, _| (frame.number.0 != lost_frame).then_some(frame))
 }
 
-/// Returns the flow after a capture, and calls `see` with each frame before it.
-pub(crate) fn read_with(name: &str, mut see: impl FnMut(&Frame<'_>)) -> Flow {
+/// Returns the flow after a capture, and calls `visit` with each frame before it.
+pub(crate) fn read_with(name: &str, mut visit: impl FnMut(&Frame<'_>)) -> Flow {
     read(name, |frame, _| {
-        see(&frame);
+        visit(&frame);
         Some(frame)
     })
 }

@@ -22,9 +22,9 @@ pub struct TimeSeries<S> {
 }
 
 impl<S: TimeSeriesBucket> TimeSeries<S> {
-    /// Creates a series of at most `most` steps, at least 2.
-    pub fn new(most: usize) -> Self {
-        Self { start: None, width: MIN_STEP_NS, max_steps: most.max(2), steps: Vec::new() }
+    /// Creates a series of at most `max_steps` steps, at least 2.
+    pub fn new(max_steps: usize) -> Self {
+        Self { start: None, width: MIN_STEP_NS, max_steps: max_steps.max(2), steps: Vec::new() }
     }
 
     /// Returns the step width in nanoseconds.
@@ -48,8 +48,8 @@ impl<S: TimeSeriesBucket> TimeSeries<S> {
         self.steps.get_mut(step)
     }
 
-    /// Calls `each` for every step between two times, with the nanoseconds that overlap.
-    pub fn span(&mut self, from: Timestamp, to: Timestamp, mut each: impl FnMut(&mut S, u64)) {
+    /// Calls `visit` for every step between two times, with the nanoseconds that overlap.
+    pub fn span(&mut self, from: Timestamp, to: Timestamp, mut visit: impl FnMut(&mut S, u64)) {
         let start = *self.start.get_or_insert(from);
         // The last step may widen the steps.
         let last = self.index_of(to);
@@ -58,18 +58,18 @@ impl<S: TimeSeriesBucket> TimeSeries<S> {
             (from.nanoseconds_since(start).unwrap_or(0), to.nanoseconds_since(start).unwrap_or(0));
         let width = self.width;
         for (at, step) in self.steps.iter_mut().enumerate().take(last + 1).skip(first) {
-            let begin = at as u64 * width;
-            each(step, to.min(begin.saturating_add(width)).saturating_sub(from.max(begin)));
+            let step_start = at as u64 * width;
+            visit(step, to.min(step_start.saturating_add(width)).saturating_sub(from.max(step_start)));
         }
     }
 
     fn index_of(&mut self, time: Timestamp) -> usize {
-        let after = time.nanoseconds_since(*self.start.get_or_insert(time)).unwrap_or(0);
-        while after / self.width >= self.max_steps as u64 {
+        let offset_ns = time.nanoseconds_since(*self.start.get_or_insert(time)).unwrap_or(0);
+        while offset_ns / self.width >= self.max_steps as u64 {
             self.width = self.width.saturating_mul(2);
             self.steps = self.steps.chunks(2).map(merged_step).collect();
         }
-        let step = (after / self.width) as usize;
+        let step = (offset_ns / self.width) as usize;
         if self.steps.len() <= step {
             self.steps.resize(step + 1, S::default());
         }

@@ -122,17 +122,17 @@ impl CaptureFileReadBuffer {
     /// Moves past `length` bytes without keeping them, and returns the number of bytes skipped. Errors: those of
     /// the stream.
     pub(super) fn skip(&mut self, length: u64) -> Result<u64, SourceErrorKind> {
-        let mut left = length;
+        let mut remaining_bytes = length;
         self.skip_start = Some(self.offset());
         loop {
-            let step = usize::try_from(left).unwrap_or(usize::MAX);
-            left -= self.take(step).len() as u64;
-            if left == 0 {
+            let step = usize::try_from(remaining_bytes).unwrap_or(usize::MAX);
+            remaining_bytes -= self.take(step).len() as u64;
+            if remaining_bytes == 0 {
                 self.skip_start = None;
                 return Ok(length);
             }
             if !self.fill(1)? {
-                return Ok(length - left);
+                return Ok(length - remaining_bytes);
             }
         }
     }

@@ -69,7 +69,7 @@ impl DecompressedCaptureInput {
 
     /// Reads some bytes. Returns 0 at the end. Errors: [`SourceErrorKind::Read`],
     /// [`SourceErrorKind::TruncatedCompression`] and [`SourceErrorKind::Compression`].
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
         if let CaptureInputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
@@ -77,17 +77,17 @@ impl DecompressedCaptureInput {
         }
         match &mut self.stream {
             CaptureInputStream::Unread(_) => Ok(0),
-            CaptureInputStream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
-            CaptureInputStream::Gzip(gzip) => gzip.read(into),
-            CaptureInputStream::Zstd(zstd) => zstd.read(into),
+            CaptureInputStream::Plain(raw) => raw.read(buffer).map_err(SourceErrorKind::Read),
+            CaptureInputStream::Gzip(gzip) => gzip.read(buffer),
+            CaptureInputStream::Zstd(zstd) => zstd.read(buffer),
         }
     }
 }
 
 fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Result<CaptureInputStream> {
     let mut first = [0; 4];
-    let have = read_up_to(&mut reader, &mut first)?;
-    let first = first.get(..have).unwrap_or_default().to_vec();
+    let length = read_up_to(&mut reader, &mut first)?;
+    let first = first.get(..length).unwrap_or_default().to_vec();
     let (is_gzip, is_zstd) = (gzip::is_gzip_member(&first), zstd::is_zstd_frame(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
@@ -110,9 +110,9 @@ pub(super) struct CountedReader {
 }
 
 impl Read for CountedReader {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.reader.read(into) {
+            match self.reader.read(buffer) {
                 Ok(read) => {
                     self.bytes_read = self.bytes_read.saturating_add(read as u64);
                     return Ok(read);
@@ -138,14 +138,18 @@ impl CompressedInput {
         Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
     }
 
-    /// Reads until `into` is full or the input ends, and returns the number of bytes read.
-    pub(super) fn read_up_to(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        read_up_to(&mut self.raw, into).map_err(SourceErrorKind::Read)
+    /// Reads until `buffer` is full or the input ends, and returns the number of bytes read.
+    pub(super) fn read_up_to(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        read_up_to(&mut self.raw, buffer).map_err(SourceErrorKind::Read)
     }
 
-    pub(super) fn read_all(&mut self, into: &mut [u8], format: &'static str) -> Result<(), SourceErrorKind> {
-        let have = self.read_up_to(into)?;
-        if have == into.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
+    pub(super) fn read_all(
+        &mut self,
+        buffer: &mut [u8],
+        format: &'static str,
+    ) -> Result<(), SourceErrorKind> {
+        let length = self.read_up_to(buffer)?;
+        if length == buffer.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
     }
 
     pub(super) fn skip(&mut self, length: u64, format: &'static str) -> Result<(), SourceErrorKind> {
@@ -162,14 +166,14 @@ impl CompressedInput {
         format: &'static str,
         error: &(dyn std::error::Error + 'static),
     ) -> SourceErrorKind {
-        let failed = self.raw.get_ref().get_ref().1.has_failed;
-        let words = one_line(error);
-        if failed {
-            SourceErrorKind::Read(io::Error::other(words))
+        let has_read_error = self.raw.get_ref().get_ref().1.has_failed;
+        let text = one_line(error);
+        if has_read_error {
+            SourceErrorKind::Read(io::Error::other(text))
         } else if matches!(read_up_to(&mut self.raw, &mut [0]), Ok(0)) && is_unexpected_eof(error) {
             SourceErrorKind::TruncatedCompression(format)
         } else {
-            SourceErrorKind::Compression(format, words)
+            SourceErrorKind::Compression(format, text)
         }
     }
 }
@@ -190,16 +194,16 @@ fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Reads until `into` is full or the input ends, and returns the number of bytes read.
-fn read_up_to(reader: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
-    let mut have = 0;
-    while let Some(free) = into.get_mut(have..).filter(|free| !free.is_empty()) {
+/// Reads until `buffer` is full or the input ends, and returns the number of bytes read.
+fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while let Some(free) = buffer.get_mut(length..).filter(|free| !free.is_empty()) {
         match reader.read(free)? {
             0 => break,
-            read => have += read,
+            read => length += read,
         }
     }
-    Ok(have)
+    Ok(length)
 }
 
 #[cfg(test)]
@@ -221,13 +225,13 @@ pub(super) mod tests {
     pub(in super::super) fn drain(
         mut input: DecompressedCaptureInput,
     ) -> (Vec<u8>, Result<(), SourceErrorKind>) {
-        let mut all = Vec::new();
-        let mut piece = [0; 1000];
+        let mut contents = Vec::new();
+        let mut buffer = [0; 1000];
         loop {
-            match input.read(&mut piece) {
-                Ok(0) => return (all, Ok(())),
-                Ok(read) => all.extend_from_slice(&piece[..read]),
-                Err(error) => return (all, Err(error)),
+            match input.read(&mut buffer) {
+                Ok(0) => return (contents, Ok(())),
+                Ok(read) => contents.extend_from_slice(&buffer[..read]),
+                Err(error) => return (contents, Err(error)),
             }
         }
     }
@@ -251,8 +255,8 @@ pub(super) mod tests {
         for bytes in [&b""[..], b"\x1f", b"plain, and longer than the first look"] {
             let input = input_of(bytes);
             assert!(!input.is_compressed());
-            let (all, end) = drain(input);
-            assert_eq!(all, bytes);
+            let (contents, end) = drain(input);
+            assert_eq!(contents, bytes);
             end.unwrap();
         }
     }
@@ -269,8 +273,8 @@ pub(super) mod tests {
     fn a_failing_input_is_not_taken_for_damaged_data() {
         struct FailingReader(Cursor<Vec<u8>>);
         impl Read for FailingReader {
-            fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-                match self.0.read(into)? {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(buffer)? {
                     0 => Err(io::Error::from_raw_os_error(5)),
                     read => Ok(read),
                 }

@@ -166,8 +166,8 @@ impl fmt::Display for SourceError {
             write!(f, "frame {frame}{}", if self.offset.is_some() { ", " } else { ": " })?;
         }
         if let Some(offset) = self.offset.filter(|offset| *offset > 0 || self.frame.is_some()) {
-            let of = if self.decompressed { " of the decompressed data" } else { "" };
-            write!(f, "byte {offset}{of}: ")?;
+            let suffix = if self.decompressed { " of the decompressed data" } else { "" };
+            write!(f, "byte {offset}{suffix}: ")?;
         }
         self.kind.fmt(f)
     }

@@ -43,14 +43,14 @@ impl GzipDecompressor {
     }
 
     /// Reads some bytes. Returns 0 at the end.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.state {
                 GzipState::Header => {
                     self.read_header()?;
                     self.state = GzipState::Body;
                 }
-                GzipState::Body => match self.read_body(into)? {
+                GzipState::Body => match self.read_body(buffer)? {
                     0 => {}
                     read => return Ok(read),
                 },
@@ -97,28 +97,28 @@ impl GzipDecompressor {
         Ok(())
     }
 
-    fn read_body(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        let packed = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
-        let ended = packed.is_empty();
+    fn read_body(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        let compressed = self.input.raw.fill_buf().map_err(SourceErrorKind::Read)?;
+        let is_end = compressed.is_empty();
         let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
-        let result = self.inflate.decompress(packed, into, FlushDecompress::None);
+        let result = self.inflate.decompress(compressed, buffer, FlushDecompress::None);
         let consumed = usize::try_from(self.inflate.total_in() - before_in).unwrap_or(0);
         let produced = usize::try_from(self.inflate.total_out() - before_out).unwrap_or(0);
         self.input.raw.consume(consumed);
-        self.crc.update(into.get(..produced).unwrap_or_default());
+        self.crc.update(buffer.get(..produced).unwrap_or_default());
         match result {
             Ok(Status::StreamEnd) => self.state = GzipState::Trailer,
-            Ok(_) if ended && produced == 0 => {
+            Ok(_) if is_end && produced == 0 => {
                 self.state = GzipState::Fail(Some(SourceErrorKind::TruncatedCompression(FORMAT)));
             }
             // Neither input nor output advanced although both are available: no progress is possible.
-            Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
+            Ok(_) if consumed == 0 && produced == 0 && !buffer.is_empty() => {
                 self.state = GzipState::Fail(Some(corrupt("decompression makes no progress")));
             }
             Ok(_) => {}
             Err(error) => {
-                let what = error.message().unwrap_or("the deflate data is damaged");
-                self.state = GzipState::Fail(Some(corrupt(what)));
+                let description = error.message().unwrap_or("the deflate data is damaged");
+                self.state = GzipState::Fail(Some(corrupt(description)));
             }
         }
         Ok(produced)
@@ -128,9 +128,9 @@ impl GzipDecompressor {
         let mut trailer = [0; 8];
         self.input.read_all(&mut trailer, FORMAT)?;
         let [a, b, c, d, length @ ..] = trailer;
-        let right = u32::from_le_bytes([a, b, c, d]) == self.crc.sum()
+        let is_correct = u32::from_le_bytes([a, b, c, d]) == self.crc.sum()
             && u32::from_le_bytes(length) == self.crc.amount();
-        if right { Ok(()) } else { Err(corrupt("checksum or length differ")) }
+        if is_correct { Ok(()) } else { Err(corrupt("checksum or length differ")) }
     }
 
     /// Returns the state after a member. Zeros up to the end are padding of block devices and tapes.
@@ -148,8 +148,8 @@ impl GzipDecompressor {
     }
 }
 
-fn corrupt(what: &str) -> SourceErrorKind {
-    SourceErrorKind::Compression(FORMAT, what.to_owned())
+fn corrupt(description: &str) -> SourceErrorKind {
+    SourceErrorKind::Compression(FORMAT, description.to_owned())
 }
 
 #[cfg(test)]

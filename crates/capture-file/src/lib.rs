@@ -180,11 +180,11 @@ impl CaptureFrameSource {
             let path = path.as_ref();
             let is_standard_input = path.as_os_str() == "-";
             let name = if is_standard_input { STANDARD_INPUT.into() } else { path.to_string_lossy() };
-            let opened = match is_standard_input && std::mem::replace(&mut has_standard_input, true) {
+            let result = match is_standard_input && std::mem::replace(&mut has_standard_input, true) {
                 true => Err(SourceErrorKind::StandardInputTwice),
                 false => open_input(path, wrap),
             };
-            let (input, length) = opened.map_err(|kind| input_error(name.clone().into_owned(), kind))?;
+            let (input, length) = result.map_err(|kind| input_error(name.clone().into_owned(), kind))?;
             let reader = CaptureFileReader::new(name.into_owned(), input, length, (window, windows));
             readers.push(reader.with_path(length.map(|_| path.to_owned())));
         }
@@ -262,31 +262,31 @@ impl CaptureFrameSource {
         Ok(self.frame())
     }
 
-    /// Returns the next frame. A live source waits up to `patience` for it; files are read as by
+    /// Returns the next frame. A live source waits up to `timeout` for it; files are read as by
     /// [`CaptureFrameSource::next`].
     ///
     /// # Errors
     /// Returns the errors of [`CaptureFrameSource::next`].
     #[inline]
-    pub fn next_within(&mut self, patience: Duration) -> Result<NextFrame<'_>, SourceError> {
+    pub fn next_within(&mut self, timeout: Duration) -> Result<NextFrame<'_>, SourceError> {
         #[cfg(feature = "live")]
         if self.live.is_some() {
-            return Ok(match (self.advance_live(patience)?, self.frame()) {
+            return Ok(match (self.advance_live(timeout)?, self.frame()) {
                 (live::LiveReadOutcome::Frame, Some(frame)) => NextFrame::Frame(frame),
                 (live::LiveReadOutcome::Nothing, _) => NextFrame::Nothing,
                 _ => NextFrame::End,
             });
         }
-        let _ = patience;
+        let _ = timeout;
         Ok(self.next()?.map_or(NextFrame::End, NextFrame::Frame))
     }
 
     #[cfg(feature = "live")]
-    fn advance_live(&mut self, patience: Duration) -> Result<live::LiveReadOutcome, SourceError> {
+    fn advance_live(&mut self, timeout: Duration) -> Result<live::LiveReadOutcome, SourceError> {
         let Some(live) = &mut self.live else { return Ok(live::LiveReadOutcome::End) };
-        let step = live.advance(patience).map_err(|kind| input_error(live.interface.name.clone(), kind))?;
-        self.number += u64::from(matches!(step, live::LiveReadOutcome::Frame));
-        Ok(step)
+        let outcome = live.advance(timeout).map_err(|kind| input_error(live.interface.name.clone(), kind))?;
+        self.number += u64::from(matches!(outcome, live::LiveReadOutcome::Frame));
+        Ok(outcome)
     }
 
     /// Returns the last frame of [`CaptureFrameSource::next`]; `None` before the first, at the end, and after an error.
@@ -393,13 +393,13 @@ fn open_input(
         return Ok((wrap(input.into()), None));
     }
     // Checked before opening: a directory can be opened, but not read.
-    let about = fs::metadata(path).map_err(SourceErrorKind::Open)?;
-    if about.is_dir() {
+    let metadata = fs::metadata(path).map_err(SourceErrorKind::Open)?;
+    if metadata.is_dir() {
         return Err(SourceErrorKind::IsDirectory);
     }
     let file = File::open(path).map_err(SourceErrorKind::Open)?;
     Ok(match wrap {
-        _ if about.is_file() => (Box::new(file), Some(about.len())),
+        _ if metadata.is_file() => (Box::new(file), Some(metadata.len())),
         Some(wrap) => (wrap(file), None),
         None => (Box::new(file), None),
     })

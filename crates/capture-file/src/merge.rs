@@ -37,9 +37,9 @@ impl CaptureMergeQueue {
             && let Some(time) = reader.advance()?
         {
             // Files of a ring buffer follow each other: mostly the same reader continues, and the heap stays unchanged.
-            let mine = (time, index);
+            let key = (time, index);
             self.current = match self.pending.peek_mut() {
-                Some(mut other) if other.0 < mine => Some(std::mem::replace(&mut other.0, mine).1),
+                Some(mut other) if other.0 < key => Some(std::mem::replace(&mut other.0, key).1),
                 _ => Some(index),
             };
         } else {

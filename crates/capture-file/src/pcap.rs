@@ -81,17 +81,17 @@ impl Pcap {
         if self.lengths_in_any_order {
             (captured, length) = (captured.min(length), captured.max(length));
         }
-        let whole = RECORD_HEADER.saturating_add(captured as usize);
-        if whole > MAX_RECORD_BYTES {
+        let record_length = RECORD_HEADER.saturating_add(captured as usize);
+        if record_length > MAX_RECORD_BYTES {
             return Err(SourceErrorKind::ImplausibleLength(u64::from(captured)));
         }
-        buffer.require(whole)?;
-        let taken = buffer.take(whole);
+        buffer.require(record_length)?;
+        let range = buffer.take(record_length);
         // Cannot overflow: both are 32-bit numbers.
         record.time = Timestamp(i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.unit_ns);
         record.link = self.link;
         record.length = length.max(captured);
-        record.bytes = taken.start + RECORD_HEADER..taken.end;
+        record.bytes = range.start + RECORD_HEADER..range.end;
         Ok(true)
     }
 }

@@ -275,8 +275,8 @@ impl PcapngFileReader {
         for (code, value) in (PcapngBlockOptions { order, rest }) {
             match (code, value) {
                 (IF_NAME, name) => {
-                    let kept = name.get(..MAX_NAME_BYTES).unwrap_or(name);
-                    interface.name = String::from_utf8_lossy(kept).trim_end_matches('\0').to_owned();
+                    let prefix = name.get(..MAX_NAME_BYTES).unwrap_or(name);
+                    interface.name = String::from_utf8_lossy(prefix).trim_end_matches('\0').to_owned();
                 }
                 (IF_TSRESOL, [resolution, ..]) => interface.clock.set_resolution(*resolution),
                 (IF_TSOFFSET, value) => {
@@ -303,13 +303,13 @@ impl PcapngFileReader {
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
             let rest = buffer.buffered().get(20..length - 4).unwrap_or_default();
             let (mut received, mut dropped) = (None, None);
-            let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
+            let (mut accepted, mut delivered, mut dropped_by_system) = (None, None, 0);
             for (code, value) in (PcapngBlockOptions { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
                     ISB_IFRECV => received = Some(count),
                     ISB_IFDROP => dropped = add_count(dropped, count),
-                    ISB_OSDROP => (dropped, of_system) = (add_count(dropped, count), count),
+                    ISB_OSDROP => (dropped, dropped_by_system) = (add_count(dropped, count), count),
                     ISB_FILTERACCEPT => accepted = Some(count),
                     ISB_USRDELIV => delivered = Some(count),
                     _ => {}
@@ -319,7 +319,8 @@ impl PcapngFileReader {
             interface.received = received.or(accepted).or(interface.received);
             // Packets delivered to the capturing program, but not written to the file.
             if let Some((accepted, delivered)) = accepted.zip(delivered) {
-                dropped = add_count(dropped, accepted.saturating_sub(of_system).saturating_sub(delivered));
+                dropped =
+                    add_count(dropped, accepted.saturating_sub(dropped_by_system).saturating_sub(delivered));
             }
             interface.dropped = dropped.or(interface.dropped);
         }

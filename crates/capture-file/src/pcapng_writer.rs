@@ -107,13 +107,14 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn interface(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<InterfaceId> {
-        let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.matches(file, interface));
-        let known = if is_same(self.last_interface) {
+        let is_same =
+            |at: usize| self.interfaces.get(at).is_some_and(|existing| existing.matches(file, interface));
+        let index = if is_same(self.last_interface) {
             Some(self.last_interface)
         } else {
             (0..self.interfaces.len()).find(|at| is_same(*at))
         };
-        self.last_interface = match known {
+        self.last_interface = match index {
             Some(at) => at,
             None => self.describe(file, interface)?,
         };
@@ -147,14 +148,14 @@ impl<W: Write> PcapngWriter<W> {
     /// Returns an error if writing fails.
     pub fn frame<'c>(
         &mut self,
-        on: InterfaceId,
+        id: InterfaceId,
         frame: &Frame<'_>,
         comments: impl Iterator<Item = &'c str>,
     ) -> io::Result<()> {
-        let [high, low] = self.ticks(on, frame.time);
+        let [high, low] = self.ticks(id, frame.time);
         self.begin(ENHANCED_PACKET);
         let length = frame.bytes.len() as u32;
-        self.words(&[on.0, high, low, length, frame.length.max(length)]);
+        self.words(&[id.0, high, low, length, frame.length.max(length)]);
         self.padded(frame.bytes);
         comments.for_each(|comment| self.option(OPT_COMMENT, comment.as_bytes()));
         self.end()
@@ -165,11 +166,11 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn statistics(&mut self, on: InterfaceId, statistics: &InterfaceStatistics) -> io::Result<()> {
+    pub fn statistics(&mut self, id: InterfaceId, statistics: &InterfaceStatistics) -> io::Result<()> {
         let InterfaceStatistics { start, end, counters } = *statistics;
-        let [start, end] = [start, end].map(|time| self.ticks(on, time));
+        let [start, end] = [start, end].map(|time| self.ticks(id, time));
         self.begin(INTERFACE_STATISTICS);
-        self.words(&[on.0, end[0], end[1]]);
+        self.words(&[id.0, end[0], end[1]]);
         for (code, time) in [(ISB_STARTTIME, start), (ISB_ENDTIME, end)] {
             self.option(code, &time.map(u32::to_be_bytes).concat());
         }
@@ -190,14 +191,14 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     /// Converts a time to ticks of the clock of an interface: the upper and the lower 32 bits.
-    fn ticks(&self, on: InterfaceId, time: Timestamp) -> [u32; 2] {
-        let described = self.interfaces.get(on.0 as usize).map(|described| &described.interface);
+    fn ticks(&self, id: InterfaceId, time: Timestamp) -> [u32; 2] {
+        let interface = self.interfaces.get(id.0 as usize).map(|entry| &entry.interface);
         let (digits, offset) =
-            described.map_or((9, 0), |interface| (interface.digits(), interface.clock_offset()));
-        let since = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
+            interface.map_or((9, 0), |interface| (interface.digits(), interface.clock_offset()));
+        let elapsed_ns = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
         // Times before the offset of the clock cannot be represented.
-        let ticks = u64::try_from(since.div_euclid(tick)).unwrap_or(0);
+        let ticks = u64::try_from(elapsed_ns.div_euclid(tick)).unwrap_or(0);
         [(ticks >> 32) as u32, ticks as u32]
     }
 
@@ -243,8 +244,8 @@ impl<W: Write> PcapngWriter<W> {
 
     fn end(&mut self) -> io::Result<()> {
         let length = (self.block.len() as u32 + 4).to_be_bytes();
-        if let Some(place) = self.block.get_mut(4..8) {
-            place.copy_from_slice(&length);
+        if let Some(length_field) = self.block.get_mut(4..8) {
+            length_field.copy_from_slice(&length);
         }
         self.block.extend(length);
         self.length += self.block.len() as u64;

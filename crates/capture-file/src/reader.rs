@@ -126,7 +126,7 @@ impl CaptureFileReader {
             None => self.read_first(),
         };
         self.has_record = match result {
-            Ok(holds) => holds,
+            Ok(has_record) => has_record,
             Err(kind) => return Err(self.fail(kind)),
         };
         if self.has_record {
@@ -158,9 +158,9 @@ impl CaptureFileReader {
     /// Returns the end offsets of the first and of the last frame; `None` if reading cannot resume there with only the
     /// beginning of the file as context.
     pub(super) fn resume_offsets(&self) -> Option<(u64, u64)> {
-        let (end, shape) = self.first_frame_end?;
+        let (end, interface_state) = self.first_frame_end?;
         let is_plain = !self.buffer.input.is_compressed() && self.input().total.is_some();
-        (is_plain && shape == self.interface_state()).then(|| (end, self.buffer.offset()))
+        (is_plain && interface_state == self.interface_state()).then(|| (end, self.buffer.offset()))
     }
 
     #[cold]

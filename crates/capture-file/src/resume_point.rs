@@ -37,8 +37,8 @@ impl CaptureFrameSource {
     pub fn resume_point(&self) -> Option<CaptureResumePoint> {
         let [only] = self.readers.as_slice() else { return None };
         let (beginning, offset) = only.resume_offsets()?;
-        let is_near = beginning <= MAX_BEGINNING_BYTES;
-        is_near.then_some(CaptureResumePoint {
+        let is_within_limit = beginning <= MAX_BEGINNING_BYTES;
+        is_within_limit.then_some(CaptureResumePoint {
             frame: FrameNumber(self.number + 1),
             offset,
             first_frame_end: beginning,
@@ -49,18 +49,18 @@ impl CaptureFrameSource {
     ///
     /// # Errors
     /// Returns [`SourceErrorKind::Open`] or [`SourceErrorKind::Read`], or the error of the beginning of the file.
-    pub fn open_at(path: &Path, place: CaptureResumePoint) -> Result<Self, SourceError> {
+    pub fn open_at(path: &Path, resume_point: CaptureResumePoint) -> Result<Self, SourceError> {
         let name = path.to_string_lossy().into_owned();
-        let opened = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {
+        let result = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {
             let mut beginning = Vec::new();
             file.by_ref()
-                .take(place.first_frame_end)
+                .take(resume_point.first_frame_end)
                 .read_to_end(&mut beginning)
-                .and_then(|_| file.seek(SeekFrom::Start(place.offset)))
+                .and_then(|_| file.seek(SeekFrom::Start(resume_point.offset)))
                 .map_err(SourceErrorKind::Read)?;
             Ok(std::io::Cursor::new(beginning).chain(file))
         });
-        let input = match opened {
+        let input = match result {
             Ok(input) => input,
             Err(kind) => return Err(input_error(name, kind)),
         };
@@ -70,9 +70,9 @@ impl CaptureFrameSource {
             None,
             (READ_BUFFER_BYTES, &ZstdWindowBudget::default()),
         )]);
-        if place.frame.0 > 1 {
+        if resume_point.frame.0 > 1 {
             source.next()?;
-            source.number = place.frame.0 - 1;
+            source.number = resume_point.frame.0 - 1;
         }
         Ok(source)
     }

@@ -35,8 +35,8 @@ impl InterfaceClock {
         let power = u32::from(resolution & 0x7f);
         self.tick = if resolution & 0x80 != 0 {
             TimestampTickLength::Binary(power)
-        } else if let Some(below) = 9_u32.checked_sub(power) {
-            TimestampTickLength::Nanoseconds(10_u64.saturating_pow(below))
+        } else if let Some(exponent) = 9_u32.checked_sub(power) {
+            TimestampTickLength::Nanoseconds(10_u64.saturating_pow(exponent))
         } else {
             TimestampTickLength::PerNanosecond(10_u128.saturating_pow(power.saturating_sub(9)))
         };
@@ -69,7 +69,7 @@ impl InterfaceClock {
     #[inline]
     pub(super) fn time(&self, ticks: u64) -> Timestamp {
         let nanoseconds = match self.tick {
-            TimestampTickLength::Nanoseconds(each) => u128::from(ticks) * u128::from(each),
+            TimestampTickLength::Nanoseconds(tick_ns) => u128::from(ticks) * u128::from(tick_ns),
             TimestampTickLength::PerNanosecond(ticks_of_one) => u128::from(ticks) / ticks_of_one,
             TimestampTickLength::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
         };

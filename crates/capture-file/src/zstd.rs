@@ -64,7 +64,7 @@ impl ZstdDecompressor {
     }
 
     /// Reads some bytes. Returns 0 at the end.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
         loop {
             match &mut self.state {
                 ZstdState::FrameOrEnd => match self.begin_frame() {
@@ -75,10 +75,10 @@ impl ZstdDecompressor {
                         return Err(error);
                     }
                 },
-                ZstdState::Blocks if self.decoder.can_collect() > 0 => return self.read_decoded(into),
+                ZstdState::Blocks if self.decoder.can_collect() > 0 => return self.read_decoded(buffer),
                 ZstdState::Blocks if self.decoder.is_finished() => self.state = self.verify_checksum(),
                 ZstdState::Blocks => self.decode(),
-                ZstdState::Fail(_) if self.decoder.can_collect() > 0 => return self.read_decoded(into),
+                ZstdState::Fail(_) if self.decoder.can_collect() > 0 => return self.read_decoded(buffer),
                 ZstdState::Fail(error) => {
                     let error = error.take();
                     self.end();
@@ -96,8 +96,8 @@ impl ZstdDecompressor {
         self.memory.release();
     }
 
-    fn read_decoded(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        self.decoder.read(into).map_err(SourceErrorKind::Read)
+    fn read_decoded(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
+        self.decoder.read(buffer).map_err(SourceErrorKind::Read)
     }
 
     fn begin_frame(&mut self) -> Result<ZstdState, SourceErrorKind> {
@@ -172,8 +172,8 @@ fn window_bytes(descriptor: u8, window: u8) -> Option<u64> {
     (!is_single_segment).then(|| base + base / 8 * u64::from(window & 7))
 }
 
-fn corrupt(what: &str) -> SourceErrorKind {
-    SourceErrorKind::Compression(FORMAT, what.to_owned())
+fn corrupt(description: &str) -> SourceErrorKind {
+    SourceErrorKind::Compression(FORMAT, description.to_owned())
 }
 
 #[cfg(test)]

@@ -89,11 +89,13 @@ const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
 impl ZstdWindowMemory {
     /// Grows the window to `bytes` in total. Returns the number of free bytes as the error if they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
-        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
+        let Some(additional_bytes) = bytes.checked_sub(self.bytes).filter(|count| *count > 0) else {
+            return Ok(());
+        };
         let ZstdWindowMemoryUsage { limit_bytes, used_bytes, .. } = &*self.windows.0;
-        let used = used_bytes.fetch_add(more, Ordering::Relaxed);
-        if used + more > limit_bytes + MAX_OVERHEAD_BYTES {
-            used_bytes.fetch_sub(more, Ordering::Relaxed);
+        let used = used_bytes.fetch_add(additional_bytes, Ordering::Relaxed);
+        if used + additional_bytes > limit_bytes + MAX_OVERHEAD_BYTES {
+            used_bytes.fetch_sub(additional_bytes, Ordering::Relaxed);
             return Err(limit_bytes.saturating_sub(used));
         }
         self.bytes = bytes;

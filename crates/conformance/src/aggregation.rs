@@ -108,8 +108,8 @@ impl MergedFindings {
         let Some((finding, senders)) = self.findings.get_mut(&key) else { return false };
         senders.add(sender);
         finding.count += 1;
-        if let (Some(all), Some(later)) = (&mut finding.measurement, measurement) {
-            all.add(later);
+        if let (Some(merged), Some(later)) = (&mut finding.measurement, measurement) {
+            merged.add(later);
         }
         for frame in frames {
             if finding.frames.len() >= Finding::MAX_FRAMES {
@@ -136,8 +136,8 @@ impl MergedFindings {
         let mut findings = Vec::with_capacity(self.findings.len());
         for (mut finding, senders) in std::mem::take(&mut self.findings).into_values() {
             let judgements = self.judgements.get(&finding.connection.number);
-            let judged = judgements.zip(tally_index(finding.rule));
-            finding.complete_text(judged.map_or(0, |(counts, at)| counts.total(at, senders)));
+            let counts_and_index = judgements.zip(tally_index(finding.rule));
+            finding.complete_text(counts_and_index.map_or(0, |(counts, at)| counts.total(at, senders)));
             findings.push(finding);
         }
         findings.sort_by_key(|finding: &Finding| {

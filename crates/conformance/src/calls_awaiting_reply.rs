@@ -37,14 +37,14 @@ impl ConnectionCallsAwaitingReply {
         }
     }
 
-    fn has_between(&self, before: u64, until: u64) -> bool {
+    fn has_between(&self, start: u64, end: u64) -> bool {
         let is_listed = || {
-            let at = self.waiting.partition_point(|waiting| *waiting <= before);
-            self.waiting.get(at).is_some_and(|waiting| *waiting < until)
+            let at = self.waiting.partition_point(|waiting| *waiting <= start);
+            self.waiting.get(at).is_some_and(|waiting| *waiting < end)
         };
         // Calls after all that were judged wait, too.
-        let is_later = until > self.highest + 1 && until > before + 1;
-        is_later || self.uncertain_until > before || is_listed()
+        let is_later = end > self.highest + 1 && end > start + 1;
+        is_later || self.uncertain_until > start || is_listed()
     }
 }
 
@@ -73,11 +73,11 @@ impl CallsAwaitingReply {
 
     /// Returns `true` if a Call that was sent after the one with this number, and before that of the Transaction, may
     /// wait.
-    pub(crate) fn has_between(&self, before: u64, transaction: &Transaction) -> bool {
-        let until = transaction.credit_use.call_number;
+    pub(crate) fn has_between(&self, start: u64, transaction: &Transaction) -> bool {
+        let end = transaction.credit_use.call_number;
         // The Calls of a trace have no numbers, and are all there.
         let calls = self.0.get(&(transaction.connection.number, transaction.direction));
-        until > 0 && calls.map_or(until > before + 1, |calls| calls.has_between(before, until))
+        end > 0 && calls.map_or(end > start + 1, |calls| calls.has_between(start, end))
     }
 }
 

@@ -36,12 +36,12 @@ use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 const MAX_PENDING: usize = 1 << 14;
 
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
-    let other = match kind {
+    let other_subject = match kind {
         RpcMessageKind::Call => RuleSubject::Reply,
         RpcMessageKind::Reply => RuleSubject::Call,
     };
     PreparedConformanceRule::select(|rule| match rule.check {
-        _ if rule.subjects.contains(&other) => None,
+        _ if rule.subjects.contains(&other_subject) => None,
         RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => Some(check),
         RuleCheck::MessageUnlessEvent(_) => Some(|_| Some(RuleVerdict::Kept)),
         _ => None,
@@ -281,12 +281,13 @@ impl ConformanceChecker {
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
     ) -> Vec<Finding> {
-        let of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
-        let TransactionTransportEventJudgements { findings: mut of_events, undecided_rules } = of_events;
+        let event_judgements = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        let TransactionTransportEventJudgements { findings: mut event_findings, undecided_rules } =
+            event_judgements;
         if let Some(attached) = &mut self.attached {
-            attached.take(key, transaction, &mut of_events);
+            attached.take(key, transaction, &mut event_findings);
         }
-        let of_transaction = |finding| Finding {
+        let with_transaction = |finding| Finding {
             transaction: Some(transaction.index),
             xid: Some(transaction.xid),
             connection: transaction.connection,
@@ -294,7 +295,7 @@ impl ConformanceChecker {
         };
         // Findings with the indices of their rules; those of events come first.
         let findings: Vec<(usize, Finding)> =
-            of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
+            event_findings.into_iter().map(|finding| (0, with_transaction(finding))).collect();
         let mut history = self.connections.take(transaction);
         let failure = summary.rpc_status.and_then(ResultlessRpcFailure::of);
         let operations = CompoundOperationIterator::new(transaction, messages.compound(), failure);
@@ -311,10 +312,10 @@ impl ConformanceChecker {
             || findings.iter().any(|(_, finding)| ACCESS_RULES.contains(&finding.rule.id));
         let (subjects, evidence) = (view.subjects(), view.evidence());
         let number = transaction.connection.number;
-        let mut found = TransactionFindings { connection: number, findings };
+        let mut collected = TransactionFindings { connection: number, findings };
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(message) = view.message(kind) {
-                self.judge_message(&message, evidence, &mut found);
+                self.judge_message(&message, evidence, &mut collected);
             }
         }
         let is_rdma = transaction.connection.transport.is_rdma();
@@ -336,11 +337,11 @@ impl ConformanceChecker {
         } else {
             |plans| &mut plans.other_transactions
         };
-        self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut found);
+        self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
         if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
-            self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
+            self.judge_absences(&view, (subjects, evidence), (&collected.findings, &undecided_rules));
         }
-        let TransactionFindings { mut findings, .. } = found;
+        let TransactionFindings { mut findings, .. } = collected;
         findings.sort_by_key(|(at, _)| *at);
         self.record_sessions(&view);
         let (is_rfc5666, is_nfs4, mut backchannel) = (view.is_rfc5666(), view.is_nfs4(), history.backchannel);
@@ -363,7 +364,7 @@ impl ConformanceChecker {
         &mut self,
         message: &ConformanceMessage<'_>,
         evidence: RuleEvidenceSet,
-        found: &mut TransactionFindings,
+        collected: &mut TransactionFindings,
     ) {
         let properties = (message.subjects(), message.evidence(evidence));
         let plans: PlanChoice<MessageCheck> =
@@ -374,7 +375,7 @@ impl ConformanceChecker {
             frames: &message.record.frames,
             time: message.record.time,
         };
-        self.judge(plans, properties, Some(message.sender()), |check| check(message), |_| context, found);
+        self.judge(plans, properties, Some(message.sender()), |check| check(message), |_| context, collected);
     }
 
     /// Judges a message of this sender, or a Transaction, with these properties. Adds findings with the indices of their
@@ -386,7 +387,7 @@ impl ConformanceChecker {
         sender: Option<EndpointRole>,
         check: impl Fn(F) -> Option<RuleVerdict>,
         context: impl Fn(&Violation) -> FindingContext<'c>,
-        found: &mut TransactionFindings,
+        collected: &mut TransactionFindings,
     ) {
         let plans = plans(&mut self.plans);
         plans.assert_subjects(properties, &check);
@@ -398,12 +399,12 @@ impl ConformanceChecker {
             if let (Some(index), RuleVerdict::Kept | RuleVerdict::Broken(_)) =
                 (prepared.tally_index, &verdict)
             {
-                self.per_connection.count(found.connection, index, sender);
+                self.per_connection.count(collected.connection, index, sender);
             }
             if let Some(violation) = self.count(prepared.at, verdict) {
                 let context = context(&violation);
                 let finding = self.add(prepared.rule, violation, context);
-                found.findings.extend(finding.map(|finding| (prepared.at, finding)));
+                collected.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
     }
@@ -439,10 +440,10 @@ impl ConformanceChecker {
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let set_up = transaction.set_up.as_deref();
         let culprit = violation.side.unwrap_or(side);
-        let known = find_known(rule, culprit, set_up);
+        let deviation = find_known(rule, culprit, set_up);
         // Most violations of these rules repeat an earlier one: no finding is made for them.
         if rule.scope == FindingAggregation::Connection && self.attached.is_none() {
-            let severity = match known {
+            let severity = match deviation {
                 Some(_) => SeverityLevel::Known,
                 None => violation.severity.unwrap_or(rule.severity).into(),
             };
@@ -460,9 +461,9 @@ impl ConformanceChecker {
             xid: Some(transaction.xid),
             ..finding(rule, violation, side, transaction.connection)
         };
-        if let Some(known) = known {
+        if let Some(deviation) = deviation {
             finding.severity = SeverityLevel::Known;
-            finding.known = Some(Cow::Borrowed(known.implementation));
+            finding.known = Some(Cow::Borrowed(deviation.implementation));
         }
         match rule.scope {
             FindingAggregation::Each => Some(finding),
@@ -512,20 +513,23 @@ impl ConformanceChecker {
     /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.
     pub fn finish(&mut self) -> Vec<Finding> {
         let mut findings = self.take_ready();
-        let mut pending: Vec<Finding> =
-            std::mem::take(&mut self.pending).into_values().flat_map(|of| of.findings).collect();
+        let mut pending: Vec<Finding> = std::mem::take(&mut self.pending)
+            .into_values()
+            .flat_map(|judgements| judgements.findings)
+            .collect();
         pending.sort_by_key(|finding| finding.frames.first().copied());
         findings.extend(pending);
-        let mut of_connections = self.per_connection.take_all();
-        of_connections.iter_mut().for_each(|finding| self.add_connection_end(finding));
-        findings.extend(of_connections);
+        let mut connection_findings = self.per_connection.take_all();
+        connection_findings.iter_mut().for_each(|finding| self.add_connection_end(finding));
+        findings.extend(connection_findings);
         findings
     }
 
     /// Adds the end of the connection to a finding that explains it: "NFS over RDMA" (SIGCOMM 2003), section 9.4, has
     /// the end as the likely result of too few or too small buffers.
     fn add_connection_end(&self, finding: &mut Finding) {
-        let unanswered = self.connections.get(finding.connection.number).map_or(0, |of| of.unanswered_calls);
+        let unanswered =
+            self.connections.get(finding.connection.number).map_or(0, |history| history.unanswered_calls);
         if unanswered > 0 && ENDS_CONNECTION.contains(&finding.rule.id) {
             let calls = if unanswered == 1 { "call" } else { "calls" };
             finding.text += &format!("; the connection ended with {unanswered} {calls} without a reply");
@@ -541,8 +545,8 @@ impl ConformanceChecker {
         let mut tallies = self.tallies.clone();
         self.plans.add_to(&mut tallies);
         RULES.iter().zip(tallies).map(move |(rule, tally)| match rule.check {
-            RuleCheck::Counted(_, judged) => {
-                let judged = judged(&transport).max(tally.findings);
+            RuleCheck::Counted(_, judged_count) => {
+                let judged = judged_count(&transport).max(tally.findings);
                 (*rule, RuleTally { judged, ..tally })
             }
             _ => (*rule, tally),

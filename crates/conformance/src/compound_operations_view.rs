@@ -56,9 +56,9 @@ impl OperationSet {
     pub(crate) const fn of(operations: &[Operation]) -> Self {
         let mut set = Self(0);
         let mut rest = operations;
-        while let [operation, behind @ ..] = rest {
+        while let [operation, tail @ ..] = rest {
             set = set.with(*operation);
-            rest = behind;
+            rest = tail;
         }
         set
     }
@@ -177,31 +177,32 @@ impl<'t> CompoundOperationIterator<'t> {
         compound: &'t DecodedCompound<'t>,
         failure: Option<ResultlessRpcFailure>,
     ) -> Self {
-        let mut all = Self { failure, ..Self::default() };
+        let mut operations = Self { failure, ..Self::default() };
         if let Some(callback) = &compound.callback {
-            all.channel = SessionChannelKind::Back;
+            operations.channel = SessionChannelKind::Back;
             if let Some(call) = &callback.call {
                 let (first, head) = (call.operations.first(), &call.head);
-                all.sequence = first.and_then(SequenceArguments::of_callback);
-                all.callback_arguments = all.add_call(head.minorversion, head.tag, call);
+                operations.sequence = first.and_then(SequenceArguments::of_callback);
+                operations.callback_arguments = operations.add_call(head.minorversion, head.tag, call);
             }
             if let Some(reply) = &callback.reply {
                 let sequence = reply.operations.first().and_then(SequenceResult::of_callback);
-                all.callback_results = all.add_reply(reply, sequence, CompoundOrCallbackOpcode::Back);
+                operations.callback_results =
+                    operations.add_reply(reply, sequence, CompoundOrCallbackOpcode::Back);
             }
         }
         if let Some(call) = &compound.call {
             let (first, head) = (call.operations.first(), &call.head);
-            all.sequence = first.and_then(SequenceArguments::of);
-            all.arguments = all.add_call(head.minorversion, head.tag, call);
+            operations.sequence = first.and_then(SequenceArguments::of);
+            operations.arguments = operations.add_call(head.minorversion, head.tag, call);
         }
         if let Some(reply) = &compound.reply {
             let sequence = reply.operations.first().and_then(SequenceResult::of);
-            all.results = all.add_reply(reply, sequence, CompoundOrCallbackOpcode::Fore);
+            operations.results = operations.add_reply(reply, sequence, CompoundOrCallbackOpcode::Fore);
         }
-        all.mark_reduced(transaction);
-        all.examine();
-        all
+        operations.mark_reduced(transaction);
+        operations.examine();
+        operations
     }
 
     /// Examines the operations of a COMPOUND and their results, once for all rules.

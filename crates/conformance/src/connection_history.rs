@@ -112,8 +112,8 @@ impl ConformanceConnectionHistory {
 
     /// Records what the record of a Transaction alone shows.
     pub(crate) fn record(&mut self, transaction: &Transaction) {
-        let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
-        let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
+        let header_words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
+        let (call, reply) = (header_words(RpcMessageKind::Call), header_words(RpcMessageKind::Reply));
         // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
         let is_refused = transaction.reply.as_ref().is_some_and(CapturedMessage::is_rdma_error);
         let is_agreed = call.map(|words| words.version) == reply.map(|words| words.version);
@@ -179,17 +179,19 @@ impl ConformanceConnectionHistories {
         let mut history =
             self.histories.get_mut(&transaction.connection.number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
-            && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
+            && let Some(thresholds) =
+                transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {
             empty_if_full(&mut self.thresholds, MAX_CONNECTIONS);
-            history.previous_thresholds = self.thresholds.insert(hosts_of(&transaction.connection), now);
+            history.previous_thresholds =
+                self.thresholds.insert(hosts_of(&transaction.connection), thresholds);
         }
         history
     }
 
     pub(crate) fn put(&mut self, number: u64, history: Box<ConformanceConnectionHistory>) {
-        if let Some(taken) = self.histories.get_mut(&number) {
-            *taken = Some(history);
+        if let Some(entry) = self.histories.get_mut(&number) {
+            *entry = Some(history);
             return;
         }
         empty_if_full(&mut self.histories, MAX_CONNECTIONS);

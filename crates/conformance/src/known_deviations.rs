@@ -45,7 +45,9 @@ pub(crate) fn find_known(
     side: EndpointRole,
     set_up: Option<&NegotiatedParameters>,
 ) -> Option<&'static KnownDeviation> {
-    KNOWN_DEVIATIONS.iter().find(|known| {
-        known.rule == rule.id && known.side == side && set_up.is_some_and(|set_up| (known.condition)(set_up))
+    KNOWN_DEVIATIONS.iter().find(|deviation| {
+        deviation.rule == rule.id
+            && deviation.side == side
+            && set_up.is_some_and(|set_up| (deviation.condition)(set_up))
     })
 }

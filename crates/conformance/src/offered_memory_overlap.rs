@@ -109,7 +109,7 @@ impl OfferedMemoryOverlapDetector {
         let chunks = transaction.read_chunks.iter().map(|chunk| (chunk, false)).chain(written);
         let segments = chunks
             .flat_map(|(chunk, is_written)| chunk.segments.iter().map(move |segment| (segment, is_written)));
-        let mut found = None;
+        let mut overlap = None;
         for (segment, is_written) in segments.filter(|(segment, _)| segment.length > 0) {
             let ChunkSegment { handle, offset, length, .. } = *segment;
             let range = OfferedMemoryRange {
@@ -127,16 +127,16 @@ impl OfferedMemoryOverlapDetector {
                 self.0.insert(key, RdmaHandleRanges { last: range, earlier: Vec::new() });
                 continue;
             };
-            if !found.is_some_and(|found: OfferedMemoryOverlap| found.is_certain)
+            if !overlap.is_some_and(|overlap: OfferedMemoryOverlap| overlap.is_certain)
                 && let Some((other, is_certain)) = ranges.find_overlap(&range)
             {
                 let start = range.start.max(other.start);
                 let length = range.end.min(other.end) - start;
-                found =
+                overlap =
                     Some(OfferedMemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
             }
             ranges.add(range);
         }
-        found
+        overlap
     }
 }

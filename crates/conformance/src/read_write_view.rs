@@ -40,11 +40,11 @@ impl SuccessfulReadWrite {
         let call = v3::Args::decode(procedure, &mut arguments, &mut NullFieldObserver).ok()?;
         let reply = v3::Results::decode(procedure, &mut results, &mut NullFieldObserver).ok()?;
         match (call, reply) {
-            (v3::Args::READ(asked), v3::Results::READ(done)) => {
-                done.ok().map(|done| Self::read(asked.count, done.count))
+            (v3::Args::READ(args), v3::Results::READ(result)) => {
+                result.ok().map(|ok| Self::read(args.count, ok.count))
             }
-            (v3::Args::WRITE(asked), v3::Results::WRITE(done)) => {
-                done.ok().map(|done| Self::write(asked.count, done.count, [asked.stable.0, done.committed.0]))
+            (v3::Args::WRITE(args), v3::Results::WRITE(result)) => {
+                result.ok().map(|ok| Self::write(args.count, ok.count, [args.stable.0, ok.committed.0]))
             }
             _ => None,
         }
@@ -53,12 +53,12 @@ impl SuccessfulReadWrite {
     /// Iterates over the successful READs and WRITEs of a COMPOUND.
     pub(crate) fn of_compound(operations: &CompoundOperationIterator<'_>) -> impl Iterator<Item = Self> {
         operations.pairs().filter_map(|pair| match pair {
-            (Args::READ(asked), Some(Results::READ(done))) => {
-                done.ok().map(|done| Self::read(asked.count, done.data.length()))
+            (Args::READ(args), Some(Results::READ(result))) => {
+                result.ok().map(|ok| Self::read(args.count, ok.data.length()))
             }
-            (Args::WRITE(asked), Some(Results::WRITE(done))) => done
+            (Args::WRITE(args), Some(Results::WRITE(result))) => result
                 .ok()
-                .map(|done| Self::write(asked.data.length(), done.count, [asked.stable.0, done.committed.0])),
+                .map(|ok| Self::write(args.data.length(), ok.count, [args.stable.0, ok.committed.0])),
             _ => None,
         })
     }

@@ -248,7 +248,7 @@ impl SessionTable {
         let session =
             self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
         let last_use = session.slots.get(&sequence.slot).copied();
-        let before = last_use.map_or(session.created, |last_use| last_use.certain);
+        let last_point = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
         // Calls of the server have numbers of their own.
         let created_by = if operations.channel == SessionChannelKind::Fore { session.created_by } else { 0 };
@@ -260,7 +260,7 @@ impl SessionTable {
             target: session.target,
             last_use,
             // A lost message is known only when a later one is captured: here the Reply.
-            has_gaps: before != session.certain_point(transaction)
+            has_gaps: last_point != session.certain_point(transaction)
                 || last_use.is_some_and(|last_use| last_use.is_misordered || last_use.is_retired)
                 || transaction.reply.is_none()
                 || session.may_be_used_elsewhere(frame_before, transaction)
@@ -287,13 +287,13 @@ impl SessionTable {
             }
             _ => None,
         })?;
-        let now = session.certain_point(transaction);
+        let end_point = session.certain_point(transaction);
         let unreported = || session.copies.iter().filter(|copy| !copy.is_reported);
         let started = session.copies.len();
         (started > 0).then(|| EndedSessionAsyncCopies {
             started,
             unreported: unreported().count(),
-            has_gaps: unreported().any(|copy| copy.started != now)
+            has_gaps: unreported().any(|copy| copy.started != end_point)
                 || session.may_be_used_elsewhere(session.created_frame, transaction),
         })
     }
@@ -388,15 +388,15 @@ impl SessionTable {
                         session.copies.push(AsynchronousCopy { stateid, is_reported: false, started });
                     }
                 }
-                (Args::OFFLOAD_STATUS(asked), Some(Results::OFFLOAD_STATUS(result)))
+                (Args::OFFLOAD_STATUS(args), Some(Results::OFFLOAD_STATUS(result)))
                     if result.ok().is_some_and(|result| !result.osr_complete.is_empty()) =>
                 {
-                    self.record_report(&asked.osa_stateid);
+                    self.record_report(&args.osa_stateid);
                 }
-                (Args::OFFLOAD_CANCEL(asked), Some(Results::OFFLOAD_CANCEL(result)))
+                (Args::OFFLOAD_CANCEL(args), Some(Results::OFFLOAD_CANCEL(result)))
                     if result.ok().is_some() =>
                 {
-                    self.record_report(&asked.oca_stateid);
+                    self.record_report(&args.oca_stateid);
                 }
                 _ => {}
             }
@@ -411,8 +411,8 @@ impl SessionTable {
             && !sequence.is_some_and(|sequence| sequence.is_echoed_by(returned))
         {
             // The replier used another slot, or the requester did not ask for this one.
-            let asked = sequence.map(|sequence| sequence.session).unwrap_or_default();
-            for id in [returned.session, asked] {
+            let requested = sequence.map(|sequence| sequence.session).unwrap_or_default();
+            for id in [returned.session, requested] {
                 if let Some(session) = self.channels.get_mut(&(tenant, operations.channel, id)) {
                     session.gaps += 1;
                 }
@@ -458,18 +458,19 @@ impl SessionTable {
         if result.is_none() && operations.is_refused() {
             return;
         }
-        let is_known = session.slots.get(&sequence.slot);
+        let last_use = session.slots.get(&sequence.slot);
         // Transactions come in the order in which they close.
-        let is_older = is_known.is_some_and(|known| !known.is_before(transaction, call.time));
-        if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
+        let is_older = last_use.is_some_and(|previous| !previous.is_before(transaction, call.time));
+        if is_older || (last_use.is_none() && session.slots.len() >= MAX_SLOTS) {
             return;
         }
         let id = sequence.sequence_id;
-        let follows =
-            |known: &LastSessionSlotUse| id == known.sequence_id || id == known.sequence_id.wrapping_add(1);
+        let follows = |previous: &LastSessionSlotUse| {
+            id == previous.sequence_id || id == previous.sequence_id.wrapping_add(1)
+        };
         let used = LastSessionSlotUse {
             sequence_id: id,
-            is_misordered: is_known.is_some_and(|known| !follows(known)),
+            is_misordered: last_use.is_some_and(|previous| !follows(previous)),
             is_retired: false,
             is_cache_requested: sequence.is_cache_requested,
             call_time: call.time,

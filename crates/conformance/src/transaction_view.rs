@@ -227,8 +227,8 @@ impl<'t> ConformanceTransaction<'t> {
         let is_usual = record.rpcrdma.is_some_and(|words| {
             words.message_type == USUAL && words.version == VERSION && words.credits > 0
         });
-        let of_call = self.call().and_then(|call| call.rpcrdma).map(|words| words.version);
-        let mut versions = [self.connection.version, of_call].into_iter().flatten();
+        let call_version = self.call().and_then(|call| call.rpcrdma).map(|words| words.version);
+        let mut versions = [self.connection.version, call_version].into_iter().flatten();
         let has_version = versions.all(|version| version == VERSION);
         let has_message = record.inline_length().is_some_and(|length| length > 0);
         let xid = self.transaction.xid.0.to_be_bytes();
@@ -346,11 +346,11 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     pub(crate) fn evidence(&self) -> RuleEvidenceSet {
-        let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
+        let kinds = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();
-        let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
+        let has_lists = are_kinds_known && { kinds.into_iter().filter_map(|kind| self.message(kind)) }
             .all(|message| message.has_complete_lists());
-        let is_whole = { both.into_iter().filter_map(|kind| self.transaction.message(kind)) }
+        let is_whole = { kinds.into_iter().filter_map(|kind| self.transaction.message(kind)) }
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();

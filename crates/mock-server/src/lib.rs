@@ -187,8 +187,8 @@ impl MockTransport {
         if let Some(send) = self.event_buffers.send.take() {
             self.spare_sends.push(send);
         }
-        if let Some(kept) = self.event_buffers.call.take() {
-            recycle(&mut self.device, &mut self.free_calls, kept);
+        if let Some(memory) = self.event_buffers.call.take() {
+            recycle(&mut self.device, &mut self.free_calls, memory);
         }
     }
 
@@ -227,8 +227,8 @@ impl MockTransport {
         let Some(call) = link.to_server.pop_front() else {
             // No later Reply can overtake the delayed one any more.
             return match link.late.take() {
-                Some(late) => {
-                    link.from_server.push_back(late);
+                Some(delayed_reply) => {
+                    link.from_server.push_back(delayed_reply);
                     true
                 }
                 None => false,
@@ -292,14 +292,14 @@ impl MockRegisteredMemoryTable {
     fn check_long_reply(
         &self,
         header: &RpcRdma1Header<'_>,
-        kept: &MockInFlightCallChunkMemory,
+        memory: &MockInFlightCallChunkMemory,
         returned: rpcrdma_framing::ReturnedChunkLengths,
     ) -> Result<rpcrdma_framing::ReturnedChunkLengths, ReceivedMessageDiscardReason> {
-        let Some(region) = kept.reply.filter(|_| matches!(header.rdma_body, RdmaBody::Nomsg(_))) else {
+        let Some(region) = memory.reply.filter(|_| matches!(header.rdma_body, RdmaBody::Nomsg(_))) else {
             return Ok(returned);
         };
-        let mut words = Cursor::new(self.bytes(region.handle));
-        match (words.word(), words.word()) {
+        let mut cursor = Cursor::new(self.bytes(region.handle));
+        match (cursor.word(), cursor.word()) {
             (Ok(xid), _) if Xid(xid) != header.rdma_xid => Err(ReceivedMessageDiscardReason::Xid),
             (Ok(_), Ok(direction)) if returned.reply >= 8 && MsgType(direction) == MsgType::REPLY => {
                 Ok(returned)
@@ -312,15 +312,15 @@ impl MockRegisteredMemoryTable {
 /// Releases the memory of a Call, and keeps its allocations for another Call.
 fn recycle(
     device: &mut MockRegisteredMemoryTable,
-    spare: &mut Vec<MockInFlightCallChunkMemory>,
-    mut kept: MockInFlightCallChunkMemory,
+    free_calls: &mut Vec<MockInFlightCallChunkMemory>,
+    mut memory: MockInFlightCallChunkMemory,
 ) {
-    let regions = kept.reads.iter().chain(&kept.writes).chain(&kept.call).chain(&kept.reply);
+    let regions = memory.reads.iter().chain(&memory.writes).chain(&memory.call).chain(&memory.reply);
     regions.filter(|region| region.length > 0).for_each(|region| device.release(region.handle));
-    kept.reads.clear();
-    kept.writes.clear();
-    (kept.call, kept.reply) = (None, None);
-    spare.push(kept);
+    memory.reads.clear();
+    memory.writes.clear();
+    (memory.call, memory.reply) = (None, None);
+    free_calls.push(memory);
 }
 
 impl MockInFlightCallChunkMemory {
@@ -375,10 +375,10 @@ fn put_message(
     device: &MockRegisteredMemoryTable,
     encoder: &mut Encoder,
 ) {
-    let (mut rest, mut taken) = (call.message, 0);
+    let (mut rest, mut end) = (call.message, 0);
     for (index, payload) in call.payloads.iter().enumerate() {
-        let before = (payload.position as usize).saturating_sub(taken).min(rest.len());
-        let (head, tail) = rest.split_at(before);
+        let head_length = (payload.position as usize).saturating_sub(end).min(rest.len());
+        let (head, tail) = rest.split_at(head_length);
         encoder.raw(head);
         if !plan.is_read(index) {
             match payload.source {
@@ -388,7 +388,7 @@ fn put_message(
                 }
             }
         }
-        taken = payload.position as usize + payload.padded();
+        end = payload.position as usize + payload.padded();
         rest = tail;
     }
     encoder.raw(rest);
@@ -402,20 +402,21 @@ impl MockTransport {
         let Some(send) = self.event_buffers.send.as_deref() else {
             let reason = link.disconnect_reason.take()?;
             link.is_closed = true;
-            for kept in link.flight.drain_lost(&mut self.lost) {
-                recycle(&mut self.device, &mut self.free_calls, kept);
+            for memory in link.flight.drain_lost(&mut self.lost) {
+                recycle(&mut self.device, &mut self.free_calls, memory);
             }
             return Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
         };
         let incoming = rpcrdma_framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
-                Some(kept) => {
+                Some(memory) => {
                     let is_nomsg = matches!(header.rdma_body, RdmaBody::Nomsg(_));
                     let returned = header.chunk_lists().ok_or(ReceivedMessageDiscardReason::Header);
-                    let checked = returned.and_then(|lists| kept.offered.check(lists, is_nomsg));
-                    match checked.and_then(|returned| self.device.check_long_reply(&header, kept, returned)) {
+                    let checked = returned.and_then(|lists| memory.offered.check(lists, is_nomsg));
+                    match checked.and_then(|returned| self.device.check_long_reply(&header, memory, returned))
+                    {
                         Ok(returned) => Ok((IncomingMessage::Reply(header, message), returned)),
-                        Err(why) => Err((Some(header.rdma_xid), why)),
+                        Err(reason) => Err((Some(header.rdma_xid), reason)),
                     }
                 }
                 None => Err((Some(header.rdma_xid), ReceivedMessageDiscardReason::UnknownXid)),
@@ -439,9 +440,9 @@ impl MockTransport {
             other => Ok((other, rpcrdma_framing::ReturnedChunkLengths::default())),
         });
         let event = match incoming {
-            Err((xid, why)) => {
+            Err((xid, reason)) => {
                 link.counts.discarded += 1;
-                RpcTransportEvent::Discarded { connection, xid, reason: why }
+                RpcTransportEvent::Discarded { connection, xid, reason }
             }
             Ok((IncomingMessage::Reply(header, inline), returned)) => {
                 let granted = header.rdma_credit;
@@ -452,22 +453,25 @@ impl MockTransport {
                     return Some(RpcTransportEvent::Credits { connection, granted });
                 }
                 let xid = header.rdma_xid;
-                let (tag, kept) = link.flight.take(xid)?;
-                let kept = self.event_buffers.call.insert(kept);
+                let (tag, memory) = link.flight.take(xid)?;
+                let memory = self.event_buffers.call.insert(memory);
                 let device = &self.device;
-                let of = |region: &ContiguousChunkMemory, length: u32| {
+                let chunk_bytes = |region: &ContiguousChunkMemory, length: u32| {
                     device.bytes(region.handle).get(..length as usize).unwrap_or_default()
                 };
-                let (message, form) = match kept.reply {
+                let (message, form) = match memory.reply {
                     Some(region) if matches!(header.rdma_body, RdmaBody::Nomsg(_)) => {
-                        (of(&region, returned.reply), MessageForm::Nomsg)
+                        (chunk_bytes(&region, returned.reply), MessageForm::Nomsg)
                     }
                     _ => (inline, MessageForm::Message),
                 };
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.replies += 1;
-                let payloads =
-                    kept.writes.iter().zip(returned.writes).map(|(region, length)| of(region, length));
+                let payloads = memory
+                    .writes
+                    .iter()
+                    .zip(returned.writes)
+                    .map(|(region, length)| chunk_bytes(region, length));
                 RpcTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
@@ -480,8 +484,8 @@ impl MockTransport {
                 })
             }
             Ok((IncomingMessage::Error(xid, error), _)) => {
-                let (tag, kept) = link.flight.take(xid)?;
-                self.event_buffers.call = Some(kept);
+                let (tag, memory) = link.flight.take(xid)?;
+                self.event_buffers.call = Some(memory);
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.rdma_errors += 1;
                 RpcTransportEvent::RdmaError { connection, xid, tag, error }
@@ -500,9 +504,10 @@ impl MockTransport {
 impl RpcTransport for MockTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         let connection = TransportConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
-        let wish = &target.options;
-        let sent =
-            wish.private_data.then(|| PrivateData { remote_invalidation: false, ..wish.private_data() });
+        let options = &target.options;
+        let sent = options
+            .private_data
+            .then(|| PrivateData { remote_invalidation: false, ..options.private_data() });
         let received = self.settings.private_data;
         let received_length = if received.is_some() { PrivateData::LENGTH } else { 0 };
         let rdma = NegotiatedRpcRdmaParameters {
@@ -522,9 +527,9 @@ impl RpcTransport for MockTransport {
             terms,
             responder: MockResponder::new(rdma.reply_inline, &self.settings),
             rdma,
-            credits: TransportCredits::new(wish.credits),
+            credits: TransportCredits::new(options.credits),
             counts: RpcClientConnectionCounters::default(),
-            reverse_credits: wish.reverse_credits,
+            reverse_credits: options.reverse_credits,
             flight: InFlightCalls::default(),
             pending_reverse_calls: Vec::new(),
             answers: Vec::new(),
@@ -558,35 +563,39 @@ impl RpcTransport for MockTransport {
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
-        let refused = SubmitError::Refused;
+        let refusal = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
         let link = link
             .filter(|link| !link.is_closed && link.disconnect_reason.is_none())
-            .ok_or(refused(PermanentSubmitRefusal::Closed))?;
+            .ok_or(refusal(PermanentSubmitRefusal::Closed))?;
         if link.flight.has(call.xid) {
-            return Err(refused(PermanentSubmitRefusal::XidInFlight));
+            return Err(refusal(PermanentSubmitRefusal::XidInFlight));
         }
         if link.credits.available() == 0 {
             link.counts.credit_waits += 1;
             return Err(SubmitError::Busy(SubmitBusyReason::Credits));
         }
-        let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refused)?;
+        let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refusal)?;
         for payload in call.payloads {
             if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
                 self.device
                     .shared_bytes(store, at, length)
-                    .ok_or(refused(PermanentSubmitRefusal::UnknownSharedMemory))?;
+                    .ok_or(refusal(PermanentSubmitRefusal::UnknownSharedMemory))?;
             }
         }
-        let mut kept = self.free_calls.pop().unwrap_or_default();
-        if kept.expose(call, &plan, &mut self.device).is_none() {
-            recycle(&mut self.device, &mut self.free_calls, kept);
+        let mut memory = self.free_calls.pop().unwrap_or_default();
+        if memory.expose(call, &plan, &mut self.device).is_none() {
+            recycle(&mut self.device, &mut self.free_calls, memory);
             return Err(SubmitError::Busy(SubmitBusyReason::Memory));
         }
         let mut encoder = Encoder::reusing(self.spare_sends.pop().unwrap_or_default());
-        let regions =
-            ChunkRegions { call: kept.call, reads: &kept.reads, writes: &kept.writes, reply: kept.reply };
-        kept.offered.write_header(call, &plan, link.credits.requested, &regions, &mut encoder);
+        let regions = ChunkRegions {
+            call: memory.call,
+            reads: &memory.reads,
+            writes: &memory.writes,
+            reply: memory.reply,
+        };
+        memory.offered.write_header(call, &plan, link.credits.requested, &regions, &mut encoder);
         if !plan.is_long_call {
             put_message(call, &plan, &self.device, &mut encoder);
         }
@@ -594,7 +603,7 @@ impl RpcTransport for MockTransport {
         link.counts.bytes_sent += send.len() as u64;
         link.counts.calls += 1;
         link.credits.in_flight += 1;
-        link.flight.add(call.xid, call.tag, kept).map_err(refused)?;
+        link.flight.add(call.xid, call.tag, memory).map_err(refusal)?;
         link.to_server.push_back(send);
         Ok(plan.submitted)
     }
@@ -605,19 +614,19 @@ impl RpcTransport for MockTransport {
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
-        let refused = |why| Err(SubmitError::Refused(why));
+        let refusal = |reason| Err(SubmitError::Refused(reason));
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
-            return refused(PermanentSubmitRefusal::Closed);
+            return refusal(PermanentSubmitRefusal::Closed);
         };
         rpcrdma_framing::check_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
         if rpcrdma_framing::SHORTEST_HEADER + message.len() > link.rdma.call_inline as usize {
-            return refused(PermanentSubmitRefusal::TooLong);
+            return refusal(PermanentSubmitRefusal::TooLong);
         }
-        let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
-            return refused(PermanentSubmitRefusal::NoCall);
+        let Some(index) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
+            return refusal(PermanentSubmitRefusal::NoCall);
         };
-        link.pending_reverse_calls.swap_remove(place);
+        link.pending_reverse_calls.swap_remove(index);
         let mut encoder = Encoder::new();
         rpcrdma_framing::answer_header(xid, link.reverse_credits).encode(&mut encoder);
         encoder.raw(message);

@@ -71,7 +71,7 @@ impl MockResponder {
 
     /// Returns the transport fault of the server's fault injector for a Call, if any.
     pub(super) fn injected_fault(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
-        let liar = server.fault_injector.as_mut()?;
+        let injector = server.fault_injector.as_mut()?;
         let mut cursor = Cursor::new(call);
         let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let RdmaBody::Msg(lists) = &header.rdma_body else { return None };
@@ -84,7 +84,7 @@ impl MockResponder {
             }
         }
         let has_write_chunk = lists.rdma_writes.iter().any(|chunk| chunk.length() > 0);
-        liar.fault(cursor.rest(), &chunks, has_write_chunk)
+        injector.fault(cursor.rest(), &chunks, has_write_chunk)
     }
 
     /// Executes a Call, and encodes the Send of the answer.
@@ -188,11 +188,11 @@ impl MockResponder {
             })
             .collect();
         server.serve(message, &chunks, &mut self.answer);
-        let done = self.reply(xid, lists, device, fault, send);
-        if let (Some(liar), false) = (&mut server.fault_injector, self.is_fault_effective) {
-            liar.revert_injection();
+        let result = self.reply(xid, lists, device, fault, send);
+        if let (Some(injector), false) = (&mut server.fault_injector, self.is_fault_effective) {
+            injector.revert_injection();
         }
-        done
+        result
     }
 
     /// Writes results to Write chunks, and the message to the Send or the Reply chunk. RFC 8166 sections 3.4.6 and
@@ -207,8 +207,8 @@ impl MockResponder {
     ) -> Result<(), MockResponderError> {
         self.segments.clear();
         self.ends.clear();
-        let offered = lists.rdma_writes.len() as usize + usize::from(lists.rdma_reply.is_some());
-        if offered > CHUNKS {
+        let offered_count = lists.rdma_writes.len() as usize + usize::from(lists.rdma_reply.is_some());
+        if offered_count > CHUNKS {
             return Err(MockResponderError::Chunk);
         }
         let results = self.answer.data.len().min(CHUNKS);
@@ -242,8 +242,8 @@ impl MockResponder {
                 self.change(|segment| segment.length = segment.length.saturating_sub(1));
             }
             Some(MockTransportFault::MoreThanWritten) => {
-                let offered = lists.rdma_writes.iter().flat_map(|chunk| chunk.target.iter());
-                for (segment, offered) in self.segments.iter_mut().zip(offered) {
+                let offered_segments = lists.rdma_writes.iter().flat_map(|chunk| chunk.target.iter());
+                for (segment, offered) in self.segments.iter_mut().zip(offered_segments) {
                     segment.length = (segment.length + 1).min(offered.length);
                 }
             }
@@ -286,7 +286,7 @@ impl MockResponder {
         let writes: Vec<_> = (0..self.ends.len())
             .map(|index| {
                 let start =
-                    index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+                    index.checked_sub(1).and_then(|previous| self.ends.get(previous)).copied().unwrap_or(0);
                 self.chunk(start, self.ends.get(index).copied().unwrap_or(start))
             })
             .collect();
@@ -350,11 +350,11 @@ fn fill(
             }
             Some(MockTransportFault::Unwritten) => {}
             Some(MockTransportFault::OtherByte) => {
-                let mut other = part.to_vec();
-                if let Some(byte) = other.last_mut() {
+                let mut altered = part.to_vec();
+                if let Some(byte) = altered.last_mut() {
                     *byte ^= 1;
                 }
-                device.write(segment.handle, segment.offset, &other)?;
+                device.write(segment.handle, segment.offset, &altered)?;
             }
             _ => device.write(segment.handle, segment.offset, part)?,
         }

@@ -51,8 +51,8 @@ enum MockMemoryBacking {
 
 impl MockRegisteredMemoryTable {
     pub(super) fn share(&mut self, memory: &Arc<[u8]>) -> RegisteredPayloadMemoryId {
-        let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
-        let index = known.unwrap_or_else(|| {
+        let existing = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
+        let index = existing.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
@@ -104,9 +104,9 @@ impl MockRegisteredMemoryTable {
         self.expose(index, length, MockMemoryAccess::Read)
     }
 
-    fn add(&mut self, place: MockMemoryBacking) -> Option<u32> {
+    fn add(&mut self, backing: MockMemoryBacking) -> Option<u32> {
         let index = u32::try_from(self.memory.len()).ok().filter(|index| *index < 1 << 24)?;
-        self.memory.push(MockRegisteredMemory { key: 0, access: None, length: 0, backing: place });
+        self.memory.push(MockRegisteredMemory { key: 0, access: None, length: 0, backing });
         Some(index)
     }
 
@@ -184,8 +184,8 @@ impl MockRegisteredMemoryTable {
         self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
         let start = (offset - BASE) as usize;
         match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.backing) {
-            Some(MockMemoryBacking::Own(place)) => {
-                place
+            Some(MockMemoryBacking::Own(store)) => {
+                store
                     .get_mut(start..start + bytes.len())
                     .ok_or(MockRemoteAccessError)?
                     .copy_from_slice(bytes);

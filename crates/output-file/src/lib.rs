@@ -53,11 +53,11 @@ enum LocalFileIdentity {
 
 impl LocalFileIdentity {
     /// Returns the identity of a file that writing could destroy or wait for; `None` for a character device.
-    fn of(about: &Metadata) -> Option<Self> {
-        match about.file_type() {
+    fn of(metadata: &Metadata) -> Option<Self> {
+        match metadata.file_type() {
             kind if kind.is_char_device() => None,
-            kind if kind.is_block_device() => Some(Self::BlockDevice { number: about.rdev() }),
-            _ => Some(Self::File { device: about.dev(), inode: about.ino() }),
+            kind if kind.is_block_device() => Some(Self::BlockDevice { number: metadata.rdev() }),
+            _ => Some(Self::File { device: metadata.dev(), inode: metadata.ino() }),
         }
     }
 }
@@ -85,12 +85,12 @@ impl ProtectedInputFiles {
 
     /// Adds the file with this name.
     pub fn add(&mut self, path: &Path) {
-        let (about, name) = if path.as_os_str() == "-" {
+        let (metadata, name) = if path.as_os_str() == "-" {
             (descriptor_metadata(io::stdin()), "standard input".to_owned())
         } else {
             (fs::metadata(path), path.to_string_lossy().into_owned())
         };
-        let identity = about.ok().as_ref().and_then(LocalFileIdentity::of);
+        let identity = metadata.ok().as_ref().and_then(LocalFileIdentity::of);
         match identity {
             Some(identity) => self.files.push((identity, name)),
             None if !path.exists() => self.absent.extend(directory_and_name(path)),
@@ -98,9 +98,9 @@ impl ProtectedInputFiles {
         }
     }
 
-    fn check(&self, path: &Path, about: &Metadata) -> Result<(), OutputError> {
-        let identity = LocalFileIdentity::of(about);
-        let input = self.files.iter().find(|(of, _)| Some(*of) == identity);
+    fn check(&self, path: &Path, metadata: &Metadata) -> Result<(), OutputError> {
+        let identity = LocalFileIdentity::of(metadata);
+        let input = self.files.iter().find(|(input_identity, _)| Some(*input_identity) == identity);
         input.map_or(Ok(()), |(_, name)| Err(OutputError::input(path, name)))
     }
 }
@@ -114,7 +114,9 @@ pub fn check_standard_output<P: AsRef<Path>>(
     arguments: impl IntoIterator<Item = P>,
 ) -> Result<(), OutputError> {
     match descriptor_metadata(io::stdout()) {
-        Ok(about) if about.is_file() => ProtectedInputFiles::new(arguments).check(Path::new("-"), &about),
+        Ok(metadata) if metadata.is_file() => {
+            ProtectedInputFiles::new(arguments).check(Path::new("-"), &metadata)
+        }
         _ => Ok(()),
     }
 }
@@ -124,13 +126,13 @@ pub fn directory_and_name(path: &Path) -> Option<(PathBuf, OsString)> {
     Some((directory(path).canonicalize().ok()?, path.file_name()?.to_owned()))
 }
 
-fn descriptor_metadata(of: impl AsFd) -> io::Result<Metadata> {
-    duplicate(of)?.metadata()
+fn descriptor_metadata(file: impl AsFd) -> io::Result<Metadata> {
+    duplicate(file)?.metadata()
 }
 
 /// Duplicates the handle of an open file.
-fn duplicate(of: impl AsFd) -> io::Result<File> {
-    Ok(of.as_fd().try_clone_to_owned()?.into())
+fn duplicate(file: impl AsFd) -> io::Result<File> {
+    Ok(file.as_fd().try_clone_to_owned()?.into())
 }
 
 /// Error of an output. `Display` writes one line with the remedy.
@@ -286,24 +288,22 @@ impl UnfinishedFile {
     }
 
     fn unregister(path: &Path) {
-        unfinished().retain(|known| known != path);
+        unfinished().retain(|entry| entry != path);
     }
 
     /// Renames the file; `replaces` allows it to replace another one.
     fn rename(mut self, to: &Path, replaces: bool) -> Result<(), OutputErrorKind> {
         let Some(path) = self.0.take() else { return Ok(()) };
-        let known = path.to_path_buf();
-        let renamed = if replaces { path.persist(to) } else { path.persist_noclobber(to) };
-        Self::unregister(&known);
-        match renamed {
+        let temporary_path = path.to_path_buf();
+        let result = if replaces { path.persist(to) } else { path.persist_noclobber(to) };
+        Self::unregister(&temporary_path);
+        match result {
             Ok(()) => Ok(()),
-            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
-                Err(OutputErrorKind::Exists)
-            }
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(OutputErrorKind::Exists),
             // A complete file is kept.
-            Err(refused) => match refused.path.keep() {
-                Ok(path) => Err(OutputErrorKind::Rename(path, refused.error)),
-                Err(_) => Err(OutputErrorKind::Write(refused.error)),
+            Err(error) => match error.path.keep() {
+                Ok(path) => Err(OutputErrorKind::Rename(path, error.error)),
+                Err(_) => Err(OutputErrorKind::Write(error.error)),
             },
         }
     }
@@ -312,9 +312,9 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            let known = path.to_path_buf();
+            let temporary_path = path.to_path_buf();
             drop(path);
-            Self::unregister(&known);
+            Self::unregister(&temporary_path);
         }
     }
 }
@@ -335,9 +335,9 @@ impl ScratchFile {
     pub fn new(name: &str, suffix: &str) -> Result<(Self, BufWriter<File>), OutputError> {
         let directory = std::env::temp_dir();
         let prefix = format!("{}.", name.replace('/', "_"));
-        let made = UnfinishedFile::new(Builder::new().prefix(&prefix).suffix(suffix), &directory);
+        let result = UnfinishedFile::new(Builder::new().prefix(&prefix).suffix(suffix), &directory);
         let (file, unfinished) =
-            made.map_err(|error| OutputError::new(&directory, OutputErrorKind::Create(error)))?;
+            result.map_err(|error| OutputError::new(&directory, OutputErrorKind::Create(error)))?;
         let path = unfinished.0.as_ref().map(|path| path.to_path_buf()).unwrap_or_default();
         Ok((Self { path, _unfinished: unfinished }, BufWriter::new(file)))
     }
@@ -384,12 +384,12 @@ impl AnonymousScratchFile {
         self.to.flush().map_err(|error| OutputError::write_error(&self.directory, error))
     }
 
-    /// Fills `into` with the flushed bytes from `offset` on.
+    /// Fills `buffer` with the flushed bytes from `offset` on.
     ///
     /// # Errors
     /// Returns an error if reading fails, or if there are fewer bytes.
-    pub fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        self.to.get_ref().read_exact_at(into, offset)
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.to.get_ref().read_exact_at(buffer, offset)
     }
 }
 
@@ -482,85 +482,90 @@ impl OutputFile {
     /// # Errors
     /// Returns [`OutputErrorKind::Special`] for an output that cannot seek, and the errors of [`OutputFile::create`].
     pub fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Result<Self, OutputError> {
-        let refused = |what| Err(OutputError::new(path, OutputErrorKind::Special(what)));
+        let special_error = |description| Err(OutputError::new(path, OutputErrorKind::Special(description)));
         if is_standard_output(path) {
-            return refused("a stream, but the header of this file is written last");
+            return special_error("a stream, but the header of this file is written last");
         }
-        let about = fs::symlink_metadata(path).ok();
-        if about.is_some_and(|about| about.file_type().is_fifo()) {
-            return refused("a FIFO, but the header of this file is written last");
+        let metadata = fs::symlink_metadata(path).ok();
+        if metadata.is_some_and(|metadata| metadata.file_type().is_fifo()) {
+            return special_error("a FIFO, but the header of this file is written last");
         }
         let mut this = Self::create(path, inputs)?;
         if matches!(this.place, OutputPublicationState::Stream) && this.to.stream_position().is_err() {
-            return refused("a device that cannot seek, but the header of this file is written last");
+            return special_error("a device that cannot seek, but the header of this file is written last");
         }
         Ok(this)
     }
 
     fn open(path: &Path, inputs: &ProtectedInputFiles, replaces: bool) -> Result<Self, OutputError> {
-        let failed = |kind| OutputError::new(path, kind);
-        let unmade = |error| failed(OutputErrorKind::Create(error));
-        let new = |file, place| {
+        let output_error = |kind| OutputError::new(path, kind);
+        let create_error = |error| output_error(OutputErrorKind::Create(error));
+        let new_output = |file, state| {
             let to = BufWriter::with_capacity(
                 WRITE_BUFFER_BYTES,
                 FailedWriteRollbackWriter { file, growing_bytes: None },
             );
-            Self { path: path.to_owned(), to, place, replaces }
+            Self { path: path.to_owned(), to, place: state, replaces }
         };
         if is_standard_output(path) && !replaces {
-            return Err(failed(OutputErrorKind::Special("a stream")));
+            return Err(output_error(OutputErrorKind::Special("a stream")));
         }
         if is_standard_output(path) {
-            let file = duplicate(io::stdout()).map_err(unmade)?;
-            inputs.check(path, &file.metadata().map_err(unmade)?)?;
-            return Ok(new(file, OutputPublicationState::Stream));
+            let file = duplicate(io::stdout()).map_err(create_error)?;
+            inputs.check(path, &file.metadata().map_err(create_error)?)?;
+            return Ok(new_output(file, OutputPublicationState::Stream));
         }
         if path.as_os_str().as_bytes().ends_with(b"/") {
-            return Err(failed(OutputErrorKind::Directory));
+            return Err(output_error(OutputErrorKind::Directory));
         }
-        let about = match output_metadata(path) {
-            Ok(about) => Some(about),
+        let metadata = match output_metadata(path) {
+            Ok(metadata) => Some(metadata),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unmade(error)),
+            Err(error) => return Err(create_error(error)),
         };
-        if about.is_none() && directory_and_name(path).is_some_and(|place| inputs.absent.contains(&place)) {
+        if metadata.is_none()
+            && directory_and_name(path).is_some_and(|location| inputs.absent.contains(&location))
+        {
             return Err(OutputError::input(path, &path.to_string_lossy()));
         }
-        if let Some(about) = &about {
-            inputs.check(path, about)?;
-            let kind = about.file_type();
+        if let Some(metadata) = &metadata {
+            inputs.check(path, metadata)?;
+            let kind = metadata.file_type();
             match () {
                 () if kind.is_symlink() => {
                     // A link to an input is an input, too.
-                    if let Ok(about) = fs::metadata(path) {
-                        inputs.check(path, &about)?;
+                    if let Ok(metadata) = fs::metadata(path) {
+                        inputs.check(path, &metadata)?;
                     }
-                    return Err(failed(OutputErrorKind::Link(fs::read_link(path).unwrap_or_default())));
+                    return Err(output_error(OutputErrorKind::Link(fs::read_link(path).unwrap_or_default())));
                 }
-                () if kind.is_dir() => return Err(failed(OutputErrorKind::Directory)),
+                () if kind.is_dir() => return Err(output_error(OutputErrorKind::Directory)),
                 () if (kind.is_char_device() || kind.is_fifo()) && !replaces => {
-                    return Err(failed(OutputErrorKind::Special("a device or a FIFO")));
+                    return Err(output_error(OutputErrorKind::Special("a device or a FIFO")));
                 }
                 () if kind.is_char_device() || kind.is_fifo() => {
-                    return Ok(new(open_stream(path).map_err(unmade)?, OutputPublicationState::Stream));
+                    return Ok(new_output(
+                        open_stream(path).map_err(create_error)?,
+                        OutputPublicationState::Stream,
+                    ));
                 }
                 () if kind.is_block_device() => {
-                    return Err(failed(OutputErrorKind::Special("a block device")));
+                    return Err(output_error(OutputErrorKind::Special("a block device")));
                 }
-                () if !kind.is_file() => return Err(failed(OutputErrorKind::Special("a socket"))),
-                () if !replaces => return Err(failed(OutputErrorKind::Exists)),
+                () if !kind.is_file() => return Err(output_error(OutputErrorKind::Special("a socket"))),
+                () if !replaces => return Err(output_error(OutputErrorKind::Exists)),
                 // A file that may not be written may not be replaced either.
-                () => _ = open_existing(path).map_err(unmade)?,
+                () => _ = open_existing(path).map_err(create_error)?,
             }
         }
         // Whoever may not read the old file may not read the new one while it is written.
-        let mode = about.map_or(NEW_FILE_MODE, |about| about.mode() & 0o600);
-        let name = path.file_name().ok_or_else(|| failed(OutputErrorKind::Directory))?;
+        let mode = metadata.map_or(NEW_FILE_MODE, |metadata| metadata.mode() & 0o600);
+        let name = path.file_name().ok_or_else(|| output_error(OutputErrorKind::Directory))?;
         let mut builder = Builder::new();
         let prefix = prefix(name);
         builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
-        let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
-        Ok(new(file, OutputPublicationState::Temporary(unfinished)))
+        let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(create_error)?;
+        Ok(new_output(file, OutputPublicationState::Temporary(unfinished)))
     }
 
     /// Returns the output, whose content is binary, unless it is a terminal.
@@ -593,15 +598,15 @@ impl OutputFile {
     /// Returns [`OutputErrorKind::Write`] if writing fails.
     pub fn close(self) -> Result<UnpublishedOutputFile, OutputError> {
         let Self { path, to, place, replaces } = self;
-        let unwritten = |error| OutputError::write_error(&path, error);
-        let sink = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        let write_error = |error| OutputError::write_error(&path, error);
+        let sink = to.into_inner().map_err(|error| write_error(error.into_error()))?;
         if let OutputPublicationState::Temporary(_) = &place {
-            copy_access(&sink.file, &path).map_err(unwritten)?;
+            copy_access(&sink.file, &path).map_err(write_error)?;
         }
         sink.release_reserve();
         let FailedWriteRollbackWriter { file, .. } = sink;
         if !matches!(place, OutputPublicationState::Stream) {
-            file.sync_all().map_err(unwritten)?;
+            file.sync_all().map_err(write_error)?;
         }
         Ok(UnpublishedOutputFile { path, place, replaces })
     }
@@ -616,8 +621,8 @@ impl OutputFile {
         self.to.flush().map_err(|error| OutputError::write_error(&self.path, error))?;
         let unfinished = match std::mem::replace(&mut self.place, OutputPublicationState::Published) {
             OutputPublicationState::Temporary(unfinished) => unfinished,
-            place => {
-                self.place = place;
+            state => {
+                self.place = state;
                 return Ok(());
             }
         };
@@ -629,8 +634,8 @@ impl OutputFile {
         });
         let length = published.map_err(|error| OutputError::write_error(&self.path, error))?;
         sink.growing_bytes = Some(length);
-        let named = unfinished.rename(&self.path, self.replaces);
-        named.map_err(|kind| OutputError::new(&self.path, kind))?;
+        let result = unfinished.rename(&self.path, self.replaces);
+        result.map_err(|kind| OutputError::new(&self.path, kind))?;
         sync_directory(&self.path);
         Ok(())
     }
@@ -642,8 +647,8 @@ impl OutputFile {
     pub fn end_published(mut self) -> io::Result<RemovableOutputFile> {
         self.to.flush()?;
         self.to.get_ref().release_reserve();
-        let about = self.to.get_ref().file.metadata().ok();
-        let identity = about.as_ref().and_then(LocalFileIdentity::of);
+        let metadata = self.to.get_ref().file.metadata().ok();
+        let identity = metadata.as_ref().and_then(LocalFileIdentity::of);
         // Another file may have its name now.
         let identity = identity.filter(|_| identity == identity_at(&self.path));
         Ok(RemovableOutputFile { path: self.path, identity })
@@ -741,15 +746,15 @@ fn output_metadata(path: &Path) -> io::Result<Metadata> {
     let is_descriptor = ["/dev/fd/", "/proc/self/fd/", "/dev/stderr"]
         .iter()
         .any(|start| path.as_os_str().as_bytes().starts_with(start.as_bytes()));
-    let about = fs::symlink_metadata(path)?;
-    if is_descriptor && about.is_symlink() {
-        let behind = fs::metadata(path)?;
-        let kind = behind.file_type();
+    let metadata = fs::symlink_metadata(path)?;
+    if is_descriptor && metadata.is_symlink() {
+        let target = fs::metadata(path)?;
+        let kind = target.file_type();
         if kind.is_fifo() || kind.is_char_device() {
-            return Ok(behind);
+            return Ok(target);
         }
     }
-    Ok(about)
+    Ok(metadata)
 }
 
 fn directory(path: &Path) -> &Path {

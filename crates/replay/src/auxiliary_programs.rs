@@ -113,17 +113,17 @@ pub fn query_port_mapper(
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
     let target = ConnectTarget { address, ..target.clone() };
-    let said = |error: AuxiliaryProgramError| match error {
-        AuxiliaryProgramError::Absent(why) => AuxiliaryProgramError::Absent(format!("port mapper: {why}")),
-        AuxiliaryProgramError::Silent(why) => AuxiliaryProgramError::Silent(format!("port mapper: {why}")),
+    let with_context = |error: AuxiliaryProgramError| match error {
+        AuxiliaryProgramError::Absent(text) => AuxiliaryProgramError::Absent(format!("port mapper: {text}")),
+        AuxiliaryProgramError::Silent(text) => AuxiliaryProgramError::Silent(format!("port mapper: {text}")),
         AuxiliaryProgramError::Unregistered(_) => error,
     };
-    let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
+    let connection = tcp.connect(&target).map_err(|error| with_context(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
-    let mut line = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout);
+    let mut rpc_client = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout);
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
-    let port = line.call(
+    let port = rpc_client.call(
         &SynchronousProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
         |encoder| v2::Args::GETPORT(mapping).encode(encoder),
         |cursor| match v2::Results::decode(getport, cursor, &mut NullFieldObserver)? {
@@ -137,9 +137,11 @@ pub fn query_port_mapper(
         Ok(_) => Err(AuxiliaryProgramError::Unregistered(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
-            Err(said(AuxiliaryProgramError::Silent(format!("{address}: no Reply within {seconds} s"))))
+            Err(with_context(AuxiliaryProgramError::Silent(format!(
+                "{address}: no Reply within {seconds} s"
+            ))))
         }
-        Err(error) => Err(said(AuxiliaryProgramError::Absent(error.to_string()))),
+        Err(error) => Err(with_context(AuxiliaryProgramError::Absent(error.to_string()))),
     }
 }
 
@@ -211,7 +213,7 @@ impl AuxiliaryRpcConnections {
         call: &ContainmentCheckedCall<'_>,
         accept: impl FnOnce(&TransportReply<'_>) -> T,
     ) -> Result<T, AuxiliaryProgramError> {
-        let absent = |why: &dyn fmt::Display| AuxiliaryProgramError::Absent(why.to_string());
+        let absent = |error: &dyn fmt::Display| AuxiliaryProgramError::Absent(error.to_string());
         let xid = call.call().xid;
         if let Err(error) = self.tcp.submit(connection, call.call()) {
             // It was closed while another program was called.
@@ -224,36 +226,36 @@ impl AuxiliaryRpcConnections {
                 Some(RpcTransportEvent::Reply(reply))
                     if reply.connection == connection && reply.xid == xid =>
                 {
-                    let lane = self.lanes.iter().find(|(_, lane)| lane.connection == connection);
-                    if let Some(((_, program, version), _)) = lane {
+                    let entry = self.lanes.iter().find(|(_, candidate)| candidate.connection == connection);
+                    if let Some(((_, program, version), _)) = entry {
                         self.restarting_until.remove(&(*program, *version));
                     }
                     return Ok(accept(&reply));
                 }
-                Some(RpcTransportEvent::Disconnected { connection: gone, reason, .. }) => {
-                    let why = format!("the connection went away: {reason}");
-                    self.remove_lost_lane(gone);
-                    if gone == connection {
-                        return Err(AuxiliaryProgramError::Absent(why));
+                Some(RpcTransportEvent::Disconnected { connection: lost_connection, reason, .. }) => {
+                    let text = format!("the connection went away: {reason}");
+                    self.remove_lost_lane(lost_connection);
+                    if lost_connection == connection {
+                        return Err(AuxiliaryProgramError::Absent(text));
                     }
                 }
                 _ => {}
             }
         }
         self.tcp.disconnect(connection);
-        self.lanes.retain(|_, lane| lane.connection != connection);
-        let why = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
-        Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(why)).clone())
+        self.lanes.retain(|_, entry| entry.connection != connection);
+        let text = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
+        Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(text)).clone())
     }
 
     /// Removes a connection that its program has closed. The program may be restarting; the time until which it is
     /// waited for is not extended by further connections that it closes.
     fn remove_lost_lane(&mut self, connection: TransportConnectionId) {
-        let until = Instant::now() + self.restart_timeout();
-        self.lanes.retain(|(_, program, version), lane| {
-            let is_other = lane.connection != connection;
+        let deadline = Instant::now() + self.restart_timeout();
+        self.lanes.retain(|(_, program, version), entry| {
+            let is_other = entry.connection != connection;
             if !is_other {
-                self.restarting_until.entry((*program, *version)).or_insert(until);
+                self.restarting_until.entry((*program, *version)).or_insert(deadline);
                 self.ports.remove(&(*program, *version));
             }
             is_other
@@ -297,7 +299,7 @@ impl AuxiliaryRpcConnections {
         error: &AuxiliaryProgramError,
     ) -> Option<Instant> {
         let now = Instant::now();
-        let until = match error {
+        let deadline = match error {
             AuxiliaryProgramError::Absent(_) => self.restart_end(program)?,
             AuxiliaryProgramError::Unregistered(_) => {
                 let grace =
@@ -306,16 +308,17 @@ impl AuxiliaryRpcConnections {
             }
             AuxiliaryProgramError::Silent(_) => return None,
         };
-        if until <= now {
+        if deadline <= now {
             return None;
         }
-        if let Some((due, _)) = self.next_attempts.get(&program).filter(|(due, _)| *due > now) {
-            return Some(*due);
+        if let Some((retry_at, _)) = self.next_attempts.get(&program).filter(|(retry_at, _)| *retry_at > now)
+        {
+            return Some(*retry_at);
         }
-        let due = now + RETRY_DELAY;
+        let retry_at = now + RETRY_DELAY;
         self.ports.remove(&program);
-        self.next_attempts.insert(program, (due, error.clone()));
-        Some(due)
+        self.next_attempts.insert(program, (retry_at, error.clone()));
+        Some(retry_at)
     }
 
     /// Returns the connection of a client to a program, and opens it if necessary.
@@ -328,13 +331,13 @@ impl AuxiliaryRpcConnections {
         client: u32,
         program: (Program, u32),
     ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
-        if let Some(lane) = self.lanes.get(&(client, program.0, program.1)) {
-            return Ok(*lane);
+        if let Some(existing) = self.lanes.get(&(client, program.0, program.1)) {
+            return Ok(*existing);
         }
-        if let Some((due, why)) = self.next_attempts.get(&program)
-            && *due > Instant::now()
+        if let Some((retry_at, error)) = self.next_attempts.get(&program)
+            && *retry_at > Instant::now()
         {
-            return Err(why.clone());
+            return Err(error.clone());
         }
         if self.lanes.len() >= MAX_CONNECTIONS {
             return Err(AuxiliaryProgramError::Absent("too many connections".into()));
@@ -344,8 +347,8 @@ impl AuxiliaryRpcConnections {
             (Program::MOUNT, Some(port)) => port,
             _ => self.port_of_program(program)?,
         };
-        if let Some(why) = self.unresponsive_ports.get(&port) {
-            return Err(why.clone());
+        if let Some(error) = self.unresponsive_ports.get(&port) {
+            return Err(error.clone());
         }
         let (target, is_restarting) = self.target_for(program);
         let peer = SocketAddr::new(target.address.ip(), port);
@@ -354,10 +357,10 @@ impl AuxiliaryRpcConnections {
             .tcp
             .connect(&target)
             .map_err(|error| self.record_unresponsive_port(port, error.into(), is_restarting))?;
-        let local = self.tcp.params(connection).and_then(|terms| terms.local);
-        let lane = AuxiliaryRpcConnection { number: connection.0.into(), connection, local, peer };
-        self.lanes.insert((client, program.0, program.1), lane);
-        Ok(lane)
+        let local = self.tcp.params(connection).and_then(|params| params.local);
+        let rpc_connection = AuxiliaryRpcConnection { number: connection.0.into(), connection, local, peer };
+        self.lanes.insert((client, program.0, program.1), rpc_connection);
+        Ok(rpc_connection)
     }
 
     /// Rewrites the caller of a Call of NLM version 4 ([`replace_nlm_caller`]).
@@ -368,14 +371,14 @@ impl AuxiliaryRpcConnections {
     /// Returns the port of a program from the cache or the port mapper.
     fn port_of_program(&mut self, program: (Program, u32)) -> Result<u16, AuxiliaryProgramError> {
         let port_mapper = self.configured_ports.port_mapper();
-        if let Some(known) = self.ports.get(&program) {
-            return known.clone();
+        if let Some(port) = self.ports.get(&program) {
+            return port.clone();
         }
         let (target, is_restarting) = self.target_for(program);
         let port = match self.unresponsive_ports.get(&port_mapper) {
-            Some(why) => Err(why.clone()),
+            Some(error) => Err(error.clone()),
             None => query_port_mapper(&target, self.configured_ports, program.0, program.1)
-                .map_err(|why| self.record_unresponsive_port(port_mapper, why, is_restarting)),
+                .map_err(|error| self.record_unresponsive_port(port_mapper, error, is_restarting)),
         };
         self.ports.insert(program, port.clone());
         port
@@ -385,16 +388,16 @@ impl AuxiliaryRpcConnections {
     fn record_unresponsive_port(
         &mut self,
         port: u16,
-        why: AuxiliaryProgramError,
+        error: AuxiliaryProgramError,
         is_restarting: bool,
     ) -> AuxiliaryProgramError {
-        match why {
-            AuxiliaryProgramError::Silent(why) if is_restarting => AuxiliaryProgramError::Absent(why),
+        match error {
+            AuxiliaryProgramError::Silent(text) if is_restarting => AuxiliaryProgramError::Absent(text),
             AuxiliaryProgramError::Silent(_) => {
-                self.unresponsive_ports.insert(port, why.clone());
-                why
+                self.unresponsive_ports.insert(port, error.clone());
+                error
             }
-            _ => why,
+            _ => error,
         }
     }
 }
@@ -443,8 +446,8 @@ impl NlmCallerNames {
 /// other Call. The [containment check](super::containment) of the finished Call decides if the path is allowed.
 pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
+    let rpc_message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let call = rpc_message.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
     let header = message.get(..cursor.at())?;
     let procedure = MountProcedure(call.proc);
     let arguments = Mount::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
@@ -470,8 +473,8 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
 /// `None` for every other Call.
 pub fn replace_nlm_caller(message: &[u8], names: &mut NlmCallerNames) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::NLM, 4))?;
+    let rpc_message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let call = rpc_message.call().filter(|call| (call.prog, call.vers) == (Program::NLM, 4))?;
     let header = message.get(..cursor.at())?;
     let procedure = nlm::Procedure(call.proc);
     let mut args = nlm::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;

@@ -68,16 +68,16 @@ pub(crate) fn read_results<T>(
     reply: &CompoundReply<'_>,
     read: &mut impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<CompoundOutcome<T>, XdrError> {
-    let mut found = None;
+    let mut value = None;
     for results in reply.operations() {
         let results = results.map_err(|stop| stop.error)?;
         if results.status() != Nfsstat4::NFS4_OK {
             return Ok(Err((Some(results.number()), results.status())));
         }
-        found = read(&results).or(found);
+        value = read(&results).or(value);
     }
     Ok(match reply.head.status {
-        Nfsstat4::NFS4_OK => Ok(found),
+        Nfsstat4::NFS4_OK => Ok(value),
         status => Err((None, status)),
     })
 }

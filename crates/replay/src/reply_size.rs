@@ -93,8 +93,8 @@ fn operation_result_bytes(operation: &v4::Args<'_>) -> u32 {
         v4::Args::SEQUENCE(_) => 16 + 5 * 4,
         v4::Args::GETFH(_) => FILEHANDLE,
         v4::Args::GETATTR(args) => {
-            let all = args.attr_request.iter();
-            all.fold(BITMAP + 4, |sum, attribute| sum.saturating_add(attribute_bytes(attribute)))
+            let attributes = args.attr_request.iter();
+            attributes.fold(BITMAP + 4, |sum, attribute| sum.saturating_add(attribute_bytes(attribute)))
         }
         v4::Args::SETATTR(_) => BITMAP,
         v4::Args::LINK(_) | v4::Args::REMOVE(_) => CHANGE_INFO,

@@ -100,8 +100,8 @@ pub struct RegisteredPayloadMemoryId(pub u32);
 ///
 /// # Errors
 /// Returns an error if the program was built without it.
-pub fn open(carrier: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransportError> {
-    match carrier {
+pub fn open(transport: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransportError> {
+    match transport {
         UrlTransport::Tcp => Ok(Box::new(tcp::TcpTransport::new())),
         #[cfg(feature = "verbs")]
         UrlTransport::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),

@@ -66,15 +66,16 @@ impl ReconnectionAttempts {
         target: &ConnectTarget,
         connect: impl FnOnce(&ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>,
     ) -> Result<Option<TransportConnectionId>, RpcTransportError> {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        let left = self.timeout.saturating_sub(since.elapsed());
-        let options = ConnectOptions { timeout: self.attempt_timeout.min(left), ..target.options.clone() };
+        let start = *self.since.get_or_insert_with(Instant::now);
+        let remaining = self.timeout.saturating_sub(start.elapsed());
+        let options =
+            ConnectOptions { timeout: self.attempt_timeout.min(remaining), ..target.options.clone() };
         match connect(&ConnectTarget { options, ..target.clone() }) {
             Ok(connection) => Ok(Some(connection)),
             Err(error) if error.blame() != TransportErrorResponsibility::Unreachable => Err(error),
             Err(error) => {
                 let is_timeout = matches!(error.kind, RpcTransportErrorKind::Timeout(_));
-                if since.elapsed() < self.timeout {
+                if start.elapsed() < self.timeout {
                     if is_timeout {
                         self.attempt_timeout *= 2;
                     }

@@ -350,7 +350,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let mut results = Some(results);
-        let (mut lost, mut silent) = (0, 0);
+        let (mut disconnect_count, mut timeout_count) = (0, 0);
         loop {
             let start = Instant::now();
             if self.deadline.is_some_and(|deadline| start >= deadline) {
@@ -361,28 +361,28 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             }
             let limit = start + self.timeout;
             let limit = self.deadline.map_or(limit, |deadline| limit.min(deadline));
-            let done = match self.submit(call, limit) {
+            let result = match self.submit(call, limit) {
                 Ok(()) => self.receive(call, [start, limit], &mut results),
                 Err(error) => Err(error),
             };
-            match &done {
-                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcProtocol(_))) => return done,
+            match &result {
+                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcProtocol(_))) => return result,
                 Err(
                     RpcCallError::Disconnected(_)
                     | RpcCallError::Submit(SubmitError::Refused(PermanentSubmitRefusal::Closed)),
-                ) if lost < MAX_RESENDS => {
-                    lost += 1;
+                ) if disconnect_count < MAX_RESENDS => {
+                    disconnect_count += 1;
                 }
                 Err(RpcCallError::Timeout(_))
                     if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) =>
                 {
                     return Err(RpcCallError::DeadlineExceeded);
                 }
-                Err(RpcCallError::Timeout(_)) if silent < MAX_TIMEOUT_RETRIES => silent += 1,
-                _ => return done,
+                Err(RpcCallError::Timeout(_)) if timeout_count < MAX_TIMEOUT_RETRIES => timeout_count += 1,
+                _ => return result,
             }
             if !self.reconnect()? {
-                return done;
+                return result;
             }
         }
     }
@@ -404,11 +404,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         &mut self,
         minor: u32,
         operations: &[v4::Args<'_>],
-        more: &SynchronousProcedureCall<'_>,
+        call: &SynchronousProcedureCall<'_>,
         results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let head = v4::CompoundCallHead { tag: Text(b""), minorversion: minor };
-        let procedure = SynchronousProcedureCall { program: Program::NFS, version: 4, number: 1, ..*more };
+        let procedure = SynchronousProcedureCall { program: Program::NFS, version: 4, number: 1, ..*call };
         self.call(
             &procedure,
             |encoder| v4::CompoundCall::new(head, operations).encode(encoder),
@@ -459,9 +459,9 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         [start, deadline]: [Instant; 2],
         results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>>,
     ) -> Result<T, RpcCallError> {
-        let (xid, mut called) = (call.xid, None);
+        let (xid, mut pending_call) = (call.xid, None);
         loop {
-            if let Some((connection, xid)) = called.take() {
+            if let Some((connection, xid)) = pending_call.take() {
                 // If the answer cannot be sent, the server gets none.
                 let _ = self.transport.answer(connection, xid, &encode_prog_unavail(xid));
             }
@@ -475,12 +475,12 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                     let Some(results) = results.take() else {
                         return Err(RpcCallError::Timeout(self.timeout));
                     };
-                    let found = decode_reply(&mut reply.cursor(), results);
-                    self.undecodable_replies += u64::from(matches!(found, Err(RpcCallError::Unreadable(_))));
-                    return found;
+                    let result = decode_reply(&mut reply.cursor(), results);
+                    self.undecodable_replies += u64::from(matches!(result, Err(RpcCallError::Unreadable(_))));
+                    return result;
                 }
-                Some(RpcTransportEvent::RdmaError { connection, xid: failed, error, .. })
-                    if connection == self.connection && failed == xid =>
+                Some(RpcTransportEvent::RdmaError { connection, xid: failed_xid, error, .. })
+                    if connection == self.connection && failed_xid == xid =>
                 {
                     return Err(RpcCallError::RdmaError(error));
                 }
@@ -490,7 +490,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                     return Err(RpcCallError::Disconnected(reason));
                 }
                 Some(_) if Instant::now() >= deadline => return Err(RpcCallError::Timeout(self.timeout)),
-                Some(RpcTransportEvent::Call(call)) => called = Some((call.connection, call.xid)),
+                Some(RpcTransportEvent::Call(call)) => pending_call = Some((call.connection, call.xid)),
                 Some(_) => {}
             }
         }

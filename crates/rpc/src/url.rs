@@ -103,39 +103,39 @@ impl FromStr for ServerUrl {
     type Err = ServerUrlError;
 
     fn from_str(text: &str) -> Result<Self, ServerUrlError> {
-        let found = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty());
-        let (scheme, rest) = found.ok_or(ServerUrlError::NoScheme)?;
-        let carrier = [UrlTransport::Rdma, UrlTransport::Tcp]
+        let parts = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty());
+        let (scheme, rest) = parts.ok_or(ServerUrlError::NoScheme)?;
+        let transport = [UrlTransport::Rdma, UrlTransport::Tcp]
             .into_iter()
-            .find(|carrier| scheme.eq_ignore_ascii_case(carrier.scheme()))
+            .find(|transport| scheme.eq_ignore_ascii_case(transport.scheme()))
             .ok_or_else(|| ServerUrlError::Scheme(scheme.to_owned()))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = rest.find('/').unwrap_or(rest.len());
-        let (place, path) = rest.split_at(path);
-        let (host, port) = split_host_port(place)?;
+        let (authority, path) = rest.split_at(path);
+        let (host, port) = split_host_port(authority)?;
         let mut url = Self {
-            transport: carrier,
+            transport,
             host: host.to_owned(),
-            default_port: port.map_or(Ok(carrier.port()), parse_port)?,
+            default_port: port.map_or(Ok(transport.port()), parse_port)?,
             export: percent_decode(if path.is_empty() { "/" } else { path })?,
             version: None,
             mount_port: None,
             rpcbind_port: None,
         };
-        for part in query.split('&').filter(|part| !part.is_empty()) {
-            match part.split_once('=') {
+        for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+            match parameter.split_once('=') {
                 Some(("vers", version)) => url.version = Some(parse_version(version)?),
                 Some(("mountport", port)) => url.mount_port = Some(parse_port(port)?),
                 Some(("rpcbindport", port)) => url.rpcbind_port = Some(parse_port(port)?),
-                _ => return Err(ServerUrlError::Query(part.to_owned())),
+                _ => return Err(ServerUrlError::Query(parameter.to_owned())),
             }
         }
         Ok(url)
     }
 }
 
-fn split_host_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
-    let (host, port) = match place.strip_prefix('[') {
+fn split_host_port(authority: &str) -> Result<(&str, Option<&str>), ServerUrlError> {
+    let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or(ServerUrlError::Brackets)?;
             host.parse::<std::net::Ipv6Addr>().map_err(|_| ServerUrlError::Brackets)?;
@@ -145,10 +145,10 @@ fn split_host_port(place: &str) -> Result<(&str, Option<&str>), ServerUrlError> 
                 None => return Err(ServerUrlError::Brackets),
             }
         }
-        None => match place.split_once(':') {
+        None => match authority.split_once(':') {
             Some((_, port)) if port.contains(':') => return Err(ServerUrlError::Brackets),
             Some((host, port)) => (host, Some(port)),
-            None => (place, None),
+            None => (authority, None),
         },
     };
     if host.is_empty() { Err(ServerUrlError::Host) } else { Ok((host, port)) }
@@ -196,17 +196,17 @@ impl fmt::Display for ServerUrl {
         if self.default_port != self.transport.port() {
             write!(f, ":{}", self.default_port)?;
         }
-        for part in self.export.chars() {
-            match part {
-                '%' | '?' | ' ' => write!(f, "%{:02x}", u32::from(part))?,
-                part => write!(f, "{part}")?,
+        for character in self.export.chars() {
+            match character {
+                '%' | '?' | ' ' => write!(f, "%{:02x}", u32::from(character))?,
+                character => write!(f, "{character}")?,
             }
         }
         let version = self.version.map(|version| format!("vers={version}"));
         let mount = self.mount_port.map(|port| format!("mountport={port}"));
         let rpcbind = self.rpcbind_port.map(|port| format!("rpcbindport={port}"));
-        for (at, part) in [version, mount, rpcbind].into_iter().flatten().enumerate() {
-            write!(f, "{}{part}", if at == 0 { '?' } else { '&' })?;
+        for (at, parameter) in [version, mount, rpcbind].into_iter().flatten().enumerate() {
+            write!(f, "{}{parameter}", if at == 0 { '?' } else { '&' })?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl FieldRegistry {
 
     /// Returns the fields in order of name, each with the structures that contain it.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &[RegisteredField])> {
-        self.fields.iter().map(|(name, places)| (*name, places.as_slice()))
+        self.fields.iter().map(|(name, entries)| (*name, entries.as_slice()))
     }
 
     /// Adds a standalone field.
@@ -95,18 +95,18 @@ impl FieldRegistry {
     }
 
     fn add(&mut self, field: &'static FieldDefinition, names: &'static [FlagName], structure: &'static str) {
-        let place = RegisteredField { field, names, structure, layer: self.layer };
+        let entry = RegisteredField { field, names, structure, layer: self.layer };
         // An unnamed group exists only for the encoding.
-        if place.field.name.is_empty() {
+        if entry.field.name.is_empty() {
             return;
         }
-        let places = self.fields.entry(place.field.name).or_default();
-        let is_known = places.iter().any(|known| {
-            (known.field.label, known.field.doc, known.structure)
-                == (place.field.label, place.field.doc, place.structure)
+        let entries = self.fields.entry(entry.field.name).or_default();
+        let is_known = entries.iter().any(|existing| {
+            (existing.field.label, existing.field.doc, existing.structure)
+                == (entry.field.label, entry.field.doc, entry.structure)
         });
         if !is_known {
-            places.push(place);
+            entries.push(entry);
         }
     }
 }
@@ -157,26 +157,26 @@ const XDR_FILE_PREFIXES: [(&str, &str); 9] = [
 impl FieldDoc {
     /// Splits a documentation comment into description and source.
     pub fn parse(doc: &str) -> Self {
-        let mut said = Self::default();
+        let mut parsed = Self::default();
         for sentence in sentences(doc) {
-            let begins = SOURCE_PREFIXES.iter().filter_map(|source| sentence.find(source)).min();
-            let (text, source) = sentence.split_at(begins.unwrap_or(sentence.len()));
+            let source_start = SOURCE_PREFIXES.iter().filter_map(|source| sentence.find(source)).min();
+            let (text, source) = sentence.split_at(source_start.unwrap_or(sentence.len()));
             let text = text.trim_end_matches([' ', ':', '(', '.']).trim();
-            let is_about_another = !said.source.is_empty() && !text.is_empty();
-            if !text.is_empty() && said.source.is_empty() {
-                append(&mut said.text, text, ". ");
+            let is_about_another = !parsed.source.is_empty() && !text.is_empty();
+            if !text.is_empty() && parsed.source.is_empty() {
+                append(&mut parsed.text, text, ". ");
             }
             if !source.is_empty() && !is_about_another {
-                append(&mut said.source, source.trim_end_matches(')'), "; ");
+                append(&mut parsed.source, source.trim_end_matches(')'), "; ");
             }
         }
-        said
+        parsed
     }
 }
 
-fn append(to: &mut String, text: &str, between: &str) {
+fn append(to: &mut String, text: &str, separator: &str) {
     if !to.is_empty() {
-        to.push_str(between);
+        to.push_str(separator);
     }
     to.push_str(text);
 }
@@ -207,25 +207,26 @@ fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
 impl RegisteredField {
     /// Returns the field's description and source, with the structure's as fallback.
     pub fn doc(&self) -> FieldDoc {
-        let own = FieldDoc::parse(if self.field.doc == self.structure { "" } else { self.field.doc });
+        let field_doc = FieldDoc::parse(if self.field.doc == self.structure { "" } else { self.field.doc });
         let structure = FieldDoc::parse(self.structure);
-        let text = match (own.text.as_str(), structure.text.as_str()) {
+        let text = match (field_doc.text.as_str(), structure.text.as_str()) {
             ("", "") => self.field.label.to_owned(),
             ("", structure) => {
                 // A name in the specification, or the first sentence up to its explanation.
                 let sentence = structure.split([':', '.']).next().unwrap_or_default();
                 let word = sentence.split(',').next().unwrap_or_default();
                 let name = if word.contains(' ') { sentence } else { word };
-                let between = if name.contains(' ') { ": " } else { " of " };
-                format!("{}{between}{name}", self.field.label)
+                let separator = if name.contains(' ') { ": " } else { " of " };
+                format!("{}{separator}{name}", self.field.label)
             }
             (own, _) => own.to_owned(),
         };
-        let mut source = if own.source.is_empty() { structure.source } else { own.source };
+        let mut source = if field_doc.source.is_empty() { structure.source } else { field_doc.source };
         // The headers of InfiniBand name their specification once per file.
-        if let Some(rest) = ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word))
+        if let Some(prefix) =
+            ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word))
         {
-            let (word, section) = source.split_at(rest.len());
+            let (word, section) = source.split_at(prefix.len());
             source =
                 format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
         }

@@ -177,9 +177,9 @@ impl ReceiverPsnState {
             return None;
         }
         if sequence > expected {
-            let seen =
+            let new_gap =
                 PsnGap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
-            let gap = self.losses().gap.get_or_insert(seen);
+            let gap = self.losses().gap.get_or_insert(new_gap);
             gap.first_refused = gap.first_refused.min(sequence);
             gap.last_affected = gap.last_affected.max(sequence);
             return Some(DeliveryAnomaly::Refused);
@@ -264,13 +264,13 @@ impl ReceiverPsnState {
     /// Records that packets from `expected` on were acknowledged, but not captured.
     #[cold]
     fn skip(&mut self, expected: ExtendedPsn, next: ExtendedPsn) {
-        let until = self.gap().map_or(next, |gap| gap.first_refused.min(next));
-        if expected < until {
+        let end = self.gap().map_or(next, |gap| gap.first_refused.min(next));
+        if expected < end {
             let skipped = &mut self.losses().skipped;
             if skipped.len() >= MAX_SKIPPED {
                 skipped.remove(0);
             }
-            skipped.push(expected..until);
+            skipped.push(expected..end);
         }
     }
 

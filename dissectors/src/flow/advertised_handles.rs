@@ -39,52 +39,52 @@ impl HandleSegments {
 
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        1 + self.older.as_ref().map_or(0, |others| others.by_offset.len())
+        1 + self.older.as_ref().map_or(0, |earlier| earlier.by_offset.len())
     }
 
     pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionSlabKey) -> bool) {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
-            let new = || {
+            let empty = || {
                 Box::new(EarlierSegmentsOfHandle {
                     by_offset: BTreeMap::new(),
                     eviction_threshold: MAX_NEIGHBOURS,
                 })
             };
-            let others = self.older.get_or_insert_with(new);
-            others.by_offset.insert(before.offset, (before.key, before.segment_index));
+            let earlier = self.older.get_or_insert_with(empty);
+            earlier.by_offset.insert(before.offset, (before.key, before.segment_index));
         }
-        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: enough }) =
+        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: threshold }) =
             self.older.as_deref_mut()
-            && by_offset.len() > *enough
+            && by_offset.len() > *threshold
         {
             by_offset.retain(|_, (key, _)| is_open(*key));
-            *enough = MAX_NEIGHBOURS.max(2 * by_offset.len());
+            *threshold = MAX_NEIGHBOURS.max(2 * by_offset.len());
         }
     }
 
     /// Removes a segment. Returns `true` if none is left.
     pub(super) fn remove(&mut self, key: TransactionSlabKey, offset: u64) -> bool {
-        if let Some(others) = &mut self.older
-            && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
+        if let Some(earlier) = &mut self.older
+            && earlier.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
         {
-            others.by_offset.remove(&offset);
+            earlier.by_offset.remove(&offset);
         }
         if self.latest.key == key {
-            let before = self.older.as_mut().and_then(|others| others.by_offset.pop_last());
-            let Some((offset, (key, at))) = before else { return true };
+            let predecessor = self.older.as_mut().and_then(|earlier| earlier.by_offset.pop_last());
+            let Some((offset, (key, at))) = predecessor else { return true };
             self.latest = AdvertisedSegment { key, segment_index: at, offset };
         }
-        if self.older.as_ref().is_some_and(|others| others.by_offset.is_empty()) {
+        if self.older.as_ref().is_some_and(|earlier| earlier.by_offset.is_empty()) {
             self.older = None;
         }
         false
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
-        let others = self.older.iter().flat_map(|others| others.by_offset.values());
-        std::iter::once(self.latest.key).chain(others.map(|(key, _)| *key))
+        let entries = self.older.iter().flat_map(|earlier| earlier.by_offset.values());
+        std::iter::once(self.latest.key).chain(entries.map(|(key, _)| *key))
     }
 
     /// Returns the segments that may contain an offset.
@@ -92,9 +92,10 @@ impl HandleSegments {
         &self,
         offset: u64,
     ) -> impl Iterator<Item = (TransactionSlabKey, PackedChunkSegmentOrdinal)> + '_ {
-        let others = self.older.iter();
-        let before =
-            others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));
-        std::iter::once((self.latest.key, self.latest.segment_index)).chain(before.map(|(_, place)| *place))
+        let earlier = self.older.iter();
+        let preceding =
+            earlier.flat_map(move |segments| segments.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));
+        std::iter::once((self.latest.key, self.latest.segment_index))
+            .chain(preceding.map(|(_, segment)| *segment))
     }
 }

@@ -37,26 +37,27 @@ impl ByteRangeSet {
 
     #[cold]
     fn add_out_of_order(&mut self, bytes: Range<u64>) {
-        let others = self.later_ranges.get_or_insert_default();
-        if let Some(mut last) = others.last_entry()
+        let later_ranges = self.later_ranges.get_or_insert_default();
+        if let Some(mut last) = later_ranges.last_entry()
             && (*last.key()..=*last.get()).contains(&bytes.start)
         {
             *last.get_mut() = bytes.end.max(*last.get());
             return;
         }
         let Range { mut start, mut end } = bytes;
-        others.insert(self.first_range.start, self.first_range.end);
-        while let Some((before, its_end)) = others.range(..=end).next_back().map(|(from, to)| (*from, *to))
-            && its_end >= start
+        later_ranges.insert(self.first_range.start, self.first_range.end);
+        while let Some((previous_start, previous_end)) =
+            later_ranges.range(..=end).next_back().map(|(from, to)| (*from, *to))
+            && previous_end >= start
         {
-            others.remove(&before);
-            (start, end) = (start.min(before), end.max(its_end));
+            later_ranges.remove(&previous_start);
+            (start, end) = (start.min(previous_start), end.max(previous_end));
         }
-        others.insert(start, end);
-        if let Some((start, end)) = others.pop_first() {
+        later_ranges.insert(start, end);
+        if let Some((start, end)) = later_ranges.pop_first() {
             self.first_range = start..end;
         }
-        if others.is_empty() {
+        if later_ranges.is_empty() {
             self.later_ranges = None;
         }
     }
@@ -64,22 +65,22 @@ impl ByteRangeSet {
     /// Returns `true` if the bytes can be added without another range, because they touch an existing one.
     pub fn touches(&self, bytes: &Range<u64>) -> bool {
         let touches = |range: &Range<u64>| range.start <= bytes.end && bytes.start <= range.end;
-        let before = self.later_ranges.iter().filter_map(|others| others.range(..=bytes.end).next_back());
+        let candidate = self.later_ranges.iter().filter_map(|ranges| ranges.range(..=bytes.end).next_back());
         self.first_range.is_empty()
             || touches(&self.first_range)
-            || before.map(|(from, to)| *from..*to).any(|range| touches(&range))
+            || candidate.map(|(from, to)| *from..*to).any(|range| touches(&range))
     }
 
     /// Returns the heap memory of the ranges, in bytes.
     #[inline]
     pub fn heap_bytes(&self) -> usize {
-        self.later_ranges.as_ref().map_or(0, |others| others.len() * RANGE_BYTES)
+        self.later_ranges.as_ref().map_or(0, |ranges| ranges.len() * RANGE_BYTES)
     }
 
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let others =
-            self.later_ranges.iter().flat_map(|others| others.iter()).map(|(start, end)| *start..*end);
-        std::iter::once(self.first_range.clone()).chain(others)
+        let later_ranges =
+            self.later_ranges.iter().flat_map(|ranges| ranges.iter()).map(|(start, end)| *start..*end);
+        std::iter::once(self.first_range.clone()).chain(later_ranges)
     }
 
     /// Returns the number of bytes in the set.

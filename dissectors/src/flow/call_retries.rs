@@ -47,9 +47,9 @@ pub(super) struct CallRetryDetectionTable {
 }
 
 impl CallRetryDetectionTable {
-    /// Creates a table of at most `bound` Calls that were emitted unanswered.
-    pub(super) fn new(bound: usize) -> Self {
-        Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted: bound }
+    /// Creates a table of at most `max_emitted` Calls that were emitted unanswered.
+    pub(super) fn new(max_emitted: usize) -> Self {
+        Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted }
     }
 
     #[cfg(test)]

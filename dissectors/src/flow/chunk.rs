@@ -63,8 +63,8 @@ impl ChunkSegmentBytes {
     fn add(&mut self, at: usize, bytes: &[u8]) {
         self.captured_coverage.add(at as u64..(at + bytes.len()) as u64);
         if at > self.prefix.len() {
-            let known = self.out_of_order.get(&at).map_or(0, Vec::len);
-            if known < bytes.len() {
+            let existing_length = self.out_of_order.get(&at).map_or(0, Vec::len);
+            if existing_length < bytes.len() {
                 self.take_out_of_order(at);
                 self.memory_bytes += OUT_OF_ORDER_OVERHEAD_BYTES + bytes.len() as u64;
                 self.out_of_order.insert(at, bytes.to_vec());
@@ -91,9 +91,9 @@ impl ChunkSegmentBytes {
     /// Appends the part of `bytes` beyond the prefix; `at` is inside the prefix. The first copy of retransmitted bytes
     /// stays.
     fn append(&mut self, at: usize, bytes: &[u8]) {
-        let new = bytes.get(self.prefix.len() - at..).unwrap_or_default();
-        self.prefix.extend_from_slice(new);
-        self.memory_bytes += new.len() as u64;
+        let new_bytes = bytes.get(self.prefix.len() - at..).unwrap_or_default();
+        self.prefix.extend_from_slice(new_bytes);
+        self.memory_bytes += new_bytes.len() as u64;
     }
 
     /// Returns the contiguous captured bytes from the start of the segment.
@@ -133,7 +133,7 @@ impl ChunkSegment {
     /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
     fn content_coverage(&self) -> &ByteRangeSet {
         match &self.payload {
-            Some(kept) if kept.is_message => &kept.captured_coverage,
+            Some(payload) if payload.is_message => &payload.captured_coverage,
             _ => &self.moved_coverage,
         }
     }
@@ -152,12 +152,12 @@ impl ChunkSegment {
 
     /// Returns the memory of the retained bytes, in bytes.
     pub(super) fn payload_memory_bytes(&self) -> u64 {
-        self.payload.as_ref().map_or(0, |kept| kept.memory_bytes)
+        self.payload.as_ref().map_or(0, |payload| payload.memory_bytes)
     }
 
     /// Drops the retained bytes and returns how much memory that frees, in bytes.
     pub(super) fn drop_payload(&mut self) -> u64 {
-        self.payload.take().map_or(0, |kept| kept.memory_bytes)
+        self.payload.take().map_or(0, |payload| payload.memory_bytes)
     }
 
     /// Records moved bytes, and retains them if requested. Returns the number of bytes inside the range.
@@ -166,16 +166,16 @@ impl ChunkSegment {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;
         };
-        let room = u64::from(self.length) - at;
-        let length = u64::from(data.length).min(room);
+        let max_length = u64::from(self.length) - at;
+        let length = u64::from(data.length).min(max_length);
         self.moved_coverage.add(at..at + length);
         for frame in frames.iter().copied() {
             let (first, last) = self.frames.unwrap_or((frame, frame));
             self.frames = Some((first.min(frame), last.max(frame)));
         }
-        if let Some(kept) = &mut self.payload {
+        if let Some(payload) = &mut self.payload {
             let captured = data.bytes.len().min(length as usize);
-            kept.add(at as usize, &data.bytes[..captured]);
+            payload.add(at as usize, &data.bytes[..captured]);
         }
         length
     }

@@ -70,11 +70,11 @@ pub(super) struct ConnectionEndpointState {
 }
 
 impl ConnectionEndpointState {
-    fn new(address: Address, tenant: VirtualNetwork, mouth: EndpointKind) -> Self {
+    fn new(address: Address, tenant: VirtualNetwork, kind: EndpointKind) -> Self {
         Self {
             address,
             tenant,
-            kind: mouth,
+            kind,
             requests: RequesterPacketState::default(),
             starting_psn: None,
             ip_id_variation: VaryingIpIdDetector::default(),
@@ -244,8 +244,8 @@ impl FlowConnection {
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
     pub(super) fn route(&self, caller: ConnectionSideAOrB) -> (VirtualNetwork, Address, Address) {
-        let own = &self.ends[caller];
-        (own.tenant, own.address, self.ends[caller.peer()].address)
+        let caller_end = &self.ends[caller];
+        (caller_end.tenant, caller_end.address, self.ends[caller.peer()].address)
     }
 
     /// Returns the memory of the connection in bytes, without waiting packets.
@@ -302,16 +302,16 @@ impl ConnectionLookupCache {
     /// Returns what was found for the path of a packet to `qpn`.
     #[inline]
     fn get(&self, datagram: &InnermostNetworkPacket<'_>, qpn: Qpn) -> Option<(usize, ConnectionSideAOrB)> {
-        let (path, found) = self.0[Self::place(qpn, &datagram.destination)].as_ref()?;
+        let (path, location) = self.0[Self::place(qpn, &datagram.destination)].as_ref()?;
         let is_on = path.qpn == qpn
             && path.tenant == datagram.tenant
             && path.source == datagram.source
             && path.destination == datagram.destination;
-        is_on.then_some(*found)
+        is_on.then_some(*location)
     }
 
-    fn add(&mut self, path: QueuePairFlowKey, found: (usize, ConnectionSideAOrB)) {
-        self.0[Self::place(path.qpn, &path.destination)] = Some((path, found));
+    fn add(&mut self, path: QueuePairFlowKey, location: (usize, ConnectionSideAOrB)) {
+        self.0[Self::place(path.qpn, &path.destination)] = Some((path, location));
     }
 
     /// Forgets all paths: a connection was added, removed or paired.
@@ -362,7 +362,7 @@ pub(super) enum ConnectionLookupResult {
 }
 
 impl ConnectionTable {
-    pub(super) fn new(bound: usize) -> Self {
+    pub(super) fn new(max_connections: usize) -> Self {
         Self {
             slots: slab::Slab::new(),
             paths: FxHashMap::default(),
@@ -371,7 +371,7 @@ impl ConnectionTable {
             unpaired: FxHashMap::default(),
             open: FxHashMap::default(),
             lookups: ConnectionLookupCache::default(),
-            max_connections: bound.max(1),
+            max_connections: max_connections.max(1),
             accounted_bytes: 0,
         }
     }
@@ -469,7 +469,7 @@ impl ConnectionTable {
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSideAOrB) -> bool,
     ) -> (usize, ConnectionSideAOrB, ConnectionLookupResult) {
-        let own = self.paths.get(&path).copied();
+        let existing = self.paths.get(&path).copied();
         let find = |is_alike: fn(VirtualNetwork, VirtualNetwork) -> bool| {
             let mut candidates = self
                 .unpaired
@@ -477,7 +477,7 @@ impl ConnectionTable {
                 .into_iter()
                 .flat_map(|unpaired| unpaired.iter().rev().take(MAX_PAIRING_CANDIDATES))
                 .copied()
-                .filter(|at| own.is_none_or(|(own, _)| own != *at))
+                .filter(|at| existing.is_none_or(|(index, _)| index != *at))
                 .filter_map(|at| {
                     // The sender of this packet is the end whose port or queue pair is known; the packet names the
                     // other end's queue pair.
@@ -492,16 +492,16 @@ impl ConnectionTable {
                         && evidence(connection, sender.peer());
                     fits.then_some((at, sender))
                 });
-            let found = candidates.next();
-            found.map(|found| (found, candidates.next().is_none()))
+            let first = candidates.next();
+            first.map(|first| (first, candidates.next().is_none()))
         };
         // A mirror port may keep the VLAN tags of one direction and remove those of the other.
-        let found = find(|one, other| one == other).or_else(|| find(VirtualNetwork::may_match));
-        match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
-            (Some((at, sender)), own) => {
-                let joined = own.map(|(joined, _)| joined);
-                self.pair_direction(at, sender, path, joined);
-                (at, sender, joined.map_or(ConnectionLookupResult::Paired, ConnectionLookupResult::Merged))
+        let candidate = find(|one, other| one == other).or_else(|| find(VirtualNetwork::may_match));
+        match (candidate.filter(|(_, is_certain)| *is_certain).map(|(location, _)| location), existing) {
+            (Some((at, sender)), existing) => {
+                let merged = existing.map(|(index, _)| index);
+                self.pair_direction(at, sender, path, merged);
+                (at, sender, merged.map_or(ConnectionLookupResult::Paired, ConnectionLookupResult::Merged))
             }
             (None, Some((at, side))) => (at, side, ConnectionLookupResult::Known),
             (None, None) => {
@@ -583,7 +583,8 @@ impl ConnectionTable {
 
     /// Returns the connection of a path if its end was seen, and the side that sends on it.
     pub(super) fn ended_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSideAOrB)> {
-        self.sender_on_path(path).filter(|(at, _)| self.get(*at).is_some_and(|known| known.is_ending))
+        self.sender_on_path(path)
+            .filter(|(at, _)| self.get(*at).is_some_and(|connection| connection.is_ending))
     }
 
     /// Records that the end of a connection was seen. Returns `true` if it had not been seen before.
@@ -641,29 +642,30 @@ impl ConnectionTable {
         Some((at, ConnectionSideAOrB::a_if(is_a)))
     }
 
-    /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `joined`
+    /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `merged`
     /// connection, which held the path before, moves to it.
     fn pair_direction(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
         path: QueuePairFlowKey,
-        joined: Option<usize>,
+        merged: Option<usize>,
     ) {
         self.lookups.clear();
-        let taken = joined.and_then(|joined| self.remove(joined));
+        let removed = merged.and_then(|index| self.remove(index));
         self.remove_unpaired(ordered_addresses(path.source, path.destination), at);
         self.paths.insert(path, (at, sender));
         let Some(connection) = self.slots.get_mut(at) else { return };
         connection.ends[sender.peer()].kind = EndpointKind::Queue(Some(path.qpn));
         connection.ends[sender].tenant = path.tenant;
-        if let Some(mut taken) = taken {
-            connection.number = connection.number.into_iter().chain(taken.number).min();
+        if let Some(mut removed) = removed {
+            connection.number = connection.number.into_iter().chain(removed.number).min();
             // In a connection with one direction, the sender is the end whose queue pair is unknown.
-            let taken_sender = ConnectionSideAOrB::a_if(!taken.ends[ConnectionSideAOrB::A].has_known_port());
-            connection.conversation.merge(taken.conversation, taken_sender != sender);
-            connection.reorder_buffer.adopt(taken.reorder_buffer, taken_sender != sender);
-            connection.ends[sender].requests = std::mem::take(&mut taken.ends[taken_sender].requests);
+            let removed_sender =
+                ConnectionSideAOrB::a_if(!removed.ends[ConnectionSideAOrB::A].has_known_port());
+            connection.conversation.merge(removed.conversation, removed_sender != sender);
+            connection.reorder_buffer.adopt(removed.reorder_buffer, removed_sender != sender);
+            connection.ends[sender].requests = std::mem::take(&mut removed.ends[removed_sender].requests);
         }
     }
 
@@ -686,14 +688,14 @@ impl ConnectionTable {
         let mut replaced: Vec<usize> =
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
-        let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
+        let mut existing = replaced.iter().filter_map(|at| self.slots.get(*at));
         // A connection that is requested again after it carried packets, or answered again after its end, is a new one,
         // even with the same IDs.
-        let is_same = |known: &FlowConnection| {
-            known.communication_ids == Some(*communication)
-                && !((*is_new_request || known.is_ending) && known.has_seen_requests())
+        let is_same = |connection: &FlowConnection| {
+            connection.communication_ids == Some(*communication)
+                && !((*is_new_request || connection.is_ending) && connection.has_seen_requests())
         };
-        if known.any(is_same) {
+        if existing.any(is_same) {
             return Vec::new();
         }
         let ends = ends.map(|end| ConnectionEndpointState {
@@ -739,8 +741,8 @@ impl ConnectionTable {
 
     fn remove_unpaired(&mut self, addresses: (Address, Address), at: usize) {
         if let Some(unpaired) = self.unpaired.get_mut(&addresses) {
-            if let Some(place) = unpaired.iter().position(|other| *other == at) {
-                unpaired.remove(place);
+            if let Some(index) = unpaired.iter().position(|other| *other == at) {
+                unpaired.remove(index);
             }
             if unpaired.is_empty() {
                 self.unpaired.remove(&addresses);

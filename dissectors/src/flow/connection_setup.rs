@@ -161,61 +161,61 @@ pub(super) struct PendingConnectionSetUps {
 }
 
 impl PendingConnectionSetUps {
-    pub(super) fn new(bound: usize) -> Self {
+    pub(super) fn new(max_pending: usize) -> Self {
         Self {
             pending: FxHashMap::default(),
             requests_per_client: FxHashMap::default(),
             order: VecDeque::new(),
-            max_pending: bound.max(1),
+            max_pending: max_pending.max(1),
         }
     }
 
     /// Adds a request. Returns `true` if it is new.
-    fn add_request(&mut self, question: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
-        let is_new = self.remove_request(&question).is_none();
-        *self.requests_per_client.entry((question.3, question.0, question.1, pending.qpn)).or_default() += 1;
-        self.pending.insert(question, pending);
+    fn add_request(&mut self, key: ConnectRequestKey, pending: PendingConnectRequest) -> bool {
+        let is_new = self.remove_request(&key).is_none();
+        *self.requests_per_client.entry((key.3, key.0, key.1, pending.qpn)).or_default() += 1;
+        self.pending.insert(key, pending);
         is_new
     }
 
-    fn remove_request(&mut self, question: &ConnectRequestKey) -> Option<PendingConnectRequest> {
-        let pending = self.pending.remove(question)?;
-        let asker = (question.3, question.0, question.1, pending.qpn);
-        if let Some(count) = self.requests_per_client.get_mut(&asker) {
+    fn remove_request(&mut self, key: &ConnectRequestKey) -> Option<PendingConnectRequest> {
+        let pending = self.pending.remove(key)?;
+        let client = (key.3, key.0, key.1, pending.qpn);
+        if let Some(count) = self.requests_per_client.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
-                self.requests_per_client.remove(&asker);
+                self.requests_per_client.remove(&client);
             }
         }
         Some(pending)
     }
 
-    /// Processes a message and returns the connection that it completes. Calls `gave_up` for each set-up
+    /// Processes a message and returns the connection that it completes. Calls `on_eviction` for each set-up
     /// evicted unanswered.
     pub(super) fn process_message(
         &mut self,
         route: CmMessageRoute,
         message: &CmMessage<'_>,
         frame: SetUpFrame,
-        gave_up: &mut impl FnMut(),
+        on_eviction: &mut impl FnMut(),
     ) -> Option<CompletedCmConnectionSetUp> {
         match message {
             CmMessage::Request(request, ip, private) => {
                 let request = PartlyCapturedHeader::new(*request, *request);
-                self.process_request(route, &request, *ip, *private, frame, gave_up);
+                self.process_request(route, &request, *ip, *private, frame, on_eviction);
             }
-            CmMessage::Cut(CmMessageType::REQ, part) => {
-                let request = cm::CmConnectionRequest::decode_part(part.bytes)?;
-                let private = part.skip_bytes(cm::CmConnectionRequest::LENGTH);
-                self.process_request(route, &request, None, private, frame, gave_up);
+            CmMessage::Cut(CmMessageType::REQ, slice) => {
+                let request = cm::CmConnectionRequest::decode_part(slice.bytes)?;
+                let private = slice.skip_bytes(cm::CmConnectionRequest::LENGTH);
+                self.process_request(route, &request, None, private, frame, on_eviction);
             }
             CmMessage::Reply(reply, private) => {
                 let reply = PartlyCapturedHeader::new(*reply, *reply);
                 return self.process_reply(route, &reply, *private, frame);
             }
-            CmMessage::Cut(CmMessageType::REP, part) => {
-                let private = part.skip_bytes(cm::CmConnectionReply::LENGTH);
-                let reply = cm::CmConnectionReply::decode_part(part.bytes)?;
+            CmMessage::Cut(CmMessageType::REP, slice) => {
+                let private = slice.skip_bytes(cm::CmConnectionReply::LENGTH);
+                let reply = cm::CmConnectionReply::decode_part(slice.bytes)?;
                 return self.process_reply(route, &reply, private, frame);
             }
             // A REJ names the request of the client, which is no longer pending.
@@ -236,7 +236,7 @@ impl PendingConnectionSetUps {
         ip: Option<CmRequestIpEndpoints>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
-        gave_up: &mut impl FnMut(),
+        on_eviction: &mut impl FnMut(),
     ) {
         let (Some(communication), Some(service), Some(qpn)) = (
             request.field(|request| request.local_comm_id),
@@ -249,7 +249,7 @@ impl PendingConnectionSetUps {
             inbound: request.responder_resources.into(),
             outbound: request.initiator_depth.into(),
         });
-        let terms = NegotiatedParameters {
+        let parameters = NegotiatedParameters {
             service: ServiceIdOrPort::Id(service, ip),
             client: SidePrivateData::find(private, &mut NullFieldObserver),
             server: SidePrivateData::Cut,
@@ -262,23 +262,23 @@ impl PendingConnectionSetUps {
             client_frame: Some(frame),
             server_frame: None,
         };
-        let question = (source, destination, communication, tenant);
+        let key = (source, destination, communication, tenant);
         let pending = PendingConnectRequest {
             tenant,
             qpn,
             starting_psn: request.field(|request| request.starting_psn),
             path_mtu: request.field(|request| request.path_mtu),
-            parameters: terms,
+            parameters,
             is_answered: false,
         };
-        if self.add_request(question, pending) {
-            self.order.push_back(question);
+        if self.add_request(key, pending) {
+            self.order.push_back(key);
         }
         while self.order.len() > self.max_pending {
             let oldest = self.order.pop_front();
             let dropped = oldest.and_then(|oldest| self.remove_request(&oldest));
             if dropped.is_some_and(|dropped| !dropped.is_answered) {
-                gave_up();
+                on_eviction();
             }
         }
     }
@@ -292,14 +292,14 @@ impl PendingConnectionSetUps {
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
     ) -> Option<CompletedCmConnectionSetUp> {
-        let asker = reply.field(|reply| reply.remote_comm_id)?;
-        let own = reply.field(|reply| reply.local_comm_id)?;
+        let client_id = reply.field(|reply| reply.remote_comm_id)?;
+        let server_id = reply.field(|reply| reply.local_comm_id)?;
         let qpn = reply.field(|reply| reply.local_qpn)?;
-        let asked = |tenant| (destination, source, asker, tenant);
+        let key_for = |tenant| (destination, source, client_id, tenant);
         // A mirror may show the VLAN tags of one direction only.
-        let question = [tenant, VirtualNetwork::NONE].map(asked);
-        let known = question.iter().find(|question| self.pending.contains_key(question))?;
-        let pending = self.pending.get_mut(known)?;
+        let keys = [tenant, VirtualNetwork::NONE].map(key_for);
+        let key = keys.iter().find(|key| self.pending.contains_key(key))?;
+        let pending = self.pending.get_mut(key)?;
         let is_new_request = !std::mem::replace(&mut pending.is_answered, true);
         let client = ConnectionSetUpEndpoint {
             tenant: pending.tenant,
@@ -311,7 +311,7 @@ impl PendingConnectionSetUps {
             ConnectionSetUpEndpoint { tenant, address: source, qpn, starting_psn: pending.starting_psn };
         Some(CompletedCmConnectionSetUp {
             ends: [client, server],
-            communication: (asker, own),
+            communication: (client_id, server_id),
             parameters: NegotiatedParameters {
                 server: SidePrivateData::find(private, &mut NullFieldObserver),
                 server_format: PrivateDataVersionFlags::find(private.bytes),

@@ -50,8 +50,8 @@ impl From<u64> for FrameFingerprint {
 
 /// Mixes two words into a hash.
 #[inline]
-pub(super) fn mix_fingerprint(one: u64, other: u64) -> u64 {
-    (one.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ other).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+pub(super) fn mix_fingerprint(hash: u64, value: u64) -> u64 {
+    (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Detector for a sender that gives each of its IPv4 datagrams another identification.
@@ -111,29 +111,33 @@ impl DuplicateFrameDetector {
     }
 
     /// Returns `true` if a frame is a copy made by the capture. `identities_tell`: identifications distinguish
-    /// frames. `asked`: time at which the receiver last requested a packet like it.
+    /// frames. `last_retransmission`: time at which the receiver last requested a packet like it.
     #[cold]
     pub(super) fn contains_copy(
         &self,
         frame: impl Into<FrameFingerprint>,
         time: Timestamp,
         identities_tell: bool,
-        asked: Option<Timestamp>,
+        last_retransmission: Option<Timestamp>,
     ) -> bool {
         let frame = frame.into();
-        let (new, old) = self.headers.split_at(self.next_index % MAX_FRAMES);
+        let (newer, older) = self.headers.split_at(self.next_index % MAX_FRAMES);
         let headers = frame.headers;
-        let found = last_position(new, headers).or_else(|| Some(new.len() + last_position(old, headers)?));
+        let position =
+            last_position(newer, headers).or_else(|| Some(newer.len() + last_position(older, headers)?));
         let is_equal = |at: &usize| {
             let icrc = self.icrcs.get(*at).copied().unwrap_or(0);
             icrc == frame.icrc || icrc == 0 || frame.icrc == 0
         };
-        let before = found.filter(is_equal).and_then(|at| self.times.get(at)).copied();
+        let before = position.filter(is_equal).and_then(|at| self.times.get(at)).copied();
         let Some(before) = before else { return false };
-        let apart = time.abs_diff_ns(before);
+        let distance_ns = time.abs_diff_ns(before);
         match identities_tell {
-            true => apart <= MAX_DISTANCE_WITH_IP_ID_NS,
-            false => apart <= MAX_DISTANCE_WITHOUT_IP_ID_NS && asked.is_none_or(|asked| asked < before),
+            true => distance_ns <= MAX_DISTANCE_WITH_IP_ID_NS,
+            false => {
+                distance_ns <= MAX_DISTANCE_WITHOUT_IP_ID_NS
+                    && last_retransmission.is_none_or(|sent| sent < before)
+            }
         }
     }
 }
@@ -142,11 +146,12 @@ impl DuplicateFrameDetector {
 fn last_position(frames: &[u64], headers: u64) -> Option<usize> {
     // Mostly none is equal, which the loop over a block finds without a branch for each of them.
     const BLOCK: usize = 64;
-    let is_in = |block: &[u64]| block.iter().fold(false, |has, known| has | (*known == headers));
+    let is_in = |block: &[u64]| block.iter().fold(false, |has, candidate| has | (*candidate == headers));
     let block = frames.chunks(BLOCK).rposition(is_in)?;
-    let before = block * BLOCK;
-    let found = frames.get(before..)?.iter().take(BLOCK).rposition(|known| *known == headers)?;
-    Some(before + found)
+    let block_start = block * BLOCK;
+    let position =
+        frames.get(block_start..)?.iter().take(BLOCK).rposition(|candidate| *candidate == headers)?;
+    Some(block_start + position)
 }
 
 #[cfg(test)]

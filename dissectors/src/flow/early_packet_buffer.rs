@@ -138,12 +138,12 @@ impl PacketsAwaitingMemoryOwner {
         (sender, sequence): (ConnectionSideAOrB, ExtendedPsn),
         packet: &InfinibandPacket<'_>,
         packet_meta: PacketMeta<'_>,
-        why: UndecodedReason,
-        account: &mut FlowDecodingStatistics,
+        reason: UndecodedReason,
+        stats: &mut FlowDecodingStatistics,
         limits: &FlowLimits,
     ) {
         let waits_for_memory = matches!(
-            why,
+            reason,
             UndecodedReason::WriteWithoutFirst
                 | UndecodedReason::ReadWithoutRequest
                 | UndecodedReason::WriteToUnknownMemory
@@ -156,75 +156,76 @@ impl PacketsAwaitingMemoryOwner {
         if !waits_for_memory {
             return;
         }
-        if account.reorder_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.reorder_bytes {
-            account.count_evicted(EvictedState::Early);
+        if stats.reorder_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.reorder_bytes {
+            stats.count_evicted(EvictedState::Early);
             return;
         }
-        account.uncount_undecoded(why);
-        let held = EarlyPacket {
+        stats.uncount_undecoded(reason);
+        let entry = EarlyPacket {
             sender,
             packet: packet.with_payload(&[]),
             length: packet.payload.length as u32,
             payload: payload.to_vec(),
             frames: packet_meta.frames.to_vec(),
             time: packet_meta.time,
-            reason: why,
+            reason,
             answered_by: None,
             sequence,
         };
-        account.reorder_bytes += held.counted_bytes();
-        let (queue, bound) = match held.is_orphan() {
+        stats.reorder_bytes += entry.counted_bytes();
+        let (queue, max_packets) = match entry.is_orphan() {
             true => (&mut self.orphans, MAX_ORPHANS),
             false => (&mut self.early_packets, MAX_PACKETS),
         };
-        queue.push_back(held);
-        if queue.len() > bound {
-            drop_oldest(queue, account);
+        queue.push_back(entry);
+        if queue.len() > max_packets {
+            drop_oldest(queue, stats);
         }
     }
 
     /// Returns `true` if a Call of this side may offer the memory of a buffered packet.
     pub(super) fn may_wait_for_call_of(&self, side: ConnectionSideAOrB) -> bool {
-        self.early_packets.iter().chain(&self.orphans).any(|held| held.memory_owner() == side)
+        self.early_packets.iter().chain(&self.orphans).any(|entry| entry.memory_owner() == side)
     }
 
     /// Assigns the buffered packets to the Transaction of a Reply without a Call: they precede that Reply.
     pub(super) fn assign_to_transaction(&mut self, key: TransactionSlabKey) {
-        for held in self.early_packets.iter_mut().chain(&mut self.orphans) {
-            held.answered_by.get_or_insert(key);
+        for entry in self.early_packets.iter_mut().chain(&mut self.orphans) {
+            entry.answered_by.get_or_insert(key);
         }
     }
 
     /// Yields the packets in capture order that belong to RDMA Writes of a side and lack their First packet.
     pub(super) fn orphans(&self, sender: ConnectionSideAOrB) -> impl Iterator<Item = OrphanWritePacket> + '_ {
-        let held = self.orphans.iter().filter(move |held| held.sender == sender);
-        held.map(|held| OrphanWritePacket {
-            psn: held.packet.bth.psn,
-            is_last: held.packet.properties.position.ends(),
-            length: held.length,
+        let orphans = self.orphans.iter().filter(move |orphan| orphan.sender == sender);
+        orphans.map(|orphan| OrphanWritePacket {
+            psn: orphan.packet.bth.psn,
+            is_last: orphan.packet.properties.position.ends(),
+            length: orphan.length,
         })
     }
 
     /// Returns the complete RDMA Read responses of a side whose requests were not captured.
     pub(super) fn orphan_responses(&self, sender: ConnectionSideAOrB) -> Vec<OrphanReadResponse> {
-        let is_part =
-            |held: &&EarlyPacket| held.sender == sender && held.reason == UndecodedReason::ReadWithoutRequest;
+        let is_part = |entry: &&EarlyPacket| {
+            entry.sender == sender && entry.reason == UndecodedReason::ReadWithoutRequest
+        };
         let mut packets: Vec<_> = self.early_packets.iter().filter(is_part).collect();
-        let Some(origin) = packets.first().map(|held| held.packet.bth.psn) else { return Vec::new() };
-        packets.sort_by_key(|held| origin.distance(held.packet.bth.psn));
-        packets.dedup_by_key(|held| held.packet.bth.psn);
+        let Some(origin) = packets.first().map(|entry| entry.packet.bth.psn) else { return Vec::new() };
+        packets.sort_by_key(|entry| origin.distance(entry.packet.bth.psn));
+        packets.dedup_by_key(|entry| entry.packet.bth.psn);
         let mut responses = Vec::new();
         let mut response: Option<OrphanReadResponse> = None;
-        for held in packets {
-            let (psn, place) = (held.packet.bth.psn, held.packet.properties.position);
-            let before = response.filter(|before| before.first.add(before.packets) == psn);
-            let begun = OrphanReadResponse { first: psn, packets: 0, length: 0, time: held.time };
-            response = if place.begins() { Some(begun) } else { before };
+        for entry in packets {
+            let (psn, position) = (entry.packet.bth.psn, entry.packet.properties.position);
+            let continued = response.filter(|response| response.first.add(response.packets) == psn);
+            let new_response = OrphanReadResponse { first: psn, packets: 0, length: 0, time: entry.time };
+            response = if position.begins() { Some(new_response) } else { continued };
             if let Some(response) = &mut response {
                 response.packets += 1;
-                response.length = response.length.saturating_add(held.length);
+                response.length = response.length.saturating_add(entry.length);
             }
-            if place.ends() {
+            if position.ends() {
                 responses.extend(response.take());
             }
         }
@@ -236,10 +237,10 @@ impl PacketsAwaitingMemoryOwner {
     pub(super) fn drop_expired_orphans(
         &mut self,
         now: Timestamp,
-        account: &mut FlowDecodingStatistics,
+        stats: &mut FlowDecodingStatistics,
         expected: impl Fn(ConnectionSideAOrB) -> EarlyRdmaWriteHoldReason,
     ) {
-        let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
+        let is_old = |entry: &EarlyPacket| now.abs_diff_ns(entry.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.
         if !self.orphans.front().is_some_and(is_old) || now.abs_diff_ns(self.last_check) <= MAX_AGE_NS {
             return;
@@ -250,38 +251,39 @@ impl PacketsAwaitingMemoryOwner {
             && is_old(first)
             && !first.may_be_placed(if first.sender == ConnectionSideAOrB::A { a } else { b })
         {
-            drop_oldest(&mut self.orphans, account);
+            drop_oldest(&mut self.orphans, stats);
         }
     }
 
     /// Removes the packets whose place may be known now: after the Call of `call`, or after a packet with
-    /// sequence number `begun` that starts an RDMA Write or an RDMA Read and so determines the place of the
+    /// sequence number `start` that starts an RDMA Write or an RDMA Read and so determines the place of the
     /// packets after it.
     pub(super) fn take_retryable(
         &mut self,
         call: Option<TransactionSlabKey>,
-        begun: Option<(ConnectionSideAOrB, Psn)>,
+        start: Option<(ConnectionSideAOrB, Psn)>,
         now: Timestamp,
-        account: &mut FlowDecodingStatistics,
+        stats: &mut FlowDecodingStatistics,
     ) -> Vec<EarlyPacket> {
         while self.early_packets.front().is_some_and(|first| now.abs_diff_ns(first.time) > MAX_AGE_NS) {
-            drop_oldest(&mut self.early_packets, account);
+            drop_oldest(&mut self.early_packets, stats);
         }
         let mut retries = Vec::new();
         let mut sort = |queue: &mut VecDeque<EarlyPacket>, may_belong: &dyn Fn(&EarlyPacket) -> bool| {
-            for held in std::mem::take(queue) {
-                if may_belong(&held) {
-                    account.reorder_bytes -= held.counted_bytes();
-                    retries.push(held);
+            for entry in std::mem::take(queue) {
+                if may_belong(&entry) {
+                    stats.reorder_bytes -= entry.counted_bytes();
+                    retries.push(entry);
                 } else {
-                    queue.push_back(held);
+                    queue.push_back(entry);
                 }
             }
         };
-        sort(&mut self.early_packets, &|held| held.answered_by.is_none() || held.answered_by == call);
+        sort(&mut self.early_packets, &|entry| entry.answered_by.is_none() || entry.answered_by == call);
         // There may be thousands of them. For most packets none follows, and none has to move.
-        if let Some((side, psn)) = begun {
-            let follows = |held: &EarlyPacket| side == held.sender && psn.distance(held.packet.bth.psn) >= 0;
+        if let Some((side, psn)) = start {
+            let follows =
+                |entry: &EarlyPacket| side == entry.sender && psn.distance(entry.packet.bth.psn) >= 0;
             if self.orphans.iter().any(follows) {
                 sort(&mut self.orphans, &follows);
             }
@@ -290,40 +292,40 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Puts back the packets whose place is still unknown.
-    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacket>, account: &mut FlowDecodingStatistics) {
-        for held in retries.into_iter().rev() {
-            account.reorder_bytes += held.counted_bytes();
-            match held.is_orphan() {
-                true => self.orphans.push_front(held),
-                false => self.early_packets.push_front(held),
+    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacket>, stats: &mut FlowDecodingStatistics) {
+        for entry in retries.into_iter().rev() {
+            stats.reorder_bytes += entry.counted_bytes();
+            match entry.is_orphan() {
+                true => self.orphans.push_front(entry),
+                false => self.early_packets.push_front(entry),
             }
         }
     }
 
     /// Adopts the packets of a connection that turned out to be this one.
-    pub(super) fn adopt(&mut self, other: Self, swapped: bool) {
-        let joined = |held: EarlyPacket| EarlyPacket {
-            sender: if swapped { held.sender.peer() } else { held.sender },
-            ..held
+    pub(super) fn adopt(&mut self, other: Self, is_swapped: bool) {
+        let adopted = |entry: EarlyPacket| EarlyPacket {
+            sender: if is_swapped { entry.sender.peer() } else { entry.sender },
+            ..entry
         };
-        self.early_packets.extend(other.early_packets.into_iter().map(joined));
-        self.orphans.extend(other.orphans.into_iter().map(joined));
+        self.early_packets.extend(other.early_packets.into_iter().map(adopted));
+        self.orphans.extend(other.orphans.into_iter().map(adopted));
     }
 
     /// Drops all packets and counts them as undecoded.
-    pub(super) fn drop_all(&mut self, account: &mut FlowDecodingStatistics) {
+    pub(super) fn drop_all(&mut self, stats: &mut FlowDecodingStatistics) {
         for queue in [&mut self.early_packets, &mut self.orphans] {
             while !queue.is_empty() {
-                drop_oldest(queue, account);
+                drop_oldest(queue, stats);
             }
         }
     }
 }
 
 /// Drops the oldest packet of a queue and counts it as undecoded.
-fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowDecodingStatistics) {
-    if let Some(held) = queue.pop_front() {
-        account.reorder_bytes -= held.counted_bytes();
-        account.count_undecoded(held.reason);
+fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, stats: &mut FlowDecodingStatistics) {
+    if let Some(entry) = queue.pop_front() {
+        stats.reorder_bytes -= entry.counted_bytes();
+        stats.count_undecoded(entry.reason);
     }
 }

@@ -37,24 +37,24 @@ pub(super) fn handle_acknowledgement(
     if let Some(aeth) = packet.aeth {
         let acknowledged = sent.process_acknowledgment(sequence, aeth.syndrome, now);
         for (key, at) in acknowledged.filter_map(TransactionSlabKey::from_attribution) {
-            if let Some(which) = at.message_kind() {
-                transactions.record_acknowledgment(key, which);
+            if let Some(kind) = at.message_kind() {
+                transactions.record_acknowledgment(key, kind);
             }
         }
     }
 }
 
-/// Handles messages of a TCP stream that were emitted and may have been acknowledged before: `meanings` from `first`
+/// Handles messages of a TCP stream that were emitted and may have been acknowledged before: `contents` from `first`
 /// on.
 pub(super) fn handle_emitted_messages(
     stream: Option<&mut TcpConversation>,
-    meanings: &[FrameContentKind],
+    contents: &[FrameContentKind],
     first: usize,
     transactions: &mut TrackedTransactionTable,
 ) {
     let Some(stream) = stream else { return };
-    for meaning in meanings.iter().skip(first) {
-        if let FrameContentKind::Message { key, which } = *meaning
+    for content in contents.iter().skip(first) {
+        if let FrameContentKind::Message { key, which } = *content
             && let Some(entry) = transactions.get(key)
         {
             let sender = match which {
@@ -69,11 +69,11 @@ pub(super) fn handle_emitted_messages(
 }
 
 /// Handles a datagram, which may be a Reply.
-pub(super) fn handle_datagram_reply(meaning: FrameContentKind, transactions: &mut TrackedTransactionTable) {
-    if let FrameContentKind::Message { key, which: RpcMessageKind::Reply } = meaning
+pub(super) fn handle_datagram_reply(content: FrameContentKind, transactions: &mut TrackedTransactionTable) {
+    if let FrameContentKind::Message { key, which: RpcMessageKind::Reply } = content
         && let Some(entry) = transactions.get_mut(key)
     {
-        let copies = |which| entry.transaction.message(which).map_or(0, |message| message.copies);
+        let copies = |kind| entry.transaction.message(kind).map_or(0, |message| message.copies);
         entry.is_reply_acknowledged = copies(RpcMessageKind::Reply) >= copies(RpcMessageKind::Call);
     }
 }

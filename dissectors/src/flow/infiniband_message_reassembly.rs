@@ -72,16 +72,16 @@ impl InfinibandMessageReassembler {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (
+        (position, data, invalidated_handle): (
             PacketPositionInMessage,
             CapturedPacketPayload<'_>,
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'_>,
     ) {
-        let part = MessagePacket {
+        let packet = MessagePacket {
             sequence,
-            position: place,
+            position,
             frames: packet_meta.frames.to_vec(),
             time: packet_meta.time,
             end_time: packet_meta.time,
@@ -96,35 +96,35 @@ impl InfinibandMessageReassembler {
             // The first copy counts; the second only adds bytes that a snap length removed from the first.
             Some(other) if other.sequence == sequence => {
                 if other.frames.len() < MAX_PACKET_FRAMES {
-                    other.frames.extend(part.frames);
+                    other.frames.extend(packet.frames);
                 }
                 if !packet_meta.is_duplicate() {
                     // The packet was refused or lost before; this copy is accepted or refused again.
                     (other.end_time, other.is_refused, other.stall) =
-                        (part.end_time, part.is_refused, part.stall);
+                        (packet.end_time, packet.is_refused, packet.stall);
                 } else if packet_meta.may_be_accepted() {
                     // The rest of the message waits for the retransmission.
-                    other.stall = part.stall;
+                    other.stall = packet.stall;
                 }
-                if other.bytes.len() < part.bytes.len() {
-                    self.payload_bytes += part.bytes.len() - other.bytes.len();
-                    other.bytes = part.bytes;
+                if other.bytes.len() < packet.bytes.len() {
+                    self.payload_bytes += packet.bytes.len() - other.bytes.len();
+                    other.bytes = packet.bytes;
                 }
             }
             _ => {
-                self.payload_bytes += part.bytes.len();
-                self.packets.insert(at, part);
+                self.payload_bytes += packet.bytes.len();
+                self.packets.insert(at, packet);
             }
         }
     }
 
     /// Returns the contiguous run of buffered packets around one of them, starting at a First packet.
     pub(super) fn run_around(&self, sequence: ExtendedPsn) -> Option<DeliverablePacketRange> {
-        let mut start = self.packets.partition_point(|part| part.sequence < sequence);
+        let mut start = self.packets.partition_point(|packet| packet.sequence < sequence);
         while self.packets.get(start)?.position != PacketPositionInMessage::First {
-            let before = start.checked_sub(1)?;
-            (self.packets.get(before)?.sequence + 1 == self.packets.get(start)?.sequence).then_some(())?;
-            start = before;
+            let previous = start.checked_sub(1)?;
+            (self.packets.get(previous)?.sequence + 1 == self.packets.get(start)?.sequence).then_some(())?;
+            start = previous;
         }
         Some(self.run_from(start, 1))
     }
@@ -133,23 +133,23 @@ impl InfinibandMessageReassembler {
     /// the sequence number by more than `max_step`.
     fn run_from(&self, start: usize, max_step: u64) -> DeliverablePacketRange {
         let mut end = start + 1;
-        while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
-            && before.position != PacketPositionInMessage::Last
-            && part.position != PacketPositionInMessage::First
-            && part.sequence - before.sequence <= max_step
+        while let (Some(previous), Some(packet)) = (self.packets.get(end - 1), self.packets.get(end))
+            && previous.position != PacketPositionInMessage::Last
+            && packet.position != PacketPositionInMessage::First
+            && packet.sequence - previous.sequence <= max_step
         {
             end += 1;
         }
         self.packet_run(start..end)
     }
 
-    fn packet_run(&self, parts: Range<usize>) -> DeliverablePacketRange {
+    fn packet_run(&self, packets: Range<usize>) -> DeliverablePacketRange {
         let ends = self
             .packets
-            .get(..parts.end)
+            .get(..packets.end)
             .and_then(<[_]>::last)
-            .is_some_and(|part| part.position == PacketPositionInMessage::Last);
-        DeliverablePacketRange { packets: parts, is_complete: ends }
+            .is_some_and(|packet| packet.position == PacketPositionInMessage::Last);
+        DeliverablePacketRange { packets, is_complete: ends }
     }
 
     /// Returns the buffered packets of the message whose First packet is at index `start`. A single
@@ -168,28 +168,28 @@ impl InfinibandMessageReassembler {
         (message.time, message.end_time) = (Timestamp(i64::MAX), Timestamp(i64::MIN));
         (message.stall, message.invalidated_handle) = (None, None);
         // Every packet but the last is as long as the first.
-        let packet = self.packets.get(run.packets.start).map_or(0, |part| u64::from(part.length));
+        let packet_length = self.packets.get(run.packets.start).map_or(0, |packet| u64::from(packet.length));
         let mut length = 0;
         let mut sequences: Option<(ExtendedPsn, ExtendedPsn)> = None;
         let mut is_refused = false;
-        for part in self.packets.drain(run.packets) {
-            self.payload_bytes -= part.bytes.len();
-            let (first, last) = sequences.unwrap_or((part.sequence, part.sequence.saturating_sub(1)));
-            let lost = (part.sequence - last - 1) * packet;
-            add_gap(&mut message.gaps, length..length + lost);
-            length += lost;
-            sequences = Some((first, part.sequence));
-            message.time = message.time.min(part.time);
-            message.end_time = message.end_time.max(part.end_time);
-            is_refused = part.is_refused;
-            message.invalidated_handle = part.invalidated_handle;
-            message.stall = RetransmissionStall::span(message.stall, part.stall);
-            message.frames.extend(part.frames);
+        for packet in self.packets.drain(run.packets) {
+            self.payload_bytes -= packet.bytes.len();
+            let (first, last) = sequences.unwrap_or((packet.sequence, packet.sequence.saturating_sub(1)));
+            let lost_length = (packet.sequence - last - 1) * packet_length;
+            add_gap(&mut message.gaps, length..length + lost_length);
+            length += lost_length;
+            sequences = Some((first, packet.sequence));
+            message.time = message.time.min(packet.time);
+            message.end_time = message.end_time.max(packet.end_time);
+            is_refused = packet.is_refused;
+            message.invalidated_handle = packet.invalidated_handle;
+            message.stall = RetransmissionStall::span(message.stall, packet.stall);
+            message.frames.extend(packet.frames);
             if message.gaps.is_empty() {
-                message.bytes.extend_from_slice(&part.bytes);
+                message.bytes.extend_from_slice(&packet.bytes);
             }
-            let end = length + u64::from(part.length);
-            add_gap(&mut message.gaps, length + part.bytes.len() as u64..end);
+            let end = length + u64::from(packet.length);
+            add_gap(&mut message.gaps, length + packet.bytes.len() as u64..end);
             length = end;
         }
         if !run.is_complete {
@@ -227,13 +227,14 @@ impl InfinibandMessageReassembler {
         self.payload_bytes
     }
 
-    /// Returns the packets of the first message whose First packet `wanted` accepts.
+    /// Returns the packets of the first message whose First packet `is_wanted` accepts.
     pub(super) fn find_incomplete(
         &mut self,
-        wanted: impl Fn(&[u8]) -> bool,
+        is_wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<DeliverablePacketRange> {
-        let begins =
-            |part: &MessagePacket| part.position == PacketPositionInMessage::First && wanted(&part.bytes);
+        let begins = |packet: &MessagePacket| {
+            packet.position == PacketPositionInMessage::First && is_wanted(&packet.bytes)
+        };
         let Some(first) = self.packets.iter().position(begins) else {
             // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {
@@ -247,34 +248,34 @@ impl InfinibandMessageReassembler {
     /// Yields the sequence numbers up to `sequence` at which a message begins or after which the next
     /// one begins.
     pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
-        let parts = self.packets.iter().filter(move |part| part.sequence <= sequence);
-        parts.filter_map(|part| match part.position {
-            PacketPositionInMessage::First => Some(part.sequence),
-            PacketPositionInMessage::Last => Some(part.sequence + 1),
+        let packets = self.packets.iter().filter(move |packet| packet.sequence <= sequence);
+        packets.filter_map(|packet| match packet.position {
+            PacketPositionInMessage::First => Some(packet.sequence),
+            PacketPositionInMessage::Last => Some(packet.sequence + 1),
             _ => None,
         })
     }
 
-    /// Returns the packets of a message from before `over` if the rest had time to arrive or nothing
+    /// Returns the packets of a message from before `end` if the rest had time to arrive or nothing
     /// more will come.
     pub(super) fn next_ended(
         &mut self,
-        over: ExtendedPsn,
+        end: ExtendedPsn,
         is_ended: bool,
         now: Timestamp,
     ) -> Option<DeliverablePacketRange> {
-        while let Some(part) = self.packets.first()
-            && part.sequence < over
+        while let Some(packet) = self.packets.first()
+            && packet.sequence < end
         {
-            let run = match part.position {
+            let run = match packet.position {
                 PacketPositionInMessage::First => self.partial_run(0),
                 _ => self.packet_run(0..1),
             };
-            let is_old = |part: &MessagePacket| now.abs_diff_ns(part.time) > MAX_AGE_NS;
+            let is_old = |packet: &MessagePacket| now.abs_diff_ns(packet.time) > MAX_AGE_NS;
             if !is_ended && !self.packets.get(run.packets.clone())?.iter().all(is_old) {
                 return None;
             }
-            if part.position == PacketPositionInMessage::First {
+            if packet.position == PacketPositionInMessage::First {
                 return Some(run);
             }
             self.drop_first_packet();
@@ -283,15 +284,15 @@ impl InfinibandMessageReassembler {
     }
 
     fn drop_first_packet(&mut self) {
-        let part = self.packets.remove(0);
-        self.payload_bytes -= part.bytes.len();
-        self.dropped_frames += part.frames.len() as u64;
+        let packet = self.packets.remove(0);
+        self.payload_bytes -= packet.bytes.len();
+        self.dropped_frames += packet.frames.len() as u64;
     }
 
     /// Drops all packets.
     pub(super) fn clear(&mut self) {
-        for part in self.packets.drain(..) {
-            self.dropped_frames += part.frames.len() as u64;
+        for packet in self.packets.drain(..) {
+            self.dropped_frames += packet.frames.len() as u64;
         }
         self.payload_bytes = 0;
     }

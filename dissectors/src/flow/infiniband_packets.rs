@@ -45,18 +45,20 @@ impl Flow {
                 UndecodedReason::Management
             });
         };
-        let mut gave_up = || self.stats.count_evicted(EvictedState::SetUp);
+        let mut on_eviction = || self.stats.count_evicted(EvictedState::SetUp);
         let InnermostNetworkPacket { tenant, source, destination, .. } = *datagram;
         let route = (tenant, source, destination);
         let set_up_frame = packet_meta.set_up_frame();
-        if let Some(established) = self.set_ups.process_message(route, &message, set_up_frame, &mut gave_up) {
+        if let Some(established) =
+            self.set_ups.process_message(route, &message, set_up_frame, &mut on_eviction)
+        {
             let replaced = self.connections.establish(
                 &established,
                 connection_transport(packet.encapsulation),
                 packet_meta.last_frame(),
             );
-            for before in replaced {
-                self.close_connection(before, packet_meta);
+            for index in replaced {
+                self.close_connection(index, packet_meta);
             }
             if self.connections.exceeds_limit() {
                 self.evict_connections(None, packet_meta);
@@ -120,14 +122,14 @@ impl Flow {
         // MAD header with transaction ID, communication IDs and the following fields: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-        let name = duplicate_frames::mix_fingerprint(
+        let seed = duplicate_frames::mix_fingerprint(
             datagram.address_hash(),
             u64::from(packet.bth.psn.0) << 16 | u64::from(id),
         );
-        let mark = words.fold(name, duplicate_frames::mix_fingerprint);
+        let fingerprint = words.fold(seed, duplicate_frames::mix_fingerprint);
         // No sender repeats a request within seconds.
-        let is_twice = self.recent_frames.contains_copy(mark, packet_meta.time, true, None);
-        self.recent_frames.record(mark, packet_meta.time);
+        let is_twice = self.recent_frames.contains_copy(fingerprint, packet_meta.time, true, None);
+        self.recent_frames.record(fingerprint, packet_meta.time);
         self.stats.duplicate_frames += u64::from(is_twice);
         is_twice
     }
@@ -164,7 +166,7 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> FrameContentKind {
         let (at, sender) = match self.connections.cached_lookup(datagram, packet.bth.destqp) {
-            Some(found) => found,
+            Some(location) => location,
             None => self.find_connection(packet_meta, datagram, packet),
         };
         if self.transaction_table.transport_events.has_bad_icrc
@@ -173,22 +175,22 @@ impl Flow {
             // Its receiver drops it.
             connection.conversation.record_loss(packet_meta.time);
         }
-        let (sequence, remark) = self.detect_anomaly(at, sender, packet_meta, packet);
-        let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let meaning = self.apply_packet(at, sender, packet_meta, packet, sequence);
+        let (sequence, anomaly) = self.detect_anomaly(at, sender, packet_meta, packet);
+        let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
+        let content = self.apply_packet(at, sender, packet_meta, packet, sequence);
         if self.transaction_table.transport_events.is_enabled() {
             self.record_packet_events(at, sender, packet_meta, packet);
         }
-        if meaning == FrameContentKind::Control {
+        if content == FrameContentKind::Control {
             self.control_connection_key = self.connections.key(at);
         }
-        self.update_reorder_buffer(at, sender, packet_meta, packet, meaning);
+        self.update_reorder_buffer(at, sender, packet_meta, packet, content);
         // Only the first and the last packet of a request make a connection remember more.
-        let place = packet.properties.position;
-        if (place.begins() || place.ends()) && !is_response(packet) {
+        let position = packet.properties.position;
+        if (position.begins() || position.ends()) && !is_response(packet) {
             self.connections.update_memory_bytes(at);
         }
-        meaning
+        content
     }
 
     /// Returns the connection of a packet and the side that sent it. The first packet of a connection adds it.
@@ -200,22 +202,22 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> (usize, ConnectionSideAOrB) {
         let path = queue_pair_path(datagram, packet);
-        if let Some((ended, sender)) = self.connections.ended_on_path(path)
-            && self.begins_next_connection(ended, sender, packet_meta, packet)
+        if let Some((ended_index, sender)) = self.connections.ended_on_path(path)
+            && self.begins_next_connection(ended_index, sender, packet_meta, packet)
         {
-            self.close_connection(ended, packet_meta);
+            self.close_connection(ended_index, packet_meta);
         }
-        let (at, sender, found) = {
+        let (at, sender, lookup) = {
             // Evaluated once per packet, however many connections it may belong to.
-            let answered = OnceCell::new();
+            let reply_xid = OnceCell::new();
             let evidence = |connection: &FlowConnection, side: ConnectionSideAOrB| {
-                refers_to_side(&self.transaction_table, connection, side, packet, &answered)
+                refers_to_side(&self.transaction_table, connection, side, packet, &reply_xid)
             };
             self.connections.find(path, connection_transport(packet.encapsulation), evidence)
         };
-        match found {
+        match lookup {
             ConnectionLookupResult::Known | ConnectionLookupResult::Paired => {}
-            ConnectionLookupResult::Merged(joined) => self.on_connections_joined(at, joined, sender),
+            ConnectionLookupResult::Merged(merged) => self.on_connections_joined(at, merged, sender),
             ConnectionLookupResult::New => self.on_new_connection(at, path, packet_meta),
         }
         (at, sender)
@@ -225,14 +227,14 @@ impl Flow {
     /// its set-up was captured. A message that was captured late, twice, or sent again belongs to the ended connection.
     fn begins_next_connection(
         &self,
-        ended: usize,
+        ended_index: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> bool {
-        let Some(connection) = self.connections.get(ended) else { return false };
+        let Some(connection) = self.connections.get(ended_index) else { return false };
         let sent = &connection.ends[sender].requests;
-        let fingerprint = packet_fingerprint(ended, sender, packet, packet_meta.identification);
+        let fingerprint = packet_fingerprint(ended_index, sender, packet, packet_meta.identification);
         packet.properties.operation == infiniband::PacketOperation::Send
             && packet.properties.position.begins()
             && (connection.is_replaced || !sent.may_follow_end(sent.extend_psn(packet.bth.psn)))
@@ -255,7 +257,7 @@ impl Flow {
         *last_frame = packet_meta.last_frame();
         let (own, peer) = ends.own_and_peer(sender);
         let (psn, id) = (packet.bth.psn, packet_meta.identification);
-        let mark = packet_fingerprint(at, sender, packet, id);
+        let fingerprint = packet_fingerprint(at, sender, packet, id);
         let is_response = is_response(packet);
         let is_known = match is_response {
             true => peer.requests.record_answer(sequence),
@@ -263,13 +265,18 @@ impl Flow {
         };
         if is_known {
             // A response is retransmitted when its request was.
-            let asked = match is_response {
+            let last_retransmission = match is_response {
                 true => peer.requests.retransmission_times().1,
                 false => own.requests.retransmission_times().0,
             };
             let ids_distinguish = own.ip_id_variation.distinguishes_packets(id);
-            if self.recent_frames.contains_copy(mark, packet_meta.time, ids_distinguish, asked) {
-                self.recent_frames.record(mark, packet_meta.time);
+            if self.recent_frames.contains_copy(
+                fingerprint,
+                packet_meta.time,
+                ids_distinguish,
+                last_retransmission,
+            ) {
+                self.recent_frames.record(fingerprint, packet_meta.time);
                 self.stats.duplicate_frames += 1;
                 return (sequence, Some(DeliveryAnomaly::CapturedTwice));
             }
@@ -277,7 +284,7 @@ impl Flow {
             own.ip_id_variation.record(id);
         }
         conversation.is_misordered |= !is_response && own.requests.is_late(sequence);
-        self.recent_frames.record(mark, packet_meta.time);
+        self.recent_frames.record(fingerprint, packet_meta.time);
         if is_response {
             if !is_known && peer.requests.is_missing(sequence) {
                 conversation.record_loss(packet_meta.time);
@@ -318,7 +325,7 @@ impl Flow {
         // Most connections never have a message of several packets.
         let mut has_parts = own.has_partial_messages() || peer.has_partial_messages();
         let bytes_before = own.partial_message_bytes() + peer.partial_message_bytes();
-        let mut early = Vec::new();
+        let mut earlier_contents = Vec::new();
         let operation = if is_response(packet) {
             if !packet_meta.is_captured_twice() {
                 let sent = (&mut *peer, sequence);
@@ -329,7 +336,7 @@ impl Flow {
             while own.has_partial_messages()
                 && let Some(message) = own.take_ended_message(packet_meta.time)
             {
-                early.push(conversation.handle_operation(&mut context, message));
+                earlier_contents.push(conversation.handle_operation(&mut context, message));
             }
             let operation = own.process_request(packet, sequence, packet_meta, path_mtu);
             if peer.has_partial_messages()
@@ -337,17 +344,17 @@ impl Flow {
                 && let Some(call) = take_answered_part(conversation, sender.peer(), peer, operation)
             {
                 context.sender = sender.peer();
-                early.push(conversation.handle_operation(&mut context, call));
+                earlier_contents.push(conversation.handle_operation(&mut context, call));
                 context.sender = sender;
             }
             operation
         };
-        let meaning = match operation {
+        let content = match operation {
             Ok(operation) => conversation.handle_operation_inline(&mut context, operation),
             Err(reason) => conversation.handle_no_operation(&mut context, reason),
         };
         has_parts |= own.has_partial_messages();
-        if let FrameContentKind::Message { key, which } = meaning
+        if let FrameContentKind::Message { key, which } = content
             && own.is_acknowledged(sequence)
         {
             self.transaction_table.record_acknowledgment(key, which);
@@ -355,11 +362,11 @@ impl Flow {
         if has_parts {
             self.account_partial_messages(at, sender, bytes_before);
         }
-        for meaning in early {
-            self.on_message(at, meaning, packet_meta);
+        for content in earlier_contents {
+            self.on_message(at, content, packet_meta);
         }
-        self.on_message(at, meaning, packet_meta);
-        meaning
+        self.on_message(at, content, packet_meta);
+        content
     }
 
     /// Updates the accounted bytes of a connection's incomplete messages, which were `bytes_before` before a packet of
@@ -447,11 +454,11 @@ impl Flow {
             Some(_) => Some(TransportAnomalyKind::Retransmission),
         };
         let events = &mut self.transaction_table.transport_events;
-        let mark = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
+        let congestion = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportAnomalyKind::BadIcrc);
         for kind in { refusal.into_iter() }
             .chain(anomaly)
-            .chain(mark)
+            .chain(congestion)
             .chain(damage)
             .chain(order.map(TransportAnomalyKind::PacketOrderFault))
         {
@@ -467,9 +474,9 @@ impl Flow {
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
-        meaning: FrameContentKind,
+        content: FrameContentKind,
     ) {
-        let is_undecoded = matches!(meaning, FrameContentKind::Undecoded(_));
+        let is_undecoded = matches!(content, FrameContentKind::Undecoded(_));
         if !is_undecoded && self.stats.reorder_bytes == 0 {
             return;
         }
@@ -478,17 +485,24 @@ impl Flow {
             return;
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if let FrameContentKind::Undecoded(why) = meaning
+        if let FrameContentKind::Undecoded(reason) = content
             && connection.conversation.is_rpc
         {
-            let place = (sender, connection.ends[sender].requests.extend_psn(packet.bth.psn));
-            connection.reorder_buffer.add(place, packet, packet_meta, why, &mut self.stats, &self.limits);
+            let position = (sender, connection.ends[sender].requests.extend_psn(packet.bth.psn));
+            connection.reorder_buffer.add(
+                position,
+                packet,
+                packet_meta,
+                reason,
+                &mut self.stats,
+                &self.limits,
+            );
             return;
         }
         if connection.reorder_buffer.is_empty() {
             return;
         }
-        let call = match meaning {
+        let call = match content {
             FrameContentKind::Message { key, which: RpcMessageKind::Call } => {
                 // The packets that wait may concern this Call, and find no place.
                 if connection.reorder_buffer.may_wait_for_call_of(sender) {
@@ -509,15 +523,15 @@ impl Flow {
                 }
                 let Some(connection) = self.connections.get_mut(at) else { return };
                 let Some(entry) = self.transaction_table.get(key) else { return };
-                let own = &mut connection.ends[sender].requests;
+                let requests = &mut connection.ends[sender].requests;
                 let orphans = connection.reorder_buffer.orphans(sender);
-                let found = own.infer_lost_writes(
+                let inferred_writes = requests.infer_lost_writes(
                     orphans,
                     unseen_write_ranges(&entry.transaction),
                     connection.path_mtu,
                 );
-                let Some(first) = found.first().map(HeadlessRdmaWriteRange::psn) else { return };
-                found.into_iter().for_each(|found| own.add_inferred_write(found));
+                let Some(first) = inferred_writes.first().map(HeadlessRdmaWriteRange::psn) else { return };
+                inferred_writes.into_iter().for_each(|write| requests.add_inferred_write(write));
                 return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }
             FrameContentKind::ChunkData { .. } | FrameContentKind::ReadRequest { .. } if packet.reth.is_some() => None,
@@ -530,8 +544,8 @@ impl Flow {
                 newest: ends[writer].requests.highest_sequence().unwrap_or_default(),
             }
         });
-        let begun = packet.reth.map(|_| (sender, packet.bth.psn));
-        self.retry_early_packets(at, call, begun, packet_meta);
+        let start = packet.reth.map(|_| (sender, packet.bth.psn));
+        self.retry_early_packets(at, call, start, packet_meta);
     }
 
     /// Places the complete RDMA Read responses of a side to the Call that was just answered, if their requests were not
@@ -540,7 +554,7 @@ impl Flow {
         &mut self,
         at: usize,
         responder: ConnectionSideAOrB,
-        answered: TransactionSlabKey,
+        answered_call: TransactionSlabKey,
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -551,7 +565,7 @@ impl Flow {
         }
         let reader = &mut ends[responder.peer()].requests;
         let transactions = &self.transaction_table;
-        let unread = conversation.unread_ranges(transactions, responder, answered);
+        let unread = conversation.unread_ranges(transactions, responder, answered_call);
         let owner = |range| conversation.find_segment(transactions, responder, range);
         if reader.infer_lost_reads(&responses, unread, *path_mtu, owner) {
             self.retry_early_packets(at, None, None, packet_meta);
@@ -563,29 +577,29 @@ impl Flow {
         &mut self,
         at: usize,
         call: Option<TransactionSlabKey>,
-        begun: Option<(ConnectionSideAOrB, Psn)>,
+        start: Option<(ConnectionSideAOrB, Psn)>,
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let mut retries =
-            connection.reorder_buffer.take_retryable(call, begun, packet_meta.time, &mut self.stats);
+            connection.reorder_buffer.take_retryable(call, start, packet_meta.time, &mut self.stats);
         // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
-            let before = retries.len();
-            let mut still = Vec::new();
+            let count_before = retries.len();
+            let mut remaining = Vec::new();
             for retry in retries {
                 let (sender, packet) = (retry.sender, retry.packet());
                 let Some(connection) = self.connections.get(at) else { continue };
                 let sequence = sequence_of(connection, sender, &packet);
-                if let FrameContentKind::Undecoded(why) =
+                if let FrameContentKind::Undecoded(reason) =
                     self.apply_packet(at, sender, retry.meta(), &packet, sequence)
                 {
-                    self.stats.uncount_undecoded(why);
-                    still.push(retry);
+                    self.stats.uncount_undecoded(reason);
+                    remaining.push(retry);
                 }
             }
-            retries = still;
-            if retries.len() == before {
+            retries = remaining;
+            if retries.len() == count_before {
                 break;
             }
         }
@@ -639,9 +653,9 @@ fn take_answered_part<'a>(
     conversation: &ConnectionRpcState,
     requester: ConnectionSideAOrB,
     requests: &'a mut RequesterPacketState,
-    answer: &RdmaOperation<'_>,
+    operation: &RdmaOperation<'_>,
 ) -> Option<RdmaOperation<'a>> {
-    match answer {
+    match operation {
         RdmaOperation::Send { message, .. } => {
             let xid = rpc_transaction_matching::reply_xid(message.bytes, message.length)
                 .filter(|xid| !conversation.has_transaction(requester, *xid))?;
@@ -672,8 +686,8 @@ fn queue_pair_path(datagram: &InnermostNetworkPacket<'_>, packet: &InfinibandPac
     }
 }
 
-fn connection_transport(wire: RdmaEncapsulation) -> ConnectionTransport {
-    match wire {
+fn connection_transport(encapsulation: RdmaEncapsulation) -> ConnectionTransport {
+    match encapsulation {
         RdmaEncapsulation::RoceV2 => ConnectionTransport::RoceV2,
         RdmaEncapsulation::RoceV1 => ConnectionTransport::RoceV1,
         RdmaEncapsulation::InfiniBand => ConnectionTransport::InfiniBand,
@@ -687,7 +701,7 @@ fn refers_to_side(
     connection: &FlowConnection,
     side: ConnectionSideAOrB,
     packet: &InfinibandPacket<'_>,
-    answered: &OnceCell<Option<Xid>>,
+    reply_xid: &OnceCell<Option<Xid>>,
 ) -> bool {
     use infiniband::PacketOperation::{
         Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write,
@@ -699,7 +713,7 @@ fn refers_to_side(
         ReadRequest | Write => packet.reth.as_ref().is_some_and(|reth| {
             connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()
         }),
-        Send => answered
+        Send => reply_xid
             .get_or_init(|| rpc_transaction_matching::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),
         _ => false,

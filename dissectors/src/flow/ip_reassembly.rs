@@ -144,16 +144,16 @@ impl IpReassembler {
         };
         let start = fragment.offset as usize;
         let end = start.saturating_add(fragment.payload.length);
-        let before = self.partial_datagrams.get(&key);
-        let old =
-            before.is_some_and(|before| frame.time.abs_diff_ns(before.first_seen) > self.limits.max_age_ns);
-        let full = before.is_some_and(|before| before.frames.len() >= self.limits.fragments);
+        let existing = self.partial_datagrams.get(&key);
+        let is_expired = existing
+            .is_some_and(|partial| frame.time.abs_diff_ns(partial.first_seen) > self.limits.max_age_ns);
+        let is_full = existing.is_some_and(|partial| partial.frames.len() >= self.limits.fragments);
         if end > MAX_PAYLOAD_BYTES {
-            self.dropped_datagrams += u64::from(before.is_none());
+            self.dropped_datagrams += u64::from(existing.is_none());
             self.drop_datagram(&key);
             return None;
         }
-        if old || full {
+        if is_expired || is_full {
             self.drop_datagram(&key);
         }
         if !self.partial_datagrams.contains_key(&key) {
@@ -161,7 +161,7 @@ impl IpReassembler {
             self.serial += 1;
         }
         let serial = self.serial;
-        let waiting = self.partial_datagrams.entry(key).or_insert_with(|| PartialDatagram {
+        let partial = self.partial_datagrams.entry(key).or_insert_with(|| PartialDatagram {
             first_seen: frame.time,
             serial,
             protocol: fragment.protocol,
@@ -170,20 +170,20 @@ impl IpReassembler {
             frames: Vec::new(),
             buffered_bytes: 0,
         });
-        let kept_before = waiting.buffered_bytes;
-        waiting.frames.push(frame.number);
+        let bytes_before = partial.buffered_bytes;
+        partial.frames.push(frame.number);
         if start == 0 {
-            waiting.protocol = fragment.protocol;
+            partial.protocol = fragment.protocol;
         }
-        if !fragment.has_more_fragments && waiting.length.is_none() {
-            waiting.length = Some(end);
+        if !fragment.has_more_fragments && partial.length.is_none() {
+            partial.length = Some(end);
         }
-        waiting.add_missing_bytes(start, end, fragment.payload.bytes);
-        self.buffered_bytes += waiting.buffered_bytes - kept_before;
-        if waiting.is_complete() {
-            let whole = self.partial_datagrams.remove(&key)?;
-            self.buffered_bytes -= whole.buffered_bytes;
-            return Some(whole.into_datagram(key));
+        partial.add_missing_bytes(start, end, fragment.payload.bytes);
+        self.buffered_bytes += partial.buffered_bytes - bytes_before;
+        if partial.is_complete() {
+            let completed = self.partial_datagrams.remove(&key)?;
+            self.buffered_bytes -= completed.buffered_bytes;
+            return Some(completed.into_datagram(key));
         }
         self.evict_oldest(usize::MAX, self.limits.bytes, Some(serial));
         None
@@ -193,8 +193,10 @@ impl IpReassembler {
     /// drops `spared`.
     fn evict_oldest(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
         while self.partial_datagrams.len() >= datagrams || self.buffered_bytes > bytes {
-            let others = self.partial_datagrams.iter().filter(|(_, waiting)| Some(waiting.serial) != spared);
-            let Some(oldest) = others.min_by_key(|(_, waiting)| waiting.serial).map(|(key, _)| *key) else {
+            let candidates =
+                self.partial_datagrams.iter().filter(|(_, partial)| Some(partial.serial) != spared);
+            let Some(oldest) = candidates.min_by_key(|(_, partial)| partial.serial).map(|(key, _)| *key)
+            else {
                 return;
             };
             self.drop_datagram(&oldest);
@@ -217,7 +219,7 @@ impl PartialDatagram {
     /// Adds the bytes that no earlier fragment has.
     fn add_missing_bytes(&mut self, start: usize, end: usize, bytes: &[u8]) {
         let mut at = start;
-        let mut index = self.payloads.partition_point(|piece| piece.end <= start);
+        let mut index = self.payloads.partition_point(|payload| payload.end <= start);
         while at < end {
             let next = self.payloads.get(index);
             let gap_end = next.map_or(end, |next| next.start.min(end));
@@ -237,11 +239,11 @@ impl PartialDatagram {
     fn is_complete(&self) -> bool {
         let Some(length) = self.length else { return false };
         let mut reached = 0;
-        for piece in &self.payloads {
-            if piece.start > reached {
+        for payload in &self.payloads {
+            if payload.start > reached {
                 break;
             }
-            reached = piece.end;
+            reached = payload.end;
         }
         reached >= length
     }
@@ -249,9 +251,9 @@ impl PartialDatagram {
     fn into_datagram(self, key: FragmentKey) -> ReassembledDatagram {
         let length = self.length.unwrap_or_default();
         let mut bytes = Vec::with_capacity(length);
-        for piece in &self.payloads {
-            bytes.extend_from_slice(&piece.bytes);
-            if piece.bytes.len() < piece.end - piece.start {
+        for payload in &self.payloads {
+            bytes.extend_from_slice(&payload.bytes);
+            if payload.bytes.len() < payload.end - payload.start {
                 break;
             }
         }

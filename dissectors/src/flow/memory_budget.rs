@@ -20,14 +20,14 @@ impl FlowLimits {
     pub fn for_memory_budget(memory_bytes: u64) -> Self {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let pool = memory_bytes / 8 * 5;
-        let most = pool / 5 * 4;
+        let max_bytes = pool / 5 * 4;
         Self {
             pool_bytes: bytes(pool),
             table_bytes: bytes(memory_bytes / 8 * 3),
-            message_bytes: bytes(most),
-            gap_bytes: bytes(most / 6),
-            stream_bytes: bytes(most),
-            partial_message_bytes: bytes(most),
+            message_bytes: bytes(max_bytes),
+            gap_bytes: bytes(max_bytes / 6),
+            stream_bytes: bytes(max_bytes),
+            partial_message_bytes: bytes(max_bytes),
             fragments: ip_reassembly::IpReassemblyLimits {
                 bytes: bytes(pool / 15 * 2),
                 ..Default::default()

@@ -319,8 +319,8 @@ impl Flow {
         observer: &mut O,
     ) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
         let datagram = net::decode(frame, observer);
-        let meaning = self.process_datagram(frame, &datagram);
-        (datagram, meaning)
+        let content = self.process_datagram(frame, &datagram);
+        (datagram, content)
     }
 
     fn process_datagram(
@@ -332,8 +332,9 @@ impl Flow {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
-        let goes_back = frame.time.0 < self.now.0.saturating_sub(duplicate_frames::MAX_CLOCK_STEP_BACK_NS);
-        if goes_back {
+        let is_clock_set_back =
+            frame.time.0 < self.now.0.saturating_sub(duplicate_frames::MAX_CLOCK_STEP_BACK_NS);
+        if is_clock_set_back {
             self.forget_previous_capture();
         }
         self.now = frame.time;
@@ -347,7 +348,7 @@ impl Flow {
             let is_marked = transport_event::has_congestion_mark(frame, datagram);
             self.transaction_table.transport_events.has_congestion_mark = is_marked;
         }
-        let meaning = match &datagram.payload {
+        let content = match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
                     self.check_icrc(frame, datagram);
@@ -374,12 +375,12 @@ impl Flow {
         self.frames_since_check += 1;
         if self.transaction_table.needs_check(frame.time)
             || self.frames_since_check >= MAX_FRAMES_BETWEEN_CHECKS
-            || goes_back
+            || is_clock_set_back
         {
             self.emit_due_transactions(frame.time);
         }
         if self.frame_kinds.is_empty() {
-            self.frame_kinds.push(meaning);
+            self.frame_kinds.push(content);
         }
         if self.has_transport_events() {
             self.attribute_events(frame.number);
@@ -387,7 +388,7 @@ impl Flow {
         if self.limits.name_open_transactions {
             self.set_message_connections();
         }
-        meaning
+        content
     }
 
     /// Records the other connections between the hosts of the Transactions that were closed. Rules need them; how long
@@ -581,13 +582,13 @@ impl Flow {
         datagram: &InnermostNetworkPacket<'_>,
         fragment: &IpFragment<'_>,
     ) -> FrameContentKind {
-        let Some(whole) = self.ip_reassembler.add(frame, datagram, fragment) else {
+        let Some(reassembled) = self.ip_reassembler.add(frame, datagram, fragment) else {
             return FrameContentKind::PartialMessage;
         };
-        let datagram = whole.decode(&mut NullFieldObserver);
+        let datagram = reassembled.decode(&mut NullFieldObserver);
         let packet_meta = PacketMeta {
             identification: fragment.identification.0 as u16,
-            ..PacketMeta::new(&whole.frames, frame.time)
+            ..PacketMeta::new(&reassembled.frames, frame.time)
         };
         match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => self.process_packet(packet_meta, &datagram, packet),
@@ -614,8 +615,8 @@ impl Flow {
 
     /// Applies the effects of a message beyond its own connection.
     #[inline(always)]
-    fn on_message(&mut self, at: usize, meaning: FrameContentKind, packet_meta: PacketMeta<'_>) {
-        let FrameContentKind::Message { key, which } = meaning else { return };
+    fn on_message(&mut self, at: usize, content: FrameContentKind, packet_meta: PacketMeta<'_>) {
+        let FrameContentKind::Message { key, which } = content else { return };
         self.number_connection(at);
         self.connections.update_memory_bytes(at);
         if which == RpcMessageKind::Call {
@@ -650,7 +651,7 @@ impl Flow {
             return;
         };
         let FlowConnection { ends, conversation, .. } = connection;
-        let mut meanings = Vec::new();
+        let mut contents = Vec::new();
         let mut partial_message_bytes = 0;
         for side in ConnectionSideAOrB::BOTH {
             let requests = &mut ends[side].requests;
@@ -658,7 +659,7 @@ impl Flow {
             requests.finish();
             context.sender = side;
             while let Some(message) = requests.take_ended_message(packet_meta.time) {
-                meanings.push(conversation.handle_operation(&mut context, message));
+                contents.push(conversation.handle_operation(&mut context, message));
             }
             let dropped_frames = requests.take_dropped_frames();
             context.stats.count_undecoded_frames(UndecodedReason::MessagePart, dropped_frames);
@@ -666,8 +667,8 @@ impl Flow {
         conversation.drop_suspected_accesses(&mut context);
         conversation.drop_suspected_messages(&mut context);
         self.partial_message_bytes = self.partial_message_bytes.saturating_sub(partial_message_bytes);
-        for meaning in meanings {
-            self.on_message(at, meaning, packet_meta);
+        for content in contents {
+            self.on_message(at, content, packet_meta);
         }
         if let Some(connection) = self.connections.get_mut(at) {
             connection.reorder_buffer.drop_all(&mut self.stats);
@@ -693,19 +694,19 @@ impl Flow {
         let Some(connection) = self.connections.get(entry.connection) else { return };
         let route = connection.route(entry.requester);
         match self.retries.record_call(route, entry.transaction.xid, key) {
-            Some(EarlierCallEmissionState::Pending(before)) => {
+            Some(EarlierCallEmissionState::Pending(previous_key)) => {
                 let is_repeated = |other: &TrackedFlowTransaction| {
                     let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
                     other.connection != entry.connection
                         && other.is_unanswered()
                         && bytes == Some(call.inline_bytes())
                 };
-                if self.transaction_table.get(before).is_some_and(is_repeated) {
-                    if self.transaction_table.get(before).is_some_and(TrackedFlowTransaction::is_open) {
-                        self.transaction_table.close(before, packet_meta);
+                if self.transaction_table.get(previous_key).is_some_and(is_repeated) {
+                    if self.transaction_table.get(previous_key).is_some_and(TrackedFlowTransaction::is_open) {
+                        self.transaction_table.close(previous_key, packet_meta);
                     }
-                    if let Some(before) = self.transaction_table.get_mut(before) {
-                        before.repeated_by = Some(key);
+                    if let Some(previous) = self.transaction_table.get_mut(previous_key) {
+                        previous.repeated_by = Some(key);
                     }
                 }
             }
@@ -720,14 +721,15 @@ impl Flow {
         }
     }
 
-    /// Moves the Transactions of connection `joined`, which is the direction of `at` on which `sender` sends.
-    fn on_connections_joined(&mut self, at: usize, joined: usize, sender: ConnectionSideAOrB) {
+    /// Moves the Transactions of connection `merged`, which is the direction of `at` on which `sender` sends.
+    fn on_connections_joined(&mut self, at: usize, merged: usize, sender: ConnectionSideAOrB) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let twins = std::mem::take(&mut connection.conversation.split_transactions);
-        let keys = connection.conversation.transaction_keys().chain(twins.iter().map(|(_, other)| *other));
+        let split_keys = std::mem::take(&mut connection.conversation.split_transactions);
+        let keys =
+            connection.conversation.transaction_keys().chain(split_keys.iter().map(|(_, other)| *other));
         // A connection with only one direction names its sender A.
-        self.transaction_table.move_to_connection(keys, joined, at, sender == ConnectionSideAOrB::B);
-        for (one, other) in twins {
+        self.transaction_table.move_to_connection(keys, merged, at, sender == ConnectionSideAOrB::B);
+        for (one, other) in split_keys {
             connection.conversation.merge_halves(&mut self.transaction_table, one, other);
         }
     }
@@ -812,8 +814,8 @@ impl Flow {
                 (call, None) => Some(call.as_ref().map_or(&[][..], CapturedMessage::inline_bytes)),
             };
             self.retries.record_emission(route, transaction.xid, key, unanswered, transaction.index);
-            let place = connection.name_and_direction(entry.requester);
-            (entry.transaction.connection, entry.transaction.direction) = place;
+            let name_and_direction = connection.name_and_direction(entry.requester);
+            (entry.transaction.connection, entry.transaction.direction) = name_and_direction;
             entry.transaction.has_connection_ended =
                 connection.is_ending && entry.transaction.reply.is_none();
             entry.transaction.credit_use.is_direction_known = connection.client().is_some();

@@ -72,26 +72,26 @@ impl BthOpcodeSequenceChecker {
         let length = packet.payload.length as u32;
         // An RDMA Read request uses the PSNs of its responses, whose number may be unknown.
         let has_one_psn = operation != PacketOperation::ReadRequest;
-        let this = PrecedingPacket { psn, opcode: packet.bth.opcode, operation, position, length };
-        let before =
-            std::mem::replace(last, has_one_psn.then_some(this)).filter(|before| before.psn.next() == psn);
-        let write_fault = if is_response { None } else { self.check_write(packet, before.is_some()) };
-        let Some(before) = before else { return write_fault };
+        let current = PrecedingPacket { psn, opcode: packet.bth.opcode, operation, position, length };
+        let preceding = std::mem::replace(last, has_one_psn.then_some(current))
+            .filter(|preceding| preceding.psn.next() == psn);
+        let write_fault = if is_response { None } else { self.check_write(packet, preceding.is_some()) };
+        let Some(preceding) = preceding else { return write_fault };
         let continues = !position.begins();
-        let is_open = !before.position.ends();
+        let is_open = !preceding.position.ends();
         // The responder of a repeated request begins anew anywhere.
         let begins_anew = is_response && position.begins();
-        let is_possible = continues == is_open && (!continues || before.operation == operation);
+        let is_possible = continues == is_open && (!continues || preceding.operation == operation);
         if !is_possible && !begins_anew {
             return Some(PacketOpcodeOrLengthViolation::Opcode {
-                before: before.opcode,
+                before: preceding.opcode,
                 opcode: packet.bth.opcode,
             });
         }
-        let has_right_length =
-            !continues || if position.ends() { length <= before.length } else { length == before.length };
+        let has_right_length = !continues
+            || if position.ends() { length <= preceding.length } else { length == preceding.length };
         let length_fault = (!has_right_length)
-            .then_some(PacketOpcodeOrLengthViolation::Length { before: before.length, length });
+            .then_some(PacketOpcodeOrLengthViolation::Length { before: preceding.length, length });
         length_fault.or(write_fault)
     }
 
@@ -103,15 +103,16 @@ impl BthOpcodeSequenceChecker {
         follows: bool,
     ) -> Option<PacketOpcodeOrLengthViolation> {
         let infiniband::OpcodeProperties { operation, position, .. } = *packet.properties;
-        let before = self.write.take();
+        let previous_write = self.write.take();
         if operation != PacketOperation::Write {
             return None;
         }
-        let before = match position.begins() {
+        let progress = match position.begins() {
             true => RdmaWriteInProgress { announced: packet.reth?.dmalen, length: 0 },
-            false => before.filter(|_| follows)?,
+            false => previous_write.filter(|_| follows)?,
         };
-        let write = RdmaWriteInProgress { length: before.length + packet.payload.length as u64, ..before };
+        let write =
+            RdmaWriteInProgress { length: progress.length + packet.payload.length as u64, ..progress };
         let RdmaWriteInProgress { announced, length } = write;
         let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
         if !is_right {

@@ -53,13 +53,13 @@ impl PendingCall<'_> {
     pub fn phase(&self) -> PendingTransactionPhase {
         let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved_bytes).sum::<u64>();
         let Transaction { read_chunks, write_chunks, reply_chunk, .. } = self.transaction;
-        let written = moved(&mut write_chunks.iter().chain(reply_chunk));
-        let read = moved(&mut read_chunks.iter());
-        let offered = read_chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
-        if written > 0 {
-            PendingTransactionPhase::DataOut { moved_bytes: written }
-        } else if read < offered {
-            PendingTransactionPhase::DataIn { moved_bytes: read, offered_bytes: offered }
+        let written_bytes = moved(&mut write_chunks.iter().chain(reply_chunk));
+        let read_bytes = moved(&mut read_chunks.iter());
+        let offered_bytes = read_chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
+        if written_bytes > 0 {
+            PendingTransactionPhase::DataOut { moved_bytes: written_bytes }
+        } else if read_bytes < offered_bytes {
+            PendingTransactionPhase::DataIn { moved_bytes: read_bytes, offered_bytes }
         } else {
             PendingTransactionPhase::Server
         }
@@ -98,14 +98,14 @@ impl Flow {
     /// known, for views that show frames before Transactions are emitted.
     #[inline]
     pub(super) fn set_message_connections(&mut self) {
-        for meaning in &self.frame_kinds {
+        for content in &self.frame_kinds {
             if let FrameContentKind::Message { key, .. } | FrameContentKind::Retransmission { key, .. } =
-                *meaning
+                *content
                 && let Some(entry) = self.transaction_table.get_mut(key)
                 && let Some(connection) = self.connections.get(entry.connection)
             {
-                let place = connection.name_and_direction(entry.requester);
-                (entry.transaction.connection, entry.transaction.direction) = place;
+                let name_and_direction = connection.name_and_direction(entry.requester);
+                (entry.transaction.connection, entry.transaction.direction) = name_and_direction;
             }
         }
     }
@@ -126,12 +126,15 @@ impl Flow {
     /// Emits Calls that have waited longer than [`FlowLimits::call_age_ns`](super::FlowLimits::call_age_ns).
     #[inline]
     pub(super) fn emit_expired_calls(&mut self, now: Timestamp) {
-        let Some(most_ns) = self.limits.call_age_ns else { return };
+        let Some(max_age_ns) = self.limits.call_age_ns else { return };
         while let Some(key) = self.transaction_table.oldest_open() {
-            let since =
+            let call_time =
                 self.transaction_table.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
             // The age is unknown if the clock went back.
-            if since.and_then(|since| now.nanoseconds_since(since)).is_none_or(|age_ns| age_ns <= most_ns) {
+            if call_time
+                .and_then(|call_time| now.nanoseconds_since(call_time))
+                .is_none_or(|age_ns| age_ns <= max_age_ns)
+            {
                 return;
             }
             self.stats.count_evicted(EvictedState::OldCall);

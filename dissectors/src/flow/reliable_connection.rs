@@ -137,8 +137,9 @@ impl ObservedPathMtu {
         }
     }
 
-    fn record_packet_length(&mut self, place: PacketPositionInMessage, length: u32) {
-        if matches!(place, PacketPositionInMessage::First | PacketPositionInMessage::Middle) && length > 0 {
+    fn record_packet_length(&mut self, position: PacketPositionInMessage, length: u32) {
+        if matches!(position, PacketPositionInMessage::First | PacketPositionInMessage::Middle) && length > 0
+        {
             self.0 = Some(length);
         }
     }
@@ -157,18 +158,19 @@ impl ObservedPathMtu {
     fn offset(
         self,
         packets: u64,
-        place: PacketPositionInMessage,
+        position: PacketPositionInMessage,
         data: &CapturedPacketPayload<'_>,
         message: u32,
     ) -> Option<u64> {
-        let offset = match (packets, place, self.0) {
+        let offset = match (packets, position, self.0) {
             (0, ..) => 0,
             (_, _, Some(mtu)) => packets.checked_mul(u64::from(mtu))?,
             // The end of a message is known even if the path MTU is not, provided that a valid path MTU fits.
             (_, PacketPositionInMessage::Last, None) => {
-                let before = u64::from(message).checked_sub(u64::from(data.length))?;
-                let is_end = Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(before));
-                is_end.then_some(before)?
+                let preceding_bytes = u64::from(message).checked_sub(u64::from(data.length))?;
+                let is_end =
+                    Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(preceding_bytes));
+                is_end.then_some(preceding_bytes)?
             }
             _ => return None,
         };
@@ -327,10 +329,10 @@ impl RequesterPacketState {
     /// Returns the span that contains a sequence number: the last that begins at or before it.
     fn span_at(&mut self, sequence: ExtendedPsn) -> Option<&mut RdmaRequestSpan> {
         // The packets of one operation are consecutive: the span of the previous packet is tried first.
-        let begins = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
-        if !begins(self.last_span_index) || begins(self.last_span_index + 1) {
-            let after = self.spans.partition_point(|span| span.first <= sequence);
-            self.last_span_index = after.checked_sub(1)?;
+        let has_begun = |at: usize| self.spans.get(at).is_some_and(|span| span.first <= sequence);
+        if !has_begun(self.last_span_index) || has_begun(self.last_span_index + 1) {
+            let next_index = self.spans.partition_point(|span| span.first <= sequence);
+            self.last_span_index = next_index.checked_sub(1)?;
         }
         self.spans.get_mut(self.last_span_index)
     }
@@ -338,22 +340,22 @@ impl RequesterPacketState {
     /// Adds an RDMA Write or Read, or returns the existing span if this is a copy.
     fn find_or_add_span(&mut self, span: RdmaRequestSpan) -> &mut RdmaRequestSpan {
         let sequence = span.first;
-        let after = position_after(&self.spans, sequence, |span| span.first);
-        let known = after.checked_sub(1).filter(|before| {
-            self.spans.get(*before).is_some_and(|other| {
+        let next_index = position_after(&self.spans, sequence, |span| span.first);
+        let existing = next_index.checked_sub(1).filter(|index| {
+            self.spans.get(*index).is_some_and(|other| {
                 (other.first, other.range.handle, other.range.offset)
                     == (sequence, span.range.handle, span.range.offset)
             })
         });
-        match known {
+        match existing {
             Some(at) => &mut self.spans[at],
-            None => insert_bounded(&mut self.spans, MAX_SPANS, after, span, |span| span.first),
+            None => insert_bounded(&mut self.spans, MAX_SPANS, next_index, span, |span| span.first),
         }
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
-    pub(super) fn add_inferred_write(&mut self, found: HeadlessRdmaWriteRange) {
-        let span = RdmaRequestSpan::new(found.first, false, found.range);
+    pub(super) fn add_inferred_write(&mut self, write: HeadlessRdmaWriteRange) {
+        let span = RdmaRequestSpan::new(write.first, false, write.range);
         self.find_or_add_span(RdmaRequestSpan { is_inferred: true, ..span });
     }
 
@@ -389,47 +391,48 @@ impl RequesterPacketState {
             orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
-        let mut found = self.extend_inferred_write(&orphans, &holes, mtu);
+        let mut writes = self.extend_inferred_write(&orphans, &holes, mtu);
         let mut holes = holes.into_iter();
-        let mut begins: Option<ExtendedPsn> = None;
+        let mut start: Option<ExtendedPsn> = None;
         for (sequence, ends, length) in orphans {
             // An operation that begins in between ends the packets before it.
-            let is_other = begins.is_some_and(|first| self.ends_before(sequence, mtu) > Some(first));
-            let first = begins.filter(|_| !is_other).unwrap_or(sequence);
-            begins = Some(first);
+            let is_other = start.is_some_and(|first| self.ends_before(sequence, mtu) > Some(first));
+            let first = start.filter(|_| !is_other).unwrap_or(sequence);
+            start = Some(first);
             if !ends {
                 continue;
             }
-            begins = None;
-            let before = self.ends_before(first, mtu).map(|end| first - end);
+            start = None;
+            let preceding_count = self.ends_before(first, mtu).map(|end| first - end);
             // Packets lost after it would be in the same range.
-            if before == Some(0) || !self.begins_at(sequence + 1) {
+            if preceding_count == Some(0) || !self.begins_at(sequence + 1) {
                 continue;
             }
             // Every Middle packet reveals the path MTU: without one, the Last packet is alone.
             if path_mtu.0.is_none() && sequence != first {
                 continue;
             }
-            let Some(seen) = (sequence - first)
+            let Some(captured_length) = (sequence - first)
                 .checked_mul(mtu.into())
                 .and_then(|bytes| u32::try_from(bytes + u64::from(length)).ok())
             else {
                 continue;
             };
-            let lost = before.unwrap_or(u64::MAX);
+            let lost_count = preceding_count.unwrap_or(u64::MAX);
             let fits = |hole: &RdmaMemoryRange| {
-                hole.length > seen && path_mtu.can_hold(lost, hole.length - seen, length)
+                hole.length > captured_length
+                    && path_mtu.can_hold(lost_count, hole.length - captured_length, length)
             };
-            let mut behind = holes.clone();
-            if let Some(hole) = behind.find(fits) {
-                let offset = hole.offset.wrapping_add(u64::from(hole.length - seen));
-                let range = RdmaMemoryRange { offset, length: seen, ..hole };
-                found.push(HeadlessRdmaWriteRange { first, range });
-                holes = behind;
+            let mut remaining_holes = holes.clone();
+            if let Some(hole) = remaining_holes.find(fits) {
+                let offset = hole.offset.wrapping_add(u64::from(hole.length - captured_length));
+                let range = RdmaMemoryRange { offset, length: captured_length, ..hole };
+                writes.push(HeadlessRdmaWriteRange { first, range });
+                holes = remaining_holes;
             }
         }
-        found.sort_unstable_by_key(|target| target.first);
-        found
+        writes.sort_unstable_by_key(|target| target.first);
+        writes
     }
 
     /// Returns the place of the packets directly before an RDMA Write that was itself inferred: they were lost when its
@@ -440,10 +443,10 @@ impl RequesterPacketState {
         holes: &[RdmaMemoryRange],
         mtu: u32,
     ) -> Vec<HeadlessRdmaWriteRange> {
-        let mut found = Vec::new();
+        let mut writes = Vec::new();
         for span in self.spans.iter().filter(|span| span.is_inferred && !span.is_read) {
-            let before = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
-            let run = (1..).zip(before).take_while(|(distance, (sequence, is_last, length))| {
+            let preceding = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
+            let run = (1..).zip(preceding).take_while(|(distance, (sequence, is_last, length))| {
                 sequence + distance == span.first && !is_last && *length == mtu
             });
             let count = run.count() as u32;
@@ -457,10 +460,10 @@ impl RequesterPacketState {
             if count > 0 && holes.iter().any(fits) {
                 let first = span.first - u64::from(count);
                 let range = RdmaMemoryRange { handle, offset: offset.wrapping_sub(length.into()), length };
-                found.push(HeadlessRdmaWriteRange { first, range });
+                writes.push(HeadlessRdmaWriteRange { first, range });
             }
         }
-        found
+        writes
     }
 
     /// Adds the RDMA Reads of complete responses whose requests were lost. A response is placed if its packets fill a
@@ -543,7 +546,7 @@ impl RequesterPacketState {
     ) -> Result<RdmaOperation<'a>, FrameContentKind> {
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
-        let place = packet.properties.position;
+        let position = packet.properties.position;
         let without_first = FrameContentKind::Undecoded(match self.has_cut_request {
             true => UndecodedReason::CutWrite,
             false => UndecodedReason::WriteWithoutFirst,
@@ -551,8 +554,8 @@ impl RequesterPacketState {
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
             infiniband::PacketOperation::Write => {
-                path_mtu.record_packet_length(place, data.length);
-                let span = match place {
+                path_mtu.record_packet_length(position, data.length);
+                let span = match position {
                     PacketPositionInMessage::First | PacketPositionInMessage::Only => {
                         let reth = packet.reth.as_ref().ok_or_else(|| self.record_cut_request())?;
                         self.find_or_add_span(RdmaRequestSpan::new(sequence, false, reth.into()))
@@ -561,7 +564,7 @@ impl RequesterPacketState {
                 };
                 let range = span.range;
                 let at = path_mtu
-                    .offset(sequence - span.first, place, &data, range.length)
+                    .offset(sequence - span.first, position, &data, range.length)
                     .ok_or(without_first)?;
                 Ok(RdmaOperation::Write {
                     handle: range.handle,
@@ -578,8 +581,8 @@ impl RequesterPacketState {
                 Ok(RdmaOperation::ReadRequest { handle, offset, length, attribution })
             }
             infiniband::PacketOperation::Send => {
-                path_mtu.record_packet_length(place, data.length);
-                self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
+                path_mtu.record_packet_length(position, data.length);
+                self.process_send(sequence, (position, data, packet.invalidate), packet_meta)
             }
             _ => Err(FrameContentKind::Control),
         }
@@ -606,15 +609,16 @@ impl RequesterPacketState {
         }
         let data =
             CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
-        let place = packet.properties.position;
-        path_mtu.record_packet_length(place, data.length);
+        let position = packet.properties.position;
+        path_mtu.record_packet_length(position, data.length);
         let without_request = FrameContentKind::Undecoded(match self.has_cut_request {
             true => UndecodedReason::CutRead,
             false => UndecodedReason::ReadWithoutRequest,
         });
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let range = span.range;
-        let at = path_mtu.offset(sequence - span.first, place, &data, range.length).ok_or(without_request)?;
+        let at =
+            path_mtu.offset(sequence - span.first, position, &data, range.length).ok_or(without_request)?;
         Ok(RdmaOperation::ReadResponse {
             offset: range.offset.wrapping_add(at),
             data,
@@ -626,19 +630,19 @@ impl RequesterPacketState {
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (
+        (position, data, invalidated_handle): (
             PacketPositionInMessage,
             CapturedPacketPayload<'a>,
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, FrameContentKind> {
-        let ends = place.ends();
-        let after = match self.sent_messages.back() {
+        let ends = position.ends();
+        let next_index = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
             _ => self.sent_messages.partition_point(|sent| sent.first <= sequence),
         };
-        if let Some(sent) = after.checked_sub(1).and_then(|before| self.sent_messages.get_mut(before))
+        if let Some(sent) = next_index.checked_sub(1).and_then(|index| self.sent_messages.get_mut(index))
             && sequence <= sent.last
         {
             if ends && !packet_meta.is_duplicate() {
@@ -646,7 +650,7 @@ impl RequesterPacketState {
             }
             return Ok(RdmaOperation::SendRetransmission { attribution: sent.attribution, ends });
         }
-        if place == PacketPositionInMessage::Only {
+        if position == PacketPositionInMessage::Only {
             let owner = record_sent(&mut self.sent_messages, sequence, sequence, packet_meta.is_refused());
             let message = RdmaSendMessage {
                 bytes: data.bytes,
@@ -661,7 +665,7 @@ impl RequesterPacketState {
             return Ok(RdmaOperation::Send { message, attribution: owner });
         }
         let assembly = self.assembly.get_or_insert_default();
-        assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
+        assembly.add(sequence, (position, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
             Some(run) if run.is_complete => self.deliver(run).ok_or(FrameContentKind::PartialMessage),
             _ if assembly.is_full() => {
@@ -689,13 +693,13 @@ impl RequesterPacketState {
         self.assembly.as_ref().map_or(0, |assembly| assembly.payload_bytes())
     }
 
-    /// Ends the wait for the rest of a message whose First packet `wanted` accepts, and returns its captured
+    /// Ends the wait for the rest of a message whose First packet `is_wanted` accepts, and returns its captured
     /// part.
     pub(super) fn take_incomplete_message(
         &mut self,
-        wanted: impl Fn(&[u8]) -> bool,
+        is_wanted: impl Fn(&[u8]) -> bool,
     ) -> Option<RdmaOperation<'_>> {
-        let run = self.assembly.as_mut()?.find_incomplete(wanted)?;
+        let run = self.assembly.as_mut()?.find_incomplete(is_wanted)?;
         self.deliver(run)
     }
 
@@ -745,10 +749,10 @@ impl RequesterPacketState {
             true => self.sent_messages.iter().rev().take_while(|sent| sent.last >= from).count(),
             false => 0,
         };
-        let news = self.sent_messages.range(self.sent_messages.len() - count..);
-        let news = news.take_while(move |sent| sent.last < until);
+        let acknowledged = self.sent_messages.range(self.sent_messages.len() - count..);
+        let acknowledged = acknowledged.take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
-        news.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
+        acknowledged.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
     }
 
     /// Returns `true` if the peer has acknowledged the packet with this number.

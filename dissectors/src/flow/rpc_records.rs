@@ -93,37 +93,37 @@ impl CapturedRpcRecordParser {
 
     /// Returns the memory of the incomplete message in bytes.
     pub(super) fn buffered_bytes(&self) -> usize {
-        self.partial_record.as_ref().map_or(0, |unfinished| unfinished.record.heap_bytes_of_message())
+        self.partial_record.as_ref().map_or(0, |partial| partial.record.heap_bytes_of_message())
     }
 
     /// Parses the next bytes. Returns those that follow the last record if another protocol begins there.
     pub(super) fn process<'p>(
         &mut self,
-        mut piece: StreamBytes<'p>,
+        mut stream_bytes: StreamBytes<'p>,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> Option<(StreamProtocolUpgrade, StreamBytes<'p>)> {
         let first = stream_context.frame_kinds.len();
-        while piece.data.length > 0 {
-            if let Some(next) = self.next_protocol(&piece) {
-                return Some((next, piece));
+        while stream_bytes.data.length > 0 {
+            if let Some(next) = self.next_protocol(&stream_bytes) {
+                return Some((next, stream_bytes));
             }
-            piece = match self.state {
-                RpcRecordParserState::Mark => self.process_mark(piece, stream_context),
+            stream_bytes = match self.state {
+                RpcRecordParserState::Mark => self.process_mark(stream_bytes, stream_context),
                 RpcRecordParserState::Fragment { left, is_last } => {
-                    self.process_fragment(piece, left, is_last, stream_context)
+                    self.process_fragment(stream_bytes, left, is_last, stream_context)
                 }
-                RpcRecordParserState::Lost => self.search(piece, first, stream_context),
+                RpcRecordParserState::Lost => self.search(stream_bytes, first, stream_context),
             };
         }
         None
     }
 
     /// Returns the protocol that begins here instead of a record.
-    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<StreamProtocolUpgrade> {
+    fn next_protocol(&self, stream_bytes: &StreamBytes<'_>) -> Option<StreamProtocolUpgrade> {
         if self.partial_record.is_some() {
             return None;
         }
-        let bytes = piece.data.bytes;
+        let bytes = stream_bytes.data.bytes;
         if begins_mpa(bytes) {
             return Some(StreamProtocolUpgrade::Mpa);
         }
@@ -134,23 +134,23 @@ impl CapturedRpcRecordParser {
 
     fn process_mark<'p>(
         &mut self,
-        piece: StreamBytes<'p>,
+        stream_bytes: StreamBytes<'p>,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
-        if piece.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
+        if stream_bytes.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
             self.state = RpcRecordParserState::Lost;
-            return piece;
+            return stream_bytes;
         }
-        let start = piece.at - self.mark_bytes.len() as u64;
-        let wanted = RecordMark::LENGTH - self.mark_bytes.len();
-        let there = piece.data.bytes.get(..wanted).unwrap_or(piece.data.bytes);
-        self.mark_bytes.extend_from_slice(there);
-        let rest = piece.after(there.len() as u32);
-        let unfinished =
-            self.partial_record.get_or_insert_with(|| PartialRpcRecord::new(start, piece.meta.time));
-        unfinished.record_frame(&piece.meta);
-        if there.len() < wanted {
+        let start = stream_bytes.at - self.mark_bytes.len() as u64;
+        let missing_bytes = RecordMark::LENGTH - self.mark_bytes.len();
+        let available = stream_bytes.data.bytes.get(..missing_bytes).unwrap_or(stream_bytes.data.bytes);
+        self.mark_bytes.extend_from_slice(available);
+        let rest = stream_bytes.after(available.len() as u32);
+        let partial =
+            self.partial_record.get_or_insert_with(|| PartialRpcRecord::new(start, stream_bytes.meta.time));
+        partial.record_frame(&stream_bytes.meta);
+        if available.len() < missing_bytes {
             if rest.data.length > 0 {
                 self.lose_sync(stream_context);
             } else {
@@ -160,15 +160,16 @@ impl CapturedRpcRecordParser {
         }
         let mark = RecordMark::from_bytes(&self.mark_bytes);
         self.mark_bytes.clear();
-        let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
-        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record_marking::MAX_RECORD_BYTES))
+        let record_length = |mark: &RecordMark| partial.record.length as u64 + u64::from(mark.length);
+        let Some(mark) =
+            mark.filter(|mark| record_length(mark) <= u64::from(record_marking::MAX_RECORD_BYTES))
         else {
             self.partial_record = None;
-            stream_context.count_undecoded(UndecodedReason::NotRpc, piece.meta);
+            stream_context.count_undecoded(UndecodedReason::NotRpc, stream_bytes.meta);
             self.lose_sync(stream_context);
             return rest;
         };
-        unfinished.fragments += 1;
+        partial.fragments += 1;
         self.state = RpcRecordParserState::Fragment { left: mark.length, is_last: mark.is_last };
         if mark.length == 0 {
             self.end_fragment(rest.at, mark.is_last, stream_context);
@@ -180,27 +181,27 @@ impl CapturedRpcRecordParser {
 
     fn process_fragment<'p>(
         &mut self,
-        piece: StreamBytes<'p>,
-        left: u32,
+        stream_bytes: StreamBytes<'p>,
+        remaining_bytes: u32,
         is_last: bool,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
-        let part = piece.within(0..left);
-        let rest = piece.after(part.data.length);
-        let left = left - part.data.length;
-        if let Some(unfinished) = &mut self.partial_record {
-            unfinished.add(&part);
-            if !unfinished.may_be_rpc() {
+        let fragment = stream_bytes.within(0..remaining_bytes);
+        let rest = stream_bytes.after(fragment.data.length);
+        let remaining_bytes = remaining_bytes - fragment.data.length;
+        if let Some(partial) = &mut self.partial_record {
+            partial.add(&fragment);
+            if !partial.may_be_rpc() {
                 self.partial_record = None;
-                stream_context.count_undecoded(UndecodedReason::NotRpc, piece.meta);
+                stream_context.count_undecoded(UndecodedReason::NotRpc, stream_bytes.meta);
                 self.lose_sync(stream_context);
                 return rest;
             }
         }
-        self.state = RpcRecordParserState::Fragment { left, is_last };
-        if left == 0 {
+        self.state = RpcRecordParserState::Fragment { left: remaining_bytes, is_last };
+        if remaining_bytes == 0 {
             self.end_fragment(rest.at, is_last, stream_context);
-        } else if !piece.meta.frames.is_empty() {
+        } else if !stream_bytes.meta.frames.is_empty() {
             stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
         }
         rest
@@ -222,17 +223,17 @@ impl CapturedRpcRecordParser {
 
     /// Delivers the message as far as it was captured.
     fn deliver(&mut self, end: StreamPosition, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
-        let Some(unfinished) = self.partial_record.take() else { return };
-        let (range, is_whole) = (unfinished.start..end, unfinished.fragments == 1);
-        let mut record = unfinished.record;
+        let Some(partial) = self.partial_record.take() else { return };
+        let (range, is_whole) = (partial.start..end, partial.fragments == 1);
+        let mut record = partial.record;
         record.frames.sort_unstable();
         record.frames.dedup();
         record.frames.shrink_to_fit();
         let last = [record.frames.last().copied().unwrap_or_default()];
         let packet_meta = PacketMeta::new(&last, record.end_time);
         let (conversation, mut context) = stream_context.rpc_context(&packet_meta);
-        let (meaning, owner) = conversation.handle_plain_message(&mut context, record);
-        stream_context.frame_kinds.push(meaning);
+        let (content, owner) = conversation.handle_plain_message(&mut context, record);
+        stream_context.frame_kinds.push(content);
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
         }
@@ -247,15 +248,15 @@ impl CapturedRpcRecordParser {
     fn lose_sync(&mut self, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
         self.mark_bytes.clear();
         let state = std::mem::take(&mut self.state);
-        if let Some(unfinished) = &mut self.partial_record {
+        if let Some(partial) = &mut self.partial_record {
             let missing = match state {
                 RpcRecordParserState::Fragment { left, is_last: true } => u64::from(left),
                 // At least one byte of the following fragments; their length is unknown.
                 RpcRecordParserState::Fragment { left, is_last: false } => u64::from(left) + 1,
                 RpcRecordParserState::Mark | RpcRecordParserState::Lost => 1,
             };
-            unfinished.add_gap(missing);
-            let end = unfinished.start + unfinished.record.length as u64;
+            partial.add_gap(missing);
+            let end = partial.start + partial.record.length as u64;
             self.deliver(end, stream_context);
         }
     }
@@ -266,11 +267,11 @@ impl CapturedRpcRecordParser {
     }
 
     /// Stops storing bytes of the incomplete message, because a memory limit was reached.
-    pub(super) fn stop_storing(&mut self, account: &mut FlowDecodingStatistics) {
-        if let Some(unfinished) = &mut self.partial_record
-            && !std::mem::replace(&mut unfinished.is_storage_stopped, true)
+    pub(super) fn stop_storing(&mut self, stats: &mut FlowDecodingStatistics) {
+        if let Some(partial) = &mut self.partial_record
+            && !std::mem::replace(&mut partial.is_storage_stopped, true)
         {
-            account.count_evicted(EvictedState::MessageParts);
+            stats.count_evicted(EvictedState::MessageParts);
         }
     }
 
@@ -278,72 +279,72 @@ impl CapturedRpcRecordParser {
     /// of the current piece begin at index `first`.
     fn search<'p>(
         &mut self,
-        piece: StreamBytes<'p>,
+        stream_bytes: StreamBytes<'p>,
         first: usize,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
-        let bytes = piece.data.bytes;
-        let begins = |at: &usize| {
+        let bytes = stream_bytes.data.bytes;
+        let begins_record = |at: &usize| {
             let bytes = bytes.get(*at..).unwrap_or_default();
-            let answers = || {
-                let found = rpc::recognize_record(bytes).filter(|found| found.mtype == MsgType::REPLY);
-                found.is_some_and(|found| {
-                    stream_context.conversation.has_transaction(stream_context.sender.peer(), found.xid)
+            let is_matching_reply = || {
+                let reply = rpc::recognize_record(bytes).filter(|message| message.mtype == MsgType::REPLY);
+                reply.is_some_and(|reply| {
+                    stream_context.conversation.has_transaction(stream_context.sender.peer(), reply.xid)
                 })
             };
             match at {
                 0 => rpc::recognize_record(bytes).is_some(),
-                _ => rpc::recognize_call_record(bytes).is_some() || answers(),
+                _ => rpc::recognize_call_record(bytes).is_some() || is_matching_reply(),
             }
         };
-        let found = (0..bytes.len()).find(begins);
-        let skipped = found.map_or(piece.data.length, |at| at as u32);
-        if found.is_some() {
+        let start = (0..bytes.len()).find(begins_record);
+        let skipped = start.map_or(stream_bytes.data.length, |at| at as u32);
+        if start.is_some() {
             self.state = RpcRecordParserState::Mark;
         }
         if skipped > 0 {
             stream_context.count_skipped(
                 skipped,
-                piece.meta,
-                found.is_none() && stream_context.frame_kinds.len() == first,
+                stream_bytes.meta,
+                start.is_none() && stream_context.frame_kinds.len() == first,
             );
         }
-        piece.after(skipped)
+        stream_bytes.after(skipped)
     }
 
     /// Handles a retransmission of bytes that were parsed before.
     pub(super) fn process_retransmission(
         &mut self,
-        piece: &StreamBytes<'_>,
+        stream_bytes: &StreamBytes<'_>,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) {
-        let range = piece.range();
+        let range = stream_bytes.range();
         let mut is_known = false;
-        if let Some(unfinished) = &mut self.partial_record
-            && range.end > unfinished.start
+        if let Some(partial) = &mut self.partial_record
+            && range.end > partial.start
         {
-            unfinished.record_frame(&piece.meta);
+            partial.record_frame(&stream_bytes.meta);
             stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
             is_known = true;
         }
         let from = self.sent_records.partition_point(|sent| sent.range.end <= range.start);
         for sent in self.sent_records.range(from..).take_while(|sent| sent.range.start < range.end) {
             is_known = true;
-            if sent.differs_from_copy(piece, stream_context.transaction_table) {
+            if sent.differs_from_copy(stream_bytes, stream_context.transaction_table) {
                 stream_context.stats.count_undecoded_frames(UndecodedReason::Contradiction, 1);
             }
             let ends = range.contains(&(sent.range.end - 1));
-            let (_, mut context) = stream_context.rpc_context(&piece.meta);
-            let meaning = rpc_transaction_matching::record_retransmission(
+            let (_, mut context) = stream_context.rpc_context(&stream_bytes.meta);
+            let content = rpc_transaction_matching::record_retransmission(
                 &mut context,
                 sent.attribution,
                 ends,
                 UndecodedReason::NotRpc,
             );
-            stream_context.frame_kinds.push(meaning);
+            stream_context.frame_kinds.push(content);
         }
         if !is_known {
-            stream_context.count_undecoded(UndecodedReason::LateCopy, piece.meta);
+            stream_context.count_undecoded(UndecodedReason::LateCopy, stream_bytes.meta);
         }
     }
 }
@@ -358,10 +359,10 @@ impl DeliveredRpcRecord {
         };
         let message = transactions.get(key).and_then(|entry| entry.transaction.message(at.message_kind()?));
         let Some(message) = message else { return false };
-        let begin = self.range.start + RecordMark::LENGTH as u64;
-        let known = message.bytes.get(copy.at.saturating_sub(begin) as usize..).unwrap_or_default();
-        let again = copy.data.bytes.get(begin.saturating_sub(copy.at) as usize..).unwrap_or_default();
-        known.iter().zip(again).any(|(known, again)| known != again)
+        let data_start = self.range.start + RecordMark::LENGTH as u64;
+        let stored = message.bytes.get(copy.at.saturating_sub(data_start) as usize..).unwrap_or_default();
+        let copied = copy.data.bytes.get(data_start.saturating_sub(copy.at) as usize..).unwrap_or_default();
+        stored.iter().zip(copied).any(|(stored, copied)| stored != copied)
     }
 }
 
@@ -378,9 +379,10 @@ impl PartialRpcRecord {
         }
         if !packet_meta.is_duplicate() {
             // For a retransmission, the wait began with the bytes before it.
-            let since = |since| if since == Timestamp(i64::MIN) { record.end_time } else { since };
-            let stall =
-                packet_meta.stall().map(|stall| RetransmissionStall { since: since(stall.since), ..stall });
+            let stall_start = |time| if time == Timestamp(i64::MIN) { record.end_time } else { time };
+            let stall = packet_meta
+                .stall()
+                .map(|stall| RetransmissionStall { since: stall_start(stall.since), ..stall });
             record.stall = RetransmissionStall::span(record.stall, stall);
             record.time = record.time.min(packet_meta.time);
             record.end_time = record.end_time.max(packet_meta.accepted_time());
@@ -390,9 +392,9 @@ impl PartialRpcRecord {
         }
     }
 
-    fn add(&mut self, part: &StreamBytes<'_>) {
-        self.record_frame(&part.meta);
-        let (bytes, length) = (part.data.bytes, part.data.length as usize);
+    fn add(&mut self, fragment: &StreamBytes<'_>) {
+        self.record_frame(&fragment.meta);
+        let (bytes, length) = (fragment.data.bytes, fragment.data.length as usize);
         if self.is_storage_stopped {
             self.add_gap(length as u64);
             return;

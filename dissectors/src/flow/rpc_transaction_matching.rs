@@ -191,16 +191,16 @@ pub(super) struct ConnectionRpcState {
 }
 
 impl ConnectionRpcState {
-    /// Merges the state of another conversation on the same connection; `swapped` if its sides are reversed.
-    pub(super) fn merge(&mut self, other: Self, swapped: bool) {
-        let side = |side: ConnectionSideAOrB| if swapped { side.peer() } else { side };
+    /// Merges the state of another conversation on the same connection; `is_swapped` if its sides are reversed.
+    pub(super) fn merge(&mut self, other: Self, is_swapped: bool) {
+        let side = |side: ConnectionSideAOrB| if is_swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
         self.has_set_up |= other.has_set_up;
         self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
         self.losses += other.losses;
         self.is_misordered |= other.is_misordered;
         self.last_loss = self.last_loss.max(other.last_loss);
-        self.read_depths.merge_limits(&other.read_depths, swapped);
+        self.read_depths.merge_limits(&other.read_depths, is_swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
         self.suspected_messages.merge(&other.suspected_messages);
@@ -208,20 +208,23 @@ impl ConnectionRpcState {
             self.checks_mut().add(&checks);
         }
         self.continuations.adopt(other.continuations, side);
-        for of in ConnectionSideAOrB::BOTH {
-            let own = side(of);
-            self.properties[own] = self.properties[own].or(other.properties[of]);
-            self.message_credits[own] = self.message_credits[own].merge(other.message_credits[of]);
+        for other_side in ConnectionSideAOrB::BOTH {
+            let own_side = side(other_side);
+            self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
+            self.message_credits[own_side] =
+                self.message_credits[own_side].merge(other.message_credits[other_side]);
         }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
         self.last_message_time = self.last_message_time.max(other.last_message_time);
-        for ((of, xid), key) in other.transactions {
-            let known = *self.transactions.entry((side(of), xid)).or_insert(key);
-            if known != key {
-                self.split_transactions.push((known, key));
+        for ((other_side, xid), key) in other.transactions {
+            let existing_key = *self.transactions.entry((side(other_side), xid)).or_insert(key);
+            if existing_key != key {
+                self.split_transactions.push((existing_key, key));
             }
         }
-        self.handles.extend(other.handles.into_iter().map(|((of, handle), uses)| ((side(of), handle), uses)));
+        self.handles.extend(
+            other.handles.into_iter().map(|((other_side, handle), uses)| ((side(other_side), handle), uses)),
+        );
     }
 
     pub(super) fn checks(&self) -> ExaminedPacketCounts {
@@ -309,25 +312,25 @@ impl ConnectionRpcState {
                     }
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(false));
-                let (kind, rest) = record_payload(context, *owner, offset, &data, unknown);
-                if rest == 0 {
+                let (kind, remaining_bytes) = record_payload(context, *owner, offset, &data, unknown);
+                if remaining_bytes == 0 {
                     return kind;
                 }
                 let packet = ChunkDataPacket { is_read: false, offset, data };
-                self.record_rest(context, packet, owner, (rest, kind))
+                self.record_rest(context, packet, owner, (remaining_bytes, kind))
             }
             RdmaOperation::ReadResponse { offset, data, attribution: mut owner } => {
                 if context.transaction_table.transport_events.is_enabled() {
-                    let place = (offset, data.length);
-                    self.read_depths.count_response(context, owner, place);
+                    let range = (offset, data.length);
+                    self.read_depths.count_response(context, owner, range);
                 }
                 let unknown = self.unknown_memory_reason(unknown_memory(true));
-                let (kind, rest) = record_payload(context, owner, offset, &data, unknown);
-                if rest == 0 {
+                let (kind, remaining_bytes) = record_payload(context, owner, offset, &data, unknown);
+                if remaining_bytes == 0 {
                     return kind;
                 }
                 let packet = ChunkDataPacket { is_read: true, offset, data };
-                self.record_rest(context, packet, &mut owner, (rest, kind))
+                self.record_rest(context, packet, &mut owner, (remaining_bytes, kind))
             }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
@@ -371,33 +374,33 @@ impl ConnectionRpcState {
     pub(super) fn handle_no_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        meaning: FrameContentKind,
+        content: FrameContentKind,
     ) -> FrameContentKind {
-        if let FrameContentKind::Undecoded(reason) = meaning {
+        if let FrameContentKind::Undecoded(reason) = content {
             // It may have been a message, or data that a rule would miss.
             self.record_loss(context.packet_meta.time);
             context.count_undecoded(reason);
         }
-        meaning
+        content
     }
 
     fn add_call(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         call: CapturedMessage,
-        envelope: RpcRdmaHeaderSummary,
+        summary: RpcRdmaHeaderSummary,
         cursor: Cursor<'_>,
     ) -> TransactionSlabKey {
-        let xid = envelope.xid;
+        let xid = summary.xid;
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
-        let answered = match self.match_call_xid(context, xid, &call) {
+        let reply_key = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => {
                 let moved = |entry: &TrackedFlowTransaction| {
-                    entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
+                    entry.is_open() && advertises_other_memory(&entry.transaction, &summary)
                 };
                 if context.transaction_table.get(key).is_some_and(moved) {
-                    self.readvertise(context, key, envelope, cursor);
+                    self.readvertise(context, key, summary, cursor);
                 }
                 return key;
             }
@@ -415,8 +418,8 @@ impl ConnectionRpcState {
         }
         transaction.call = Some(call);
         self.record_caller(context.sender, cursor);
-        store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
-        let key = self.open_transaction(context, transaction, answered);
+        store_call_chunks(&mut transaction, summary, cursor, context.limits.keep_file_data);
+        let key = self.open_transaction(context, transaction, reply_key);
         if is_xid_in_use {
             self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse);
         }
@@ -471,14 +474,14 @@ impl ConnectionRpcState {
         }
     }
 
-    /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
+    /// Adds a new Call, or completes the Transaction in `reply_key` that has only the Reply.
     fn open_transaction(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         transaction: Box<Transaction>,
-        answered: Option<TransactionSlabKey>,
+        reply_key: Option<TransactionSlabKey>,
     ) -> TransactionSlabKey {
-        if answered.is_none()
+        if reply_key.is_none()
             && context.transaction_table.open_count() >= context.limits.open_transactions
             && let Some(oldest) = context.transaction_table.oldest_open()
         {
@@ -486,7 +489,7 @@ impl ConnectionRpcState {
             context.stats.count_evicted(EvictedState::OpenTransaction);
         }
         let xid = transaction.xid;
-        let key = match answered {
+        let key = match reply_key {
             Some(key) => {
                 context.transaction_table.add_call(key, transaction);
                 key
@@ -500,7 +503,7 @@ impl ConnectionRpcState {
         };
         self.transactions.insert((context.sender, xid), key);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
-        if answered.is_none() {
+        if reply_key.is_none() {
             let in_flight = context.transaction_table.open_on(context.connection, context.sender);
             let peer_in_flight = context.transaction_table.open_on(context.connection, context.sender.peer());
             let (losses, time) = (self.losses, context.packet_meta.time);
@@ -526,8 +529,8 @@ impl ConnectionRpcState {
                     ..CallCreditUse::default()
                 };
             }
-            if let Some(place) = self.last_calls.get_mut(self.oldest_call) {
-                *place =
+            if let Some(slot) = self.last_calls.get_mut(self.oldest_call) {
+                *slot =
                     Some(MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time });
                 self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
             }
@@ -540,12 +543,12 @@ impl ConnectionRpcState {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         key: TransactionSlabKey,
-        envelope: RpcRdmaHeaderSummary,
+        summary: RpcRdmaHeaderSummary,
         rpc: Cursor<'_>,
     ) {
         let Some(entry) = context.transaction_table.get_mut(key) else { return };
         self.remove_advertised_memory(key, entry);
-        store_call_chunks(&mut entry.transaction, envelope, rpc, context.limits.keep_file_data);
+        store_call_chunks(&mut entry.transaction, summary, rpc, context.limits.keep_file_data);
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
     }
 
@@ -568,19 +571,20 @@ impl ConnectionRpcState {
         context: &mut BorrowedFlowState<'_>,
         xid: Xid,
         reply: CapturedMessage,
-        envelope: Option<RpcRdmaHeaderSummary>,
+        summary: Option<RpcRdmaHeaderSummary>,
     ) -> TransactionSlabKey {
         let requester = context.sender.peer();
         self.update_last_message_time(&reply);
         let stall = reply.stall;
-        let known = self.transactions.get(&(requester, xid)).copied();
-        self.mark_calls_before_reply(context, known);
+        let existing = self.transactions.get(&(requester, xid)).copied();
+        self.mark_calls_before_reply(context, existing);
         self.last_reply = { reply.frames.first() }.map(|frame| ReplyFirstFrame {
             requester,
             frame: *frame,
             time: reply.time,
         });
-        let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
+        let Some((key, entry)) =
+            existing.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
             let suspected_fault = self.fault_of_unknown_reply(context, xid, &reply);
@@ -604,13 +608,13 @@ impl ConnectionRpcState {
             return key;
         };
         let transaction = &mut entry.transaction;
-        if let Some(before) = &mut transaction.reply {
+        if let Some(earlier) = &mut transaction.reply {
             if !context.packet_meta.is_captured_twice() {
-                before.copies += 1;
-                before.retransmissions += u32::from(!context.packet_meta.is_duplicate());
+                earlier.copies += 1;
+                earlier.retransmissions += u32::from(!context.packet_meta.is_duplicate());
             }
-            let listed_bytes = append_frames(&mut before.frames, &reply.frames, context.stats);
-            let is_more = before.adopt_longer_copy(&reply);
+            let listed_bytes = append_frames(&mut earlier.frames, &reply.frames, context.stats);
+            let is_more = earlier.adopt_longer_copy(&reply);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
             if is_more {
                 context.transaction_table.close(key, *context.packet_meta);
@@ -632,9 +636,9 @@ impl ConnectionRpcState {
         if let Some(since) = credits.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
-        match envelope {
-            Some(envelope) => {
-                envelope.set_reply(transaction, reply);
+        match summary {
+            Some(summary) => {
+                summary.set_reply(transaction, reply);
                 retain_read_results(transaction, context.limits.keep_file_data);
             }
             None => transaction.reply = Some(reply),
@@ -666,20 +670,20 @@ impl ConnectionRpcState {
     fn mark_calls_before_reply(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        answered: Option<TransactionSlabKey>,
+        answered_call: Option<TransactionSlabKey>,
     ) {
         let packet_meta = context.packet_meta;
         if context.is_in_causal_order {
             // The senders of these Calls had not received the Reply.
             return;
         }
-        for place in &mut self.last_calls {
-            let Some(MisorderedReplyDetectionCall { key, frame, time }) = *place else { continue };
+        for slot in &mut self.last_calls {
+            let Some(MisorderedReplyDetectionCall { key, frame, time }) = *slot else { continue };
             let is_near = packet_meta.last_frame().0 <= frame.0 + 1
                 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
-                *place = None;
-            } else if answered.is_some_and(|answered| answered != key)
+                *slot = None;
+            } else if answered_call.is_some_and(|call| call != key)
                 && let Some(entry) = context.transaction_table.get_mut(key)
             {
                 entry.transaction.credit_use.may_follow_reply = true;
@@ -692,10 +696,10 @@ impl ConnectionRpcState {
         if entry.is_unanswered() {
             self.suspected_messages.has_forgotten_calls = true;
         }
-        if let Entry::Occupied(found) = self.transactions.entry((entry.requester, entry.transaction.xid))
-            && *found.get() == key
+        if let Entry::Occupied(occupied) = self.transactions.entry((entry.requester, entry.transaction.xid))
+            && *occupied.get() == key
         {
-            found.remove();
+            occupied.remove();
         }
         self.remove_advertised_memory(key, entry);
         // Capacity for the peak of each connection would add up over all connections.
@@ -724,12 +728,14 @@ fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, XdrError> {
 
 /// Returns `true` if a copy of a Call advertises other memory, and the memory advertised before is unused.
 fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaHeaderSummary) -> bool {
-    let before = transaction.call_chunks();
-    let now = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
-    let place = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
-    let is_unused = before.clone().all(|chunk| chunk.times.is_none());
-    let segments = before.flat_map(|chunk| &chunk.segments).map(place);
-    is_unused && !copy.is_cut && !segments.eq(now.flat_map(|chunk| &chunk.segments).map(place))
+    let existing_chunks = transaction.call_chunks();
+    let copied_chunks = copy.read_chunks.iter().chain(&copy.write_chunks).chain(&copy.reply_chunk);
+    let memory_range = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
+    let is_unused = existing_chunks.clone().all(|chunk| chunk.times.is_none());
+    let segments = existing_chunks.flat_map(|chunk| &chunk.segments).map(memory_range);
+    is_unused
+        && !copy.is_cut
+        && !segments.eq(copied_chunks.flat_map(|chunk| &chunk.segments).map(memory_range))
 }
 
 fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
@@ -748,16 +754,16 @@ fn link_text_chunks(mut cursor: Cursor<'_>) -> Option<SymlinkTextChunkFlags> {
 /// Stores the chunks of a Call, and retains the payload bytes that will be decoded.
 fn store_call_chunks(
     transaction: &mut Transaction,
-    envelope: RpcRdmaHeaderSummary,
+    summary: RpcRdmaHeaderSummary,
     rpc: Cursor<'_>,
     keep_data: bool,
 ) {
-    let has_items = !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty();
+    let has_items = !summary.write_chunks.is_empty() || !summary.read_chunks.is_empty();
     let text =
         if has_items { link_text_chunks(rpc).unwrap_or_default() } else { SymlinkTextChunkFlags::default() };
-    transaction.read_chunks = envelope.read_chunks;
-    transaction.write_chunks = envelope.write_chunks;
-    transaction.reply_chunk = envelope.reply_chunk;
+    transaction.read_chunks = summary.read_chunks;
+    transaction.write_chunks = summary.write_chunks;
+    transaction.reply_chunk = summary.reply_chunk;
     let whole_calls = transaction.read_chunks.iter_mut().filter(|chunk| chunk.position == Some(0));
     whole_calls.chain(&mut transaction.reply_chunk).for_each(|chunk| chunk.retain_payload(true));
     if text.call || keep_data {
@@ -786,10 +792,10 @@ fn empty_transaction(xid: Xid) -> Box<Transaction> {
     Box::new(Transaction { xid, ..Transaction::default() })
 }
 
-fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, envelope: &RpcRdmaHeaderSummary) -> Cursor<'a> {
+fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, summary: &RpcRdmaHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
-    let _ = cursor.take(envelope.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
+    let _ = cursor.take(summary.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
     cursor
 }
 
@@ -800,30 +806,30 @@ const MAX_MESSAGE_FRAMES: usize = 4096;
 fn append_frames(
     frames: &mut Vec<FrameNumber>,
     copy: &[FrameNumber],
-    account: &mut FlowDecodingStatistics,
+    stats: &mut FlowDecodingStatistics,
 ) -> usize {
-    let before = frames.capacity();
+    let capacity_before = frames.capacity();
     if frames.len() < MAX_MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
     } else {
-        account.count_evicted(EvictedState::Copy);
+        stats.count_evicted(EvictedState::Copy);
     }
-    (frames.capacity() - before) * size_of::<FrameNumber>()
+    (frames.capacity() - capacity_before) * size_of::<FrameNumber>()
 }
 
 fn message_record(
     message: &RdmaSendMessage<'_>,
-    envelope: &RpcRdmaHeaderSummary,
+    summary: &RpcRdmaHeaderSummary,
     (sends, is_kind_known): (u32, bool),
 ) -> CapturedMessage {
     CapturedMessage {
         end_time: message.end_time,
         stall: message.stall,
-        rpcrdma: Some(envelope.words),
+        rpcrdma: Some(summary.words),
         sends,
         gaps: message.gaps.to_vec(),
         invalidated_handle: message.invalidated_handle,
-        rpc_offset: envelope.rpc_offset,
+        rpc_offset: summary.rpc_offset,
         is_kind_known,
         ..CapturedMessage::plain(
             message.frames.to_vec(),
@@ -854,22 +860,22 @@ pub(super) fn record_retransmission(
     };
     let transaction = &mut entry.transaction;
     let is_call_delivered = transaction.is_call_delivered();
-    let (which, message) = match at {
+    let (kind, message) = match at {
         PackedChunkSegmentOrdinal::DONE => return FrameContentKind::Done { key },
         PackedChunkSegmentOrdinal::CALL => (RpcMessageKind::Call, &mut transaction.call),
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
-    let Some(message) = message else { return FrameContentKind::Retransmission { key, which } };
+    let Some(message) = message else { return FrameContentKind::Retransmission { key, which: kind } };
     let listed_bytes = append_frames(&mut message.frames, packet_meta.frames, context.stats);
     message.copies += u32::from(ends && !packet_meta.is_captured_twice());
     let is_accepted =
         packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
     let is_needed = message.delivery_evidence != DeliveryEvidence::Acknowledged
-        && (which == RpcMessageKind::Reply || !is_call_delivered);
+        && (kind == RpcMessageKind::Reply || !is_call_delivered);
     if ends && is_needed && packet_meta.may_be_accepted() {
         message.delivery_evidence = DeliveryEvidence::AssumedFirst;
     }
-    if ends && which == RpcMessageKind::Reply && !packet_meta.is_duplicate() {
+    if ends && kind == RpcMessageKind::Reply && !packet_meta.is_duplicate() {
         entry.is_refused = packet_meta.is_refused();
     }
     // In a stream, it delays messages behind it, too: TcpStreamDirection::delay_messages.
@@ -882,10 +888,10 @@ pub(super) fn record_retransmission(
             message.delivery_evidence = DeliveryEvidence::Assumed;
         }
         transaction.record_stall(RetransmissionStall { since, ..stall });
-        if ends && which == RpcMessageKind::Reply {
+        if ends && kind == RpcMessageKind::Reply {
             context.transaction_table.close(key, *packet_meta);
         }
     }
     context.transaction_table.apply_size_change(key, 0, listed_bytes);
-    FrameContentKind::Retransmission { key, which }
+    FrameContentKind::Retransmission { key, which: kind }
 }

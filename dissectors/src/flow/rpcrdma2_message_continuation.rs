@@ -37,15 +37,15 @@ struct ContinuedRpcMessagePart {
 }
 
 impl ContinuedRpcMessagePart {
-    fn from_message(message: &RdmaSendMessage<'_>, envelope: &RpcRdmaHeaderSummary) -> Self {
-        let at = envelope.rpc_offset.unwrap_or(message.length);
+    fn from_message(message: &RdmaSendMessage<'_>, summary: &RpcRdmaHeaderSummary) -> Self {
+        let at = summary.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
-        let inside = |gap: &Range<u64>| {
+        let content_range = |gap: &Range<u64>| {
             let at = at as u64;
             gap.start.saturating_sub(at).min(length)..gap.end.saturating_sub(at).min(length)
         };
-        let mut gaps: Vec<_> = message.gaps.iter().map(inside).collect();
+        let mut gaps: Vec<_> = message.gaps.iter().map(content_range).collect();
         if gaps.is_empty() && (bytes.len() as u64) < length {
             gaps.push(bytes.len() as u64..length);
         }
@@ -59,7 +59,7 @@ impl ContinuedRpcMessagePart {
             stall: message.stall,
             invalidated_handle: message.invalidated_handle,
         };
-        Self { remaining_bytes: envelope.remaining_bytes.into(), content }
+        Self { remaining_bytes: summary.remaining_bytes.into(), content }
     }
 
     fn has_same_content(&self, other: &Self) -> bool {
@@ -89,8 +89,8 @@ struct PendingContinuedRpcMessage {
 }
 
 impl PendingContinuedRpcMessage {
-    fn matches(&self, sender: ConnectionSideAOrB, xid: Xid, which: RpcMessageKind) -> bool {
-        (self.sender, self.xid, self.which) == (sender, xid, which)
+    fn matches(&self, sender: ConnectionSideAOrB, xid: Xid, kind: RpcMessageKind) -> bool {
+        (self.sender, self.xid, self.which) == (sender, xid, kind)
     }
 
     fn counted_bytes(&self) -> u64 {
@@ -104,13 +104,13 @@ impl PendingContinuedRpcMessage {
     /// Concatenates the parts after the header of the last one. `None` before the last part arrives.
     fn assemble(&self) -> Option<MultiSendRpcMessage> {
         let (header, last) = self.last_part.as_ref()?;
-        let all = || self.parts.iter().chain([last]);
+        let parts = || self.parts.iter().chain([last]);
         // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
-        let total = all().map(ContinuedRpcMessagePart::length_with_rest).max()?;
+        let total = parts().map(ContinuedRpcMessagePart::length_with_rest).max()?;
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
         let mut end = 0;
-        for part in all() {
+        for part in parts() {
             let start = (total - part.length_with_rest()).max(end);
             if start > end {
                 gaps.push(end..start);
@@ -131,7 +131,7 @@ impl PendingContinuedRpcMessage {
             gaps.push(0..end);
         }
         let gaps = gaps.into_iter().map(|gap| gap.start + header_length..gap.end + header_length).collect();
-        let contents = || all().map(|part| &part.content);
+        let contents = || parts().map(|part| &part.content);
         let message = OwnedRdmaSendMessage {
             bytes,
             length: usize::try_from(header_length + end).unwrap_or(usize::MAX),
@@ -151,8 +151,8 @@ impl PendingContinuedRpcMessage {
 const MIN_RPC_MESSAGE_BYTES: u64 = 20;
 
 /// Returns `true` if the captured bytes can be the start of this RPC message of `length` bytes.
-fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind) -> bool {
-    let msg_type = match which {
+fn begins_message(captured: &[u8], length: u64, xid: Xid, kind: RpcMessageKind) -> bool {
+    let msg_type = match kind {
         RpcMessageKind::Call => 0_u32,
         RpcMessageKind::Reply => 1,
     };
@@ -179,53 +179,55 @@ impl PartialRpcMessageTable {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
     pub(super) fn add_part(
         &mut self,
-        (sender, xid, which): (ConnectionSideAOrB, Xid, RpcMessageKind),
+        (sender, xid, kind): (ConnectionSideAOrB, Xid, RpcMessageKind),
         message: &RdmaSendMessage<'_>,
-        envelope: &RpcRdmaHeaderSummary,
-        (account, bound): (&mut FlowDecodingStatistics, usize),
+        summary: &RpcRdmaHeaderSummary,
+        (stats, max_bytes): (&mut FlowDecodingStatistics, usize),
     ) -> Option<MultiSendRpcMessage> {
-        let part = ContinuedRpcMessagePart::from_message(message, envelope);
-        if account.continuation_bytes + part.counted_bytes() > bound as u64 {
-            account.count_evicted(EvictedState::MessageParts);
-            account.count_undecoded(UndecodedReason::MessagePart);
+        let part = ContinuedRpcMessagePart::from_message(message, summary);
+        if stats.continuation_bytes + part.counted_bytes() > max_bytes as u64 {
+            stats.count_evicted(EvictedState::MessageParts);
+            stats.count_undecoded(UndecodedReason::MessagePart);
             return None;
         }
         // The first part of a new message with the same XID ends the old one.
-        let is_over = |one: &PendingContinuedRpcMessage| {
-            let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
-            let is_later = !one.parts.iter().any(|known| known.content.end_time >= part.content.time);
-            one.last_part.is_none()
+        let is_over = |pending: &PendingContinuedRpcMessage| {
+            let is_last =
+                pending.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
+            let is_later =
+                !pending.parts.iter().any(|existing| existing.content.end_time >= part.content.time);
+            pending.last_part.is_none()
                 && is_last
                 && is_later
-                && !one.parts.iter().any(|known| known.has_same_content(&part))
+                && !pending.parts.iter().any(|existing| existing.has_same_content(&part))
         };
-        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
-        if let Some(at) = known.filter(|at| self.0.get(*at).is_some_and(is_over)) {
-            self.drop_at(at, account);
+        let index = self.0.iter().position(|pending| pending.matches(sender, xid, kind));
+        if let Some(at) = index.filter(|at| self.0.get(*at).is_some_and(is_over)) {
+            self.drop_at(at, stats);
         }
-        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
-        let at = known.unwrap_or_else(|| self.begin_message(sender, xid, which, account));
-        let one = self.0.get_mut(at)?;
-        let place = one.parts.partition_point(|known| known.remaining_bytes > part.remaining_bytes);
-        if let Some(known) = one.parts.get_mut(place)
-            && known.remaining_bytes == part.remaining_bytes
+        let index = self.0.iter().position(|pending| pending.matches(sender, xid, kind));
+        let at = index.unwrap_or_else(|| self.begin_message(sender, xid, kind, stats));
+        let pending = self.0.get_mut(at)?;
+        let position = pending.parts.partition_point(|other| other.remaining_bytes > part.remaining_bytes);
+        if let Some(existing) = pending.parts.get_mut(position)
+            && existing.remaining_bytes == part.remaining_bytes
         {
             // A copy of a known part.
-            let frames = &mut known.content.frames;
+            let frames = &mut existing.content.frames;
             if frames.len() < MAX_PART_FRAMES {
                 frames.extend_from_slice(&part.content.frames);
             }
             return None;
         }
-        if one.parts.len() >= MAX_PARTS {
-            account.count_undecoded(UndecodedReason::MessagePart);
+        if pending.parts.len() >= MAX_PARTS {
+            stats.count_undecoded(UndecodedReason::MessagePart);
             return None;
         }
-        account.continuation_bytes += part.counted_bytes();
-        one.parts.insert(place, part);
-        let assembled = one.assemble()?;
+        stats.continuation_bytes += part.counted_bytes();
+        pending.parts.insert(position, part);
+        let assembled = pending.assemble()?;
         if assembled.message.gaps.is_empty() {
-            self.remove_at(at, account);
+            self.remove_at(at, stats);
         }
         Some(assembled)
     }
@@ -233,39 +235,39 @@ impl PartialRpcMessageTable {
     /// Adds the last part. Returns `None` if it is a complete message by itself.
     pub(super) fn add_last_part(
         &mut self,
-        (sender, xid, which): (ConnectionSideAOrB, Xid, RpcMessageKind),
+        (sender, xid, kind): (ConnectionSideAOrB, Xid, RpcMessageKind),
         message: &RdmaSendMessage<'_>,
-        envelope: &RpcRdmaHeaderSummary,
-        account: &mut FlowDecodingStatistics,
+        summary: &RpcRdmaHeaderSummary,
+        stats: &mut FlowDecodingStatistics,
     ) -> Option<MultiSendRpcMessage> {
         let is_whole = || {
-            let at = envelope.rpc_offset.unwrap_or(message.bytes.len());
+            let at = summary.rpc_offset.unwrap_or(message.bytes.len());
             let captured = message.bytes.get(at..).unwrap_or_default();
-            begins_message(captured, message.length.saturating_sub(at) as u64, xid, which)
+            begins_message(captured, message.length.saturating_sub(at) as u64, xid, kind)
         };
-        let known = self.0.iter().position(|one| one.matches(sender, xid, which));
+        let index = self.0.iter().position(|pending| pending.matches(sender, xid, kind));
         // It is another copy, or another message with the same XID.
-        let is_over = known.and_then(|at| self.0.get(at)).is_some_and(|one| one.last_part.is_some());
-        if let Some(at) = known.filter(|_| is_over) {
-            self.remove_at(at, account);
+        let is_over = index.and_then(|at| self.0.get(at)).is_some_and(|pending| pending.last_part.is_some());
+        if let Some(at) = index.filter(|_| is_over) {
+            self.remove_at(at, stats);
         }
-        let at = match known.filter(|_| !is_over) {
+        let at = match index.filter(|_| !is_over) {
             Some(at) => at,
             None if is_whole() => return None,
             // The parts before it were not captured, or not yet.
-            None => self.begin_message(sender, xid, which, account),
+            None => self.begin_message(sender, xid, kind, stats),
         };
-        let one = self.0.get_mut(at)?;
-        let header = envelope.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
+        let pending = self.0.get_mut(at)?;
+        let header = summary.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
         let part = ContinuedRpcMessagePart {
             remaining_bytes: 0,
-            ..ContinuedRpcMessagePart::from_message(message, envelope)
+            ..ContinuedRpcMessagePart::from_message(message, summary)
         };
-        account.continuation_bytes += part.counted_bytes();
-        one.last_part = Some((header.to_vec(), part));
-        let assembled = one.assemble()?;
+        stats.continuation_bytes += part.counted_bytes();
+        pending.last_part = Some((header.to_vec(), part));
+        let assembled = pending.assemble()?;
         if assembled.message.gaps.is_empty() {
-            self.remove_at(at, account);
+            self.remove_at(at, stats);
         }
         Some(assembled)
     }
@@ -275,16 +277,16 @@ impl PartialRpcMessageTable {
         &mut self,
         sender: ConnectionSideAOrB,
         xid: Xid,
-        which: RpcMessageKind,
-        account: &mut FlowDecodingStatistics,
+        kind: RpcMessageKind,
+        stats: &mut FlowDecodingStatistics,
     ) -> usize {
         if self.0.len() >= MAX_PARTIAL_MESSAGES {
-            self.drop_at(0, account);
+            self.drop_at(0, stats);
         }
         self.0.push_back(PendingContinuedRpcMessage {
             sender,
             xid,
-            which,
+            which: kind,
             parts: Vec::new(),
             last_part: None,
         });
@@ -294,29 +296,32 @@ impl PartialRpcMessageTable {
     /// Adopts the partial messages of a connection that turned out to be this one.
     pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
         self.0.extend(
-            other.0.into_iter().map(|one| PendingContinuedRpcMessage { sender: side(one.sender), ..one }),
+            other
+                .0
+                .into_iter()
+                .map(|pending| PendingContinuedRpcMessage { sender: side(pending.sender), ..pending }),
         );
     }
 
     /// Drops all messages, because no packet will follow.
-    pub(super) fn drop_all(&mut self, account: &mut FlowDecodingStatistics) {
+    pub(super) fn drop_all(&mut self, stats: &mut FlowDecodingStatistics) {
         while !self.0.is_empty() {
-            self.drop_at(0, account);
+            self.drop_at(0, stats);
         }
     }
 
     /// Drops a message and counts its parts as undecoded if its last part never arrived.
-    fn drop_at(&mut self, at: usize, account: &mut FlowDecodingStatistics) {
-        if let Some(one) = self.0.get(at).filter(|one| one.last_part.is_none()) {
-            let frames = one.parts.iter().map(|part| part.content.frames.len() as u64).sum();
-            account.count_undecoded_frames(UndecodedReason::MessagePart, frames);
+    fn drop_at(&mut self, at: usize, stats: &mut FlowDecodingStatistics) {
+        if let Some(pending) = self.0.get(at).filter(|pending| pending.last_part.is_none()) {
+            let frames = pending.parts.iter().map(|part| part.content.frames.len() as u64).sum();
+            stats.count_undecoded_frames(UndecodedReason::MessagePart, frames);
         }
-        self.remove_at(at, account);
+        self.remove_at(at, stats);
     }
 
-    fn remove_at(&mut self, at: usize, account: &mut FlowDecodingStatistics) {
-        if let Some(one) = self.0.remove(at) {
-            account.continuation_bytes = account.continuation_bytes.saturating_sub(one.counted_bytes());
+    fn remove_at(&mut self, at: usize, stats: &mut FlowDecodingStatistics) {
+        if let Some(pending) = self.0.remove(at) {
+            stats.continuation_bytes = stats.continuation_bytes.saturating_sub(pending.counted_bytes());
         }
     }
 }

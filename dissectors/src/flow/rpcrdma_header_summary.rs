@@ -95,9 +95,9 @@ impl TransportHeaderFieldCollector {
         if let Some(chunk) = last {
             chunk.is_cut = true;
         }
-        let is_told = |chunk: &Chunk| !chunk.is_cut || !chunk.segments.is_empty();
-        self.write_chunks.retain(is_told);
-        self.reply_chunk = self.reply_chunk.take().filter(is_told);
+        let is_recorded = |chunk: &Chunk| !chunk.is_cut || !chunk.segments.is_empty();
+        self.write_chunks.retain(is_recorded);
+        self.reply_chunk = self.reply_chunk.take().filter(is_recorded);
     }
 }
 

@@ -184,13 +184,13 @@ impl FlowDecodingStatistics {
     }
 
     /// Counts a frame that is neither RDMA nor RPC.
-    pub(super) fn count_ignored(&mut self, what: IgnoredTraffic) -> FrameContentKind {
-        self.ignored[what as usize] += 1;
+    pub(super) fn count_ignored(&mut self, traffic: IgnoredTraffic) -> FrameContentKind {
+        self.ignored[traffic as usize] += 1;
         FrameContentKind::Unrelated
     }
 
-    pub(super) fn count_evicted(&mut self, what: EvictedState) {
-        self.evicted[what as usize] += 1;
+    pub(super) fn count_evicted(&mut self, state: EvictedState) {
+        self.evicted[state as usize] += 1;
     }
 
     /// Iterates over the nonzero counts of undecoded frames by reason.

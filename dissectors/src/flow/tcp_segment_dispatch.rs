@@ -102,17 +102,17 @@ impl StreamDispatcher<'_> {
     /// new connection.
     fn switch_protocol(&mut self, next: StreamProtocolUpgrade) {
         self.finish();
-        let before = self.connection.take();
-        self.ended_connections.extend(before);
+        let ended_key = self.connection.take();
+        self.ended_connections.extend(ended_key);
         *self.protocol = match next {
             StreamProtocolUpgrade::Mpa => StreamProtocol::Mpa(Box::default()),
             StreamProtocolUpgrade::Tls => StreamProtocol::Tls,
         };
-        let before = before.and_then(|key| self.connections.get_mut_by_key(key));
-        if let (StreamProtocolUpgrade::Mpa, Some(before)) = (next, before)
-            && let Some(number) = before.number
+        let ended = ended_key.and_then(|key| self.connections.get_mut_by_key(key));
+        if let (StreamProtocolUpgrade::Mpa, Some(ended)) = (next, ended)
+            && let Some(number) = ended.number
         {
-            before.continues_as_mpa = true;
+            ended.continues_as_mpa = true;
             let key = self.connect();
             if let Some(connection) = self.connections.get_mut_by_key(key) {
                 connection.number = Some(number);
@@ -161,7 +161,7 @@ impl StreamDispatcher<'_> {
         });
         let [client_frame, server_frame] = startups.map(|startup| Some(startup?.1));
         let (_, port) = if opened_by == ConnectionSideAOrB::A { self.ports.b } else { self.ports.a };
-        let terms = NegotiatedParameters {
+        let parameters = NegotiatedParameters {
             service: ServiceIdOrPort::Port(port),
             client,
             server,
@@ -174,9 +174,9 @@ impl StreamDispatcher<'_> {
             client_frame,
             server_frame,
         };
-        connection.conversation.is_rpc |= terms.shows_rpc_over_rdma();
-        connection.conversation.record_set_up(opened_by, &terms);
-        connection.parameters = Some(Arc::new(terms));
+        connection.conversation.is_rpc |= parameters.shows_rpc_over_rdma();
+        connection.conversation.record_set_up(opened_by, &parameters);
+        connection.parameters = Some(Arc::new(parameters));
     }
 
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
@@ -208,52 +208,52 @@ fn record_reader(
 }
 
 impl TcpDirectionReader for StreamDispatcher<'_> {
-    fn read_bytes(&mut self, piece: StreamBytes<'_>) {
-        if piece.meta.frames.is_empty()
+    fn read_bytes(&mut self, stream_bytes: StreamBytes<'_>) {
+        if stream_bytes.meta.frames.is_empty()
             && let Some(connection) = self.connection.and_then(|key| self.connections.get_mut_by_key(key))
         {
             // The bytes of a gap.
-            connection.conversation.record_loss(piece.meta.time);
+            connection.conversation.record_loss(stream_bytes.meta.time);
         }
-        let mut piece = piece;
+        let mut remaining = stream_bytes;
         let sender = self.sender;
         loop {
             match self.protocol {
                 StreamProtocol::Records(_) => {
                     let next = self.with_context(|protocol, stream_context| {
-                        record_reader(protocol, sender)?.process(piece, stream_context)
+                        record_reader(protocol, sender)?.process(remaining, stream_context)
                     });
                     let Some(Some((next, rest))) = next else { return };
                     self.switch_protocol(next);
                     self.sender = sender;
-                    piece = rest;
+                    remaining = rest;
                 }
                 StreamProtocol::Mpa(_) => {
                     return self
-                        .with_mpa(|iwarp, stream_context| iwarp.process(sender, piece, stream_context));
+                        .with_mpa(|iwarp, stream_context| iwarp.process(sender, remaining, stream_context));
                 }
-                StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, piece.meta),
+                StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, remaining.meta),
                 StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => return,
             }
         }
     }
 
-    fn read_retransmission(&mut self, piece: StreamBytes<'_>) {
+    fn read_retransmission(&mut self, stream_bytes: StreamBytes<'_>) {
         let sender = self.sender;
         match self.protocol {
             StreamProtocol::Records(_) | StreamProtocol::Mpa(_) if !self.has_connection() => {
-                self.undecoded(UndecodedReason::LateCopy, piece.meta);
+                self.undecoded(UndecodedReason::LateCopy, stream_bytes.meta);
             }
             StreamProtocol::Records(_) => {
                 self.with_context(|protocol, stream_context| {
                     record_reader(protocol, sender)
-                        .map(|records| records.process_retransmission(&piece, stream_context))
+                        .map(|records| records.process_retransmission(&stream_bytes, stream_context))
                 });
             }
             StreamProtocol::Mpa(_) => self.with_mpa(|iwarp, stream_context| {
-                iwarp.process_retransmission(sender, piece.range(), piece.meta, stream_context)
+                iwarp.process_retransmission(sender, stream_bytes.range(), stream_bytes.meta, stream_context)
             }),
-            StreamProtocol::Tls => self.undecoded(UndecodedReason::Tls, piece.meta),
+            StreamProtocol::Tls => self.undecoded(UndecodedReason::Tls, stream_bytes.meta),
             StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => {}
         }
     }
@@ -262,8 +262,8 @@ impl TcpDirectionReader for StreamDispatcher<'_> {
 impl StreamDispatcher<'_> {
     fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
         if !packet_meta.frames.is_empty() {
-            let meaning = self.stats.count_undecoded_packet(reason, &packet_meta);
-            self.frame_kinds.push(meaning);
+            let content = self.stats.count_undecoded_packet(reason, &packet_meta);
+            self.frame_kinds.push(content);
         }
     }
 }
@@ -280,7 +280,7 @@ impl Flow {
             a: (datagram.source, segment.source_port),
             b: (datagram.destination, segment.destination_port),
         };
-        let both = [segment.source_port, segment.destination_port];
+        let port_numbers = [segment.source_port, segment.destination_port];
         let (at, sender) = self.streams.find(ports);
         self.frame_kinds.clear();
         if self
@@ -293,11 +293,11 @@ impl Flow {
                 _ => self.stats.count_undecoded(UndecodedReason::LateCopy),
             };
         }
-        let remark = self
+        let anomaly = self
             .detect_segment_duplicate(at, sender, packet_meta, segment)
             .then_some(DeliveryAnomaly::CapturedTwice);
-        let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let sender = match remark {
+        let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
+        let sender = match anomaly {
             None => self.process_syn(at, sender, ports, packet_meta, segment),
             Some(_) => sender,
         };
@@ -310,12 +310,12 @@ impl Flow {
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
-            if remark.is_none() && segment.flags.ack() && !segment.flags.rst() {
+            if anomaly.is_none() && segment.flags.ack() && !segment.flags.rst() {
                 self.record_acknowledged_messages(at, sender, segment);
             }
             self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
-        if remark.is_none() {
+        if anomaly.is_none() {
             self.process_flags_and_ack(at, sender, packet_meta, segment, data);
             if self.transaction_table.transport_events.is_enabled() {
                 self.record_segment_events(at, sender, packet_meta, segment, is_retransmission);
@@ -329,7 +329,7 @@ impl Flow {
             self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
         }
         match (self.frame_kinds.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
-            (Some(meaning), _) => *meaning,
+            (Some(content), _) => *content,
             // Captured early: the meaning follows when the preceding bytes arrive.
             (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_))) if data.length > 1 => {
                 FrameContentKind::PartialMessage
@@ -338,7 +338,7 @@ impl Flow {
                 FrameContentKind::Control
             }
             // More than a keep-alive, on a port of NFS.
-            (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(both) => {
+            (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(port_numbers) => {
                 match protocol {
                     StreamProtocol::Opening => FrameContentKind::PartialMessage,
                     _ => {
@@ -368,7 +368,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return false };
         let (own, peer) = stream.directions.own_and_peer(sender);
         let id = packet_meta.identification;
-        let mark = duplicate_frames::mix_fingerprint(
+        let fingerprint = duplicate_frames::mix_fingerprint(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
             u64::from(id) << 48
                 | u64::from(segment.flags.0) << 32
@@ -380,27 +380,27 @@ impl Flow {
         let (words, rest) = segment.options.as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
         let rest = rest.iter().map(|byte| u64::from(*byte));
-        let mark = words.chain(rest).fold(mark, duplicate_frames::mix_fingerprint);
-        let goes_on = match segment.payload.length {
+        let fingerprint = words.chain(rest).fold(fingerprint, duplicate_frames::mix_fingerprint);
+        let is_continuation = match segment.payload.length {
             0 => {
                 !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment)
             }
             _ => own.is_next(segment.sequence),
         };
-        if goes_on {
+        if is_continuation {
             own.id_variation.record(id);
         } else if self.recent_frames.contains_copy(
-            mark,
+            fingerprint,
             packet_meta.time,
             // No SYN is retransmitted within a second (RFC 6298 section 2).
             own.id_variation.distinguishes_packets(id) || segment.flags.syn(),
             own.last_request_time,
         ) {
-            self.recent_frames.record(mark, packet_meta.time);
+            self.recent_frames.record(fingerprint, packet_meta.time);
             self.stats.duplicate_frames += 1;
             return true;
         }
-        self.recent_frames.record(mark, packet_meta.time);
+        self.recent_frames.record(fingerprint, packet_meta.time);
         false
     }
 
@@ -424,17 +424,17 @@ impl Flow {
         let is_ending = stream.is_ending;
         let own = &stream.directions[sender];
         let is_other = own.starts_other_stream(segment.sequence);
-        let is_again = own.has_syn(segment.sequence);
-        let is_copy = is_again && own.may_have_syn_copy(packet_meta.time);
+        let is_repeated = own.has_syn(segment.sequence);
+        let is_copy = is_repeated && own.may_have_syn_copy(packet_meta.time);
         let is_over = is_ending && own.has_begun() && !is_copy;
         // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
         // replayed twice.
-        let is_anew = is_again && own.has_bytes();
+        let is_restarted = is_repeated && own.has_bytes();
         let mut sender = sender;
-        if is_other || is_late || is_over || is_anew {
+        if is_other || is_late || is_over || is_restarted {
             self.end_stream(at, packet_meta.time);
             self.streams.begin_incarnation(at, ports);
-            if is_again && let Some(stream) = self.streams.get_mut(at) {
+            if is_repeated && let Some(stream) = self.streams.get_mut(at) {
                 stream.forget_previous();
             }
             sender = ConnectionSideAOrB::A;
@@ -473,23 +473,23 @@ impl Flow {
                     true => stream.directions[sender.peer()].received(segment.acknowledgment),
                     false => 0,
                 };
-                self.dispatch_stream(at, sender, |half, carried| {
-                    half.process_segment(first, data, packet_meta, received, carried)
+                self.dispatch_stream(at, sender, |own, dispatcher| {
+                    own.process_segment(first, data, packet_meta, received, dispatcher)
                 });
                 return;
             }
             StreamProtocol::Opening => {
                 let own = &mut stream.directions[sender];
-                let at_once = match own.is_next(first) {
+                let first_verdict = match own.is_next(first) {
                     true => protocol::detect_by_first_bytes(data.bytes, ports),
                     false => StreamProtocolDetection::Undecided,
                 };
-                if at_once == StreamProtocolDetection::Undecided {
+                if first_verdict == StreamProtocolDetection::Undecided {
                     is_kept = true;
                     own.buffer_segment(first, data, packet_meta);
                     let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
-                    let there = bytes.iter_mut().zip(own.first_bytes());
-                    let count = there.map(|(place, byte)| *place = byte).count();
+                    let filled = bytes.iter_mut().zip(own.first_bytes());
+                    let count = filled.map(|(target, byte)| *target = byte).count();
                     let verdict =
                         protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
                     if verdict == StreamProtocolDetection::Undecided
@@ -499,7 +499,7 @@ impl Flow {
                     }
                     verdict
                 } else {
-                    at_once
+                    first_verdict
                 }
             }
             StreamProtocol::MidStream { looked_at } => {
@@ -519,7 +519,7 @@ impl Flow {
                 }
                 self.end_detection(at);
                 for side in [sender, sender.peer()] {
-                    self.dispatch_stream(at, side, |half, carried| half.deliver_buffered(carried));
+                    self.dispatch_stream(at, side, |own, dispatcher| own.deliver_buffered(dispatcher));
                 }
             }
             StreamProtocolDetection::Other => {
@@ -531,13 +531,13 @@ impl Flow {
             | StreamProtocolDetection::Tls => {
                 stream.set_protocol(verdict);
                 if is_kept {
-                    self.dispatch_stream(at, sender, |half, carried| half.deliver_buffered(carried));
+                    self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
                 } else {
-                    self.dispatch_stream(at, sender, |half, carried| {
-                        half.process_segment(first, data, packet_meta, 0, carried)
+                    self.dispatch_stream(at, sender, |own, dispatcher| {
+                        own.process_segment(first, data, packet_meta, 0, dispatcher)
                     });
                 }
-                self.dispatch_stream(at, sender.peer(), |half, carried| half.deliver_buffered(carried));
+                self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
             }
         }
     }
@@ -561,8 +561,8 @@ impl Flow {
             self.streams.begin_incarnation(at, ports);
             return self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
-        let meaning = self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta);
-        self.frame_kinds.push(meaning);
+        let content = self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta);
+        self.frame_kinds.push(content);
     }
 
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
@@ -575,8 +575,8 @@ impl Flow {
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let peer = &mut stream.directions[sender.peer()];
-        while let Some((key, which)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
-            self.transaction_table.record_acknowledgment(key, which);
+        while let Some((key, kind)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
+            self.transaction_table.record_acknowledgment(key, kind);
         }
     }
 
@@ -609,8 +609,8 @@ impl Flow {
             for delay in peer.acknowledge(segment, packet_meta.time) {
                 self.transaction_table.revoke_delay(&delay);
             }
-            while let Some((key, which)) = peer.next_acknowledged_message() {
-                self.transaction_table.record_acknowledgment(key, which);
+            while let Some((key, kind)) = peer.next_acknowledged_message() {
+                self.transaction_table.record_acknowledgment(key, kind);
             }
         }
         if flags.rst() {
@@ -632,9 +632,9 @@ impl Flow {
     fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
         for (frame, reason) in forgotten {
-            let meaning = self.stats.count_undecoded(*reason);
+            let content = self.stats.count_undecoded(*reason);
             if Some(*frame) == present {
-                self.frame_kinds.push(meaning);
+                self.frame_kinds.push(content);
             }
         }
     }
@@ -644,10 +644,10 @@ impl Flow {
         self.end_detection(at);
         // Bytes that wait for the other direction follow the gaps in that direction.
         while let Some(side) = self.streams.get_mut(at).and_then(|stream| stream.side_with_gap()) {
-            self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
+            self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
         }
         for side in ConnectionSideAOrB::BOTH {
-            self.dispatch_stream(at, side, |half, carried| half.finish(now, carried));
+            self.dispatch_stream(at, side, |own, dispatcher| own.finish(now, dispatcher));
         }
     }
 
@@ -655,13 +655,13 @@ impl Flow {
     fn enforce_buffer_limits(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
             let Some(stream) = self.streams.get_mut(at) else { return };
-            let held = stream.buffered_bytes();
-            let before = std::mem::replace(&mut stream.counted_buffered_bytes, held);
-            self.stream_bytes = (self.stream_bytes + held).saturating_sub(before);
-            let waits = stream.waiting_bytes();
+            let buffered_bytes = stream.buffered_bytes();
+            let before = std::mem::replace(&mut stream.counted_buffered_bytes, buffered_bytes);
+            self.stream_bytes = (self.stream_bytes + buffered_bytes).saturating_sub(before);
+            let waiting_bytes = stream.waiting_bytes();
             let is_full =
                 self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
-            if waits > self.limits.gap_bytes || (waits > 0 && is_full) {
+            if waiting_bytes > self.limits.gap_bytes || (waiting_bytes > 0 && is_full) {
                 self.stats.count_evicted(EvictedState::Hole);
                 self.skip_all_gaps(at, now);
             } else if is_full {
@@ -688,15 +688,15 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
-        give: impl FnOnce(&mut TcpStreamDirection, &mut StreamDispatcher<'_>),
+        deliver: impl FnOnce(&mut TcpStreamDirection, &mut StreamDispatcher<'_>),
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let [a, b] = &stream.directions.0;
         let may_begin_late = BySide([a.may_begin_late(), b.may_begin_late()]);
-        let (half, other) = stream.directions.own_and_peer(sender);
+        let (own, peer) = stream.directions.own_and_peer(sender);
         let first = self.frame_kinds.len();
-        let mut over = Vec::new();
-        let mut carried = StreamDispatcher {
+        let mut ended = Vec::new();
+        let mut dispatcher = StreamDispatcher {
             sender,
             protocol: &mut stream.protocol,
             connection: &mut stream.connection,
@@ -711,19 +711,19 @@ impl Flow {
             stats: &mut self.stats,
             limits: &self.limits,
             frame_kinds: &mut self.frame_kinds,
-            ended_connections: &mut over,
+            ended_connections: &mut ended,
         };
-        half.update_other_reached(other.delivered_position());
-        give(half, &mut carried);
+        own.update_other_reached(peer.delivered_position());
+        deliver(own, &mut dispatcher);
         // Bytes that one direction waits for may be delivered in the other, and so on.
-        let (mut waits, mut reached) = (&mut *other, &mut *half);
-        while waits.update_other_reached(reached.delivered_position()) {
-            carried.sender = carried.sender.peer();
-            waits.deliver_buffered(&mut carried);
-            std::mem::swap(&mut waits, &mut reached);
+        let (mut waiting, mut delivered) = (&mut *peer, &mut *own);
+        while waiting.update_other_reached(delivered.delivered_position()) {
+            dispatcher.sender = dispatcher.sender.peer();
+            waiting.deliver_buffered(&mut dispatcher);
+            std::mem::swap(&mut waiting, &mut delivered);
         }
-        let contradictions = half.take_contradictions();
-        let is_misordered = half.is_misordered();
+        let contradictions = own.take_contradictions();
+        let is_misordered = own.is_misordered();
         let key = stream.connection;
         if is_misordered && let Some(connection) = key.and_then(|key| self.connections.get_mut_by_key(key)) {
             connection.conversation.is_misordered = true;
@@ -738,14 +738,14 @@ impl Flow {
         );
         if let Some(stream) = self.streams.get_mut(at) {
             let own = &mut stream.directions[sender];
-            own.delay_messages(|key, which, until| self.transaction_table.delay_delivery(key, which, until));
+            own.delay_messages(|key, kind, until| self.transaction_table.delay_delivery(key, kind, until));
         }
         for index in first..self.frame_kinds.len() {
-            if let (Some(key), Some(meaning)) = (key, self.frame_kinds.get(index).copied()) {
-                self.on_message(key.slot, meaning, packet_meta);
+            if let (Some(key), Some(content)) = (key, self.frame_kinds.get(index).copied()) {
+                self.on_message(key.slot, content, packet_meta);
             }
         }
-        for key in over {
+        for key in ended {
             if self.connections.contains_key(key) {
                 self.close_connection(key.slot, packet_meta);
             }
@@ -769,7 +769,7 @@ impl Flow {
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
             && direction::is_past(deadline, now)
         {
-            self.dispatch_stream(at, side, |half, carried| half.skip_gap(now, carried));
+            self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
         }
         self.streams.update_deadline(at);
         self.enforce_buffer_limits(at, now);
@@ -790,7 +790,7 @@ impl Flow {
     /// Delivers everything incomplete in a stream as far as it was captured.
     fn flush_stream(&mut self, at: usize, now: Timestamp) {
         self.skip_all_gaps(at, now);
-        self.dispatch_stream(at, ConnectionSideAOrB::A, |_, carried| carried.finish());
+        self.dispatch_stream(at, ConnectionSideAOrB::A, |_, dispatcher| dispatcher.finish());
     }
 
     /// Ends all streams at the end of the input.

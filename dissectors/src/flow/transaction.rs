@@ -334,13 +334,13 @@ impl CapturedMessage {
     #[cold]
     fn unknown_words(words: RpcRdmaHeaderWords) -> Option<XdrError> {
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
-        let known = match words.message_type {
+        let expected = match words.message_type {
             RpcRdmaMessageType::Prototype(_) => words.version,
             RpcRdmaMessageType::Version1(_) => rpcrdma::VERSION,
             RpcRdmaMessageType::Version2(_) => rpcrdma::version2::VERSION,
         };
         match words.version {
-            version if version != known => unknown("RPC-over-RDMA version", version),
+            version if version != expected => unknown("RPC-over-RDMA version", version),
             _ => match words.message_type {
                 RpcRdmaMessageType::Version2(header_type) => {
                     unknown("RPC-over-RDMA header type", header_type.0)
@@ -451,20 +451,20 @@ pub enum MissingPart {
 /// `replyread:0:0-99`, with first and last byte; `undecoded:call:256-`.
 impl fmt::Display for MissingPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = |which| match which {
+        let message = |kind| match kind {
             RpcMessageKind::Call => "call",
             RpcMessageKind::Reply => "reply",
         };
         let bytes = |range: &Range<u64>| format!("{}-{}", range.start, range.end.saturating_sub(1));
         match self {
-            Self::Message(which) => f.write_str(message(*which)),
-            Self::Header(which) => write!(f, "{}:header", message(*which)),
-            Self::Bytes(which, range) => write!(f, "{}:{}", message(*which), bytes(range)),
+            Self::Message(kind) => f.write_str(message(*kind)),
+            Self::Header(kind) => write!(f, "{}:header", message(*kind)),
+            Self::Bytes(kind, range) => write!(f, "{}:{}", message(*kind), bytes(range)),
             Self::Chunk(ChunkKind::Read, index, range) => write!(f, "read:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Write, index, range) => write!(f, "write:{index}:{}", bytes(range)),
             Self::Chunk(ChunkKind::Reply, _, range) => write!(f, "replychunk:{}", bytes(range)),
             Self::ReplyRead(index, range) => write!(f, "replyread:{index}:{}", bytes(range)),
-            Self::Undecoded(which, at) => write!(f, "undecoded:{}:{at}-", message(*which)),
+            Self::Undecoded(kind, at) => write!(f, "undecoded:{}:{at}-", message(*kind)),
         }
     }
 }
@@ -649,10 +649,10 @@ impl Transaction {
         let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } =
             self;
         let lists = [read_chunks, write_chunks, reply_read_chunks];
-        let places = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
+        let chunk_bytes = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
         let chunks = lists.into_iter().flatten().chain(reply_chunk);
         size_of_val(stalls.as_slice())
-            + places
+            + chunk_bytes
             + chunks.map(Chunk::heap_bytes).sum::<usize>()
             + call.iter().chain(reply).map(CapturedMessage::heap_bytes_of_message).sum::<usize>()
     }
@@ -667,16 +667,16 @@ impl Transaction {
     }
 
     /// Returns the Call or the Reply.
-    pub fn message(&self, which: RpcMessageKind) -> Option<&CapturedMessage> {
-        match which {
+    pub fn message(&self, kind: RpcMessageKind) -> Option<&CapturedMessage> {
+        match kind {
             RpcMessageKind::Call => self.call.as_ref(),
             RpcMessageKind::Reply => self.reply.as_ref(),
         }
     }
 
     /// Returns `true` if there are no chunks for data items of a message, or for all of it.
-    pub(super) fn has_no_chunks(&self, which: RpcMessageKind) -> bool {
-        match which {
+    pub(super) fn has_no_chunks(&self, kind: RpcMessageKind) -> bool {
+        match kind {
             RpcMessageKind::Call => self.read_chunks.is_empty(),
             RpcMessageKind::Reply => {
                 self.write_chunks.is_empty()
@@ -702,7 +702,7 @@ impl Transaction {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
-        let behind =
+        let delay_ns =
             recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
@@ -710,7 +710,7 @@ impl Transaction {
                 .contains(&ns)
                 .then_some(ns)
         };
-        behind
+        delay_ns
             .map(|ns| UncapturedOriginalCallEvidence::Certain { ns })
             .or_else(|| quiet().map(|ns| UncapturedOriginalCallEvidence::Possible { ns }))
     }
@@ -721,11 +721,15 @@ impl Transaction {
         if stall.until <= stall.since {
             return;
         }
-        let at = self.stalls.partition_point(|known| known.until < stall.since);
-        let end = self.stalls.partition_point(|known| known.since <= stall.until);
-        let merged = { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |all, known| {
-            RetransmissionStall { since: all.since.min(known.since), until: all.until.max(known.until) }
-        });
+        let at = self.stalls.partition_point(|existing| existing.until < stall.since);
+        let end = self.stalls.partition_point(|existing| existing.since <= stall.until);
+        let merged =
+            { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |union, existing| {
+                RetransmissionStall {
+                    since: union.since.min(existing.since),
+                    until: union.until.max(existing.until),
+                }
+            });
         if at < end {
             self.stalls.splice(at..end, [merged]);
         } else if self.stalls.len() < MAX_STALLS {
@@ -736,10 +740,10 @@ impl Transaction {
     /// Removes a stall that was none from the end of those that were recorded.
     #[cold]
     pub(super) fn revoke_stall(&mut self, stall: RetransmissionStall) {
-        for known in self.stalls.iter_mut().filter(|known| known.until == stall.until) {
-            known.until = stall.since.max(known.since);
+        for existing in self.stalls.iter_mut().filter(|existing| existing.until == stall.until) {
+            existing.until = stall.since.max(existing.since);
         }
-        self.stalls.retain(|known| known.since < known.until);
+        self.stalls.retain(|existing| existing.since < existing.until);
     }
 
     /// Splits the latency into phases. Where loss makes two phases overlap, the common time counts for the
@@ -747,18 +751,18 @@ impl Transaction {
     pub fn phases(&self) -> Option<TransactionPhases> {
         let latency = self.latency_ns()?;
         let (call, reply) = (self.call.as_ref()?, self.reply.as_ref()?);
-        let lost = |start: Timestamp, end: Timestamp| -> u64 {
+        let lost_ns = |start: Timestamp, end: Timestamp| -> u64 {
             let common = |stall: &RetransmissionStall| {
                 stall.until.min(end).nanoseconds_since(stall.since.max(start)).unwrap_or(0)
             };
             self.stalls.iter().map(common).sum()
         };
-        let mut from = call.time;
-        let mut part = |start: Timestamp, end: Timestamp| {
-            let (start, end) = (start.max(from), end.min(reply.end_time));
+        let mut attributed_until = call.time;
+        let mut phase_ns = |start: Timestamp, end: Timestamp| {
+            let (start, end) = (start.max(attributed_until), end.min(reply.end_time));
             let length = end.nanoseconds_since(start).unwrap_or(0);
-            from = from.max(end);
-            length.saturating_sub(lost(start, end))
+            attributed_until = attributed_until.max(end);
+            length.saturating_sub(lost_ns(start, end))
         };
         let span = |chunks: &mut dyn Iterator<Item = &Chunk>| {
             chunks
@@ -768,14 +772,14 @@ impl Transaction {
         let incoming = span(&mut self.read_chunks.iter());
         let outgoing = span(&mut self.write_chunks.iter().chain(&self.reply_chunk));
         let mut phases =
-            TransactionPhases { call_ns: part(call.time, call.end_time), ..TransactionPhases::default() };
-        phases.data_in_ns = incoming.map_or(0, |(start, end)| part(start, end));
-        phases.data_out_ns = outgoing.map_or(0, |(start, end)| part(start, end));
-        phases.reply_ns = part(reply.time, reply.end_time);
-        phases.recovery_ns = lost(call.time, reply.end_time);
-        let known =
+            TransactionPhases { call_ns: phase_ns(call.time, call.end_time), ..TransactionPhases::default() };
+        phases.data_in_ns = incoming.map_or(0, |(start, end)| phase_ns(start, end));
+        phases.data_out_ns = outgoing.map_or(0, |(start, end)| phase_ns(start, end));
+        phases.reply_ns = phase_ns(reply.time, reply.end_time);
+        phases.recovery_ns = lost_ns(call.time, reply.end_time);
+        let attributed_ns =
             phases.call_ns + phases.data_in_ns + phases.data_out_ns + phases.reply_ns + phases.recovery_ns;
-        phases.server_ns = latency.saturating_sub(known);
+        phases.server_ns = latency.saturating_sub(attributed_ns);
         Some(phases)
     }
 
@@ -790,16 +794,16 @@ impl Transaction {
         if self.call.is_none() {
             missing.push(MissingPart::Message(RpcMessageKind::Call));
         }
-        let mut inline = |which, message: &CapturedMessage| {
+        let mut inline = |kind, message: &CapturedMessage| {
             let Some(rpc_at) = message.rpc_offset else {
-                missing.push(MissingPart::Header(which));
+                missing.push(MissingPart::Header(kind));
                 return;
             };
-            let rest = message.bytes.len() as u64..message.length as u64;
-            let rest = (message.gaps.is_empty() && !rest.is_empty()).then_some(rest);
+            let uncaptured = message.bytes.len() as u64..message.length as u64;
+            let uncaptured = (message.gaps.is_empty() && !uncaptured.is_empty()).then_some(uncaptured);
             let rpc = |at: u64| at.saturating_sub(rpc_at as u64);
-            let gaps = message.gaps.iter().cloned().chain(rest);
-            missing.extend(gaps.map(|gap| MissingPart::Bytes(which, rpc(gap.start)..rpc(gap.end))));
+            let gaps = message.gaps.iter().cloned().chain(uncaptured);
+            missing.extend(gaps.map(|gap| MissingPart::Bytes(kind, rpc(gap.start)..rpc(gap.end))));
         };
         if let Some(call) = &self.call {
             inline(RpcMessageKind::Call, call);
@@ -813,9 +817,9 @@ impl Transaction {
             );
         };
         // A Responder that refuses a Call need not fetch its chunks, so only another Reply shows that it did.
-        let answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
+        let is_answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
         for (index, read) in self.read_chunks.iter().enumerate() {
-            if answered || read.moved_bytes() > 0 {
+            if is_answered || read.moved_bytes() > 0 {
                 chunk(ChunkKind::Read, index, read, ChunkSegment::offered_bytes);
             }
         }

@@ -88,28 +88,28 @@ impl RpcSummary {
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
     /// decoded, if the rest was not captured (see [`Transaction::missing_parts`]), if it is encrypted, or if the
     /// program is not described.
-    pub fn decode_error(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
-        let error = match which {
+    pub fn decode_error(&self, transaction: &Transaction, kind: RpcMessageKind) -> Option<XdrError> {
+        let error = match kind {
             RpcMessageKind::Call => self.call_error,
             RpcMessageKind::Reply => self.reply_error,
         }?;
         // If the capture ends within the transport header, nothing of the RPC message was captured.
-        if transaction.message(which).is_some_and(|message| message.rpc_offset.is_none()) {
+        if transaction.message(kind).is_some_and(|message| message.rpc_offset.is_none()) {
             return None;
         }
         // If packets were lost, the length of the message is a guess.
         let by_length =
             matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Trailing { .. });
-        let has_gaps = transaction.message(which).is_some_and(|message| !message.gaps.is_empty());
+        let has_gaps = transaction.message(kind).is_some_and(|message| !message.gaps.is_empty());
         (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
 
     /// Returns the parts that keep a Transaction from being complete: not captured, or not decoded.
     pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
         let mut missing = transaction.missing_parts();
-        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            if let Some(error) = self.decode_error(transaction, which) {
-                missing.push(MissingPart::Undecoded(which, error.at() as u64));
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+            if let Some(error) = self.decode_error(transaction, kind) {
+                missing.push(MissingPart::Undecoded(kind, error.at() as u64));
             }
         }
         missing
@@ -171,21 +171,21 @@ fn long_reply_length(reply: &CapturedMessage) -> Option<usize> {
 }
 
 impl<'t> RpcMessageChunkContents<'t> {
-    fn from_transaction(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
-        let message = transaction.message(which)?;
+    fn from_transaction(transaction: &'t Transaction, kind: RpcMessageKind) -> Option<Self> {
+        let message = transaction.message(kind)?;
         // Nothing is available after a header that was cut.
         let length = message.inline_length().unwrap_or(message.length.saturating_sub(message.bytes.len()));
-        if !message.is_nomsg() && transaction.has_no_chunks(which) {
+        if !message.is_nomsg() && transaction.has_no_chunks(kind) {
             return Some(Self { message, whole_message: None, length, items: Vec::new() });
         }
         // RFC 5666: a Reply may offer Read chunks to the Requester.
-        let (read_chunks, reply_chunk) = match which {
+        let (read_chunks, reply_chunk) = match kind {
             RpcMessageKind::Call => (&transaction.read_chunks, None),
             RpcMessageKind::Reply => (&transaction.reply_read_chunks, transaction.reply_chunk.as_ref()),
         };
-        let (whole, read_items): (Vec<_>, Vec<_>) =
+        let (whole_chunks, read_items): (Vec<_>, Vec<_>) =
             read_chunks.iter().partition(|chunk| chunk.position == Some(0));
-        let (whole_message, length) = match (whole.first(), reply_chunk) {
+        let (whole_message, length) = match (whole_chunks.first(), reply_chunk) {
             _ if !message.is_nomsg() => (None, length),
             (Some(chunk), _) => {
                 // At least one more byte may follow.
@@ -196,11 +196,11 @@ impl<'t> RpcMessageChunkContents<'t> {
                 let length = chunk.returned_bytes().unwrap_or(0) as usize;
                 (Some(chunk.content(ChunkSegment::returned_bytes)), length)
             }
-            (None, None) if which == RpcMessageKind::Call => (None, length),
+            (None, None) if kind == RpcMessageKind::Call => (None, length),
             // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
             (None, None) => (None, long_reply_length(message).unwrap_or(length)),
         };
-        let items = if which == RpcMessageKind::Reply && read_items.is_empty() {
+        let items = if kind == RpcMessageKind::Reply && read_items.is_empty() {
             let items = transaction.write_chunks.iter();
             items.map(|chunk| chunk_content(chunk, ChunkSegment::returned_bytes)).collect()
         } else {
@@ -224,7 +224,7 @@ impl<'t> RpcMessageChunkContents<'t> {
     fn cursor<'a>(&'a self, items: &'a [ChunkedDataItem<'a>]) -> Cursor<'a> {
         let message = self.message;
         let (bytes, base) = match &self.whole_message {
-            Some(whole) => (&**whole, 0),
+            Some(whole_message) => (&**whole_message, 0),
             None => (message.inline_bytes(), message.rpc_offset.unwrap_or(message.bytes.len())),
         };
         let cursor = Cursor::new(bytes).with_length(self.length).with_base(base).with_chunks(items);
@@ -253,29 +253,29 @@ impl Transaction {
     /// Returns the length of the unreduced RPC message, including chunks and their roundup, without the padding of
     /// RDMA_MSGP (RFC 5666 section 3.9). `None` without an RPC message, if the capture ends within the chunk lists, and
     /// if a padded message is not fully decoded.
-    pub fn rpc_length(&self, which: RpcMessageKind) -> Option<u64> {
-        let reply = self.reply.as_ref().filter(|_| which == RpcMessageKind::Reply);
+    pub fn rpc_length(&self, kind: RpcMessageKind) -> Option<u64> {
+        let reply = self.reply.as_ref().filter(|_| kind == RpcMessageKind::Reply);
         let header = reply.filter(|reply| !reply.has_no_chunks()).and_then(CapturedMessage::header);
-        self.rpc_length_with_header(which, header.as_ref())
+        self.rpc_length_with_header(kind, header.as_ref())
     }
 
     /// Returns the length of the unreduced RPC message, as [`Transaction::rpc_length`]. `header` is the decoded header
     /// of the Reply; only the length of a Reply with chunks depends on it.
     pub fn rpc_length_with_header(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         header: Option<&AnyDialectHeader<'_>>,
     ) -> Option<u64> {
-        let message = self.message(which)?;
+        let message = self.message(kind)?;
         if message.is_rdma_error() {
             return None;
         }
         let filled = |length: u64| length + roundup(length as usize) as u64;
         let mut inline = message.inline_length()? as u64;
         if message.padding() != RdmaMsgpPadding::default() {
-            inline = inline.saturating_sub(self.with_messages(|reading| reading.padding_bytes(which))?);
+            inline = inline.saturating_sub(self.with_messages(|messages| messages.padding_bytes(kind))?);
         }
-        Some(match which {
+        Some(match kind {
             RpcMessageKind::Call => {
                 inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered_bytes())).sum::<u64>()
             }
@@ -298,8 +298,8 @@ impl Transaction {
 
 impl<'a> TransactionMessages<'a> {
     /// Returns a cursor at the RPC message: at the inline message, or at the chunk that holds all of it.
-    pub fn cursor(&self, which: RpcMessageKind) -> Option<Cursor<'a>> {
-        match which {
+    pub fn cursor(&self, kind: RpcMessageKind) -> Option<Cursor<'a>> {
+        match kind {
             RpcMessageKind::Call => self.call,
             RpcMessageKind::Reply => self.reply,
         }
@@ -318,7 +318,7 @@ impl<'a> TransactionMessages<'a> {
                 message.call().map(|call| (CallBodyDecodeParameters::from_call(call), Some(cursor)))
             }
             Err(error) if error.is_cut() => {
-                PartialCallHeader::decode(start).plain_summary().map(|head| (head, None))
+                PartialCallHeader::decode(start).plain_summary().map(|parameters| (parameters, None))
             }
             Err(_) => None,
         }
@@ -336,37 +336,37 @@ impl<'a> TransactionMessages<'a> {
     /// Decodes the operations of a COMPOUND or CB_COMPOUND, once. A summary that is made afterwards does not decode
     /// those of a COMPOUND again.
     pub fn compound(&self) -> &DecodedCompound<'a> {
-        let bodies = || [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| self.body(which));
+        let bodies = || [RpcMessageKind::Call, RpcMessageKind::Reply].map(|kind| self.body(kind));
         self.compound.get_or_init(|| DecodedCompound::decode(bodies()))
     }
 
     /// Decodes both messages and returns their summary.
     pub fn summary(&self) -> RpcSummary {
-        let mut facts = RpcSummary::default();
+        let mut summary = RpcSummary::default();
         let header = self.call_header();
         if let Some((call, Some(cursor))) = header {
-            facts.set_procedure(Some(call.program), Some(call.version), Some(call.procedure));
-            facts.payload = Some(call.payload);
-            facts.call_error = self.decode_arguments(call, cursor, &mut facts).err();
+            summary.set_procedure(Some(call.program), Some(call.version), Some(call.procedure));
+            summary.payload = Some(call.payload);
+            summary.call_error = self.decode_arguments(call, cursor, &mut summary).err();
         } else if let Some(mut cursor) = self.call {
             let mut partial = PartialCallHeader::default();
             let read = rpc::RpcMsg::decode(&mut cursor, &mut partial);
-            facts.call_error = self.unlocated_message(RpcMessageKind::Call).or(read.err());
-            facts.set_procedure(partial.program, partial.version, partial.procedure);
+            summary.call_error = self.unlocated_message(RpcMessageKind::Call).or(read.err());
+            summary.set_procedure(partial.program, partial.version, partial.procedure);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
         {
-            facts.rpc_status = rdma_error(reply).map(RpcStatus::RdmaError);
-            return facts;
+            summary.rpc_status = rdma_error(reply).map(RpcStatus::RdmaError);
+            return summary;
         }
         if let Some(reply) = self.reply_header() {
             match reply {
                 Ok((status, cursor)) => {
-                    facts.rpc_status = status.map(RpcStatus::Rpc);
-                    facts.reply_error = match header {
+                    summary.rpc_status = status.map(RpcStatus::Rpc);
+                    summary.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
-                            facts.status = procedure_status(call, cursor);
+                            summary.status = procedure_status(call, cursor);
                             self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver)
                                 .err()
                         }
@@ -375,18 +375,19 @@ impl<'a> TransactionMessages<'a> {
                     };
                 }
                 Err(error) => {
-                    facts.reply_error = Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));
+                    summary.reply_error =
+                        Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));
                 }
             }
         }
-        if facts.call_error.is_some_and(|error| error.is_cut())
-            && facts.operation == Some(ProcedureOrMainOperation::Named(Procedure::Compound.name()))
+        if summary.call_error.is_some_and(|error| error.is_cut())
+            && summary.operation == Some(ProcedureOrMainOperation::Named(Procedure::Compound.name()))
             && let Some(operation) = self.operation_of_reply().map(MainOperation::Operation)
         {
-            (facts.operation, facts.decoded_operation) = (Some(operation.into()), None);
-            facts.main_operation = Some(operation);
+            (summary.operation, summary.decoded_operation) = (Some(operation.into()), None);
+            summary.main_operation = Some(operation);
         }
-        facts
+        summary
     }
 
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
@@ -414,7 +415,7 @@ impl<'a> TransactionMessages<'a> {
         &self,
         call: CallBodyDecodeParameters,
         mut cursor: Cursor<'a>,
-        facts: &mut RpcSummary,
+        summary: &mut RpcSummary,
     ) -> Result<(), XdrError> {
         let (procedure, payload) = (call.described_procedure(), call.payload);
         if !procedure.is_some_and(Procedure::is_compound) {
@@ -429,28 +430,28 @@ impl<'a> TransactionMessages<'a> {
             );
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
-            let (minor_version, named) = match self.compound.get().and_then(|compound| compound.call.as_ref())
-            {
-                Some(call) => (call.head.minorversion, call.main_operation()),
-                None => {
-                    let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-                    (call.head.minorversion, call.main_operation())
-                }
-            };
-            let [operation, decoded] =
-                [named.operation, named.decoded].map(|number| number.map(MainOperation::Operation));
-            (minor_version, operation, decoded, named.stop)
+            let (minor_version, main_operation) =
+                match self.compound.get().and_then(|compound| compound.call.as_ref()) {
+                    Some(call) => (call.head.minorversion, call.main_operation()),
+                    None => {
+                        let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
+                        (call.head.minorversion, call.main_operation())
+                    }
+                };
+            let [operation, decoded] = [main_operation.operation, main_operation.decoded]
+                .map(|number| number.map(MainOperation::Operation));
+            (minor_version, operation, decoded, main_operation.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-            let named = call.main_operation();
-            let [operation, decoded] =
-                [named.operation, named.decoded].map(|number| number.map(MainOperation::Callback));
-            (call.head.minorversion, operation, decoded, named.stop)
+            let main_operation = call.main_operation();
+            let [operation, decoded] = [main_operation.operation, main_operation.decoded]
+                .map(|number| number.map(MainOperation::Callback));
+            (call.head.minorversion, operation, decoded, main_operation.stop)
         };
-        facts.minor_version = Some(minor_version);
-        facts.operation = operation.map(ProcedureOrMainOperation::from).or(facts.operation);
-        facts.decoded_operation = decoded.map(ProcedureOrMainOperation::from);
-        facts.main_operation = decoded.or(operation);
+        summary.minor_version = Some(minor_version);
+        summary.operation = operation.map(ProcedureOrMainOperation::from).or(summary.operation);
+        summary.decoded_operation = decoded.map(ProcedureOrMainOperation::from);
+        summary.main_operation = decoded.or(operation);
         match stop {
             Some(error) => Err(error),
             None => rpc_message_trailer::read_protection(payload, &mut cursor, &mut NullFieldObserver),
@@ -459,13 +460,13 @@ impl<'a> TransactionMessages<'a> {
 
     /// Returns the bytes of padding before opaque data (RFC 5666 section 3.9); `None` if arguments or results are not
     /// fully decoded.
-    fn padding_bytes(&self, which: RpcMessageKind) -> Option<u64> {
-        let mut cursor = self.cursor(which)?;
+    fn padding_bytes(&self, kind: RpcMessageKind) -> Option<u64> {
+        let mut cursor = self.cursor(kind)?;
         rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let (call, _) = self.call_header()?;
         let mut body = open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok()??;
         let procedure = call.described_procedure()?;
-        match which {
+        match kind {
             RpcMessageKind::Call => procedure.arguments(&mut body, &mut NullFieldObserver).ok()?,
             RpcMessageKind::Reply => procedure.results(&mut body, &mut NullFieldObserver).ok()?,
         }
@@ -476,26 +477,26 @@ impl<'a> TransactionMessages<'a> {
     /// behind the RPC header.
     fn observe_body<O: FieldObserver<'a>>(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         call: CallBodyDecodeParameters,
         mut cursor: Cursor<'a>,
         observer: &mut O,
     ) -> Result<(), XdrError> {
         let payload = call.payload;
         let Some(mut body) = open_payload(payload, &mut cursor, observer)? else {
-            return rpc_message_trailer::read_control_message(payload, which, &mut cursor, observer);
+            return rpc_message_trailer::read_control_message(payload, kind, &mut cursor, observer);
         };
         let Some(procedure) = call.described_procedure() else {
             return rpc_message_trailer::check_undescribed_body(call, &body);
         };
-        match which {
-            RpcMessageKind::Call => procedure.decode_with(which, &mut body, observer)?,
+        match kind {
+            RpcMessageKind::Call => procedure.decode_with(kind, &mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
                 let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
                 match decoded.filter(|_| !O::is_enabled()) {
                     Some(reply) => body = reply.end()?,
-                    None => procedure.decode_with(which, &mut body, observer)?,
+                    None => procedure.decode_with(kind, &mut body, observer)?,
                 }
                 self.check_result_count(procedure, results, body.at())?;
             }
@@ -528,10 +529,10 @@ impl<'a> TransactionMessages<'a> {
 
     /// Returns an error if the RPC message cannot be located: the version or procedure of the RPC-over-RDMA header is
     /// unknown, or the message is in a chunk, and there is none.
-    fn unlocated_message(&self, which: RpcMessageKind) -> Option<XdrError> {
-        let message = self.transaction.message(which)?;
+    fn unlocated_message(&self, kind: RpcMessageKind) -> Option<XdrError> {
+        let message = self.transaction.message(kind)?;
         let is_nowhere =
-            || message.is_nomsg() && self.cursor(which).is_some_and(|cursor| cursor.length() == 0);
+            || message.is_nomsg() && self.cursor(kind).is_some_and(|cursor| cursor.length() == 0);
         message.unknown_header().or_else(|| is_nowhere().then_some(XdrError::NoMessage))
     }
 
@@ -542,18 +543,18 @@ impl<'a> TransactionMessages<'a> {
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
     pub fn observe<'b, O: FieldObserver<'a>>(
         &'b self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError>
     where
         'a: 'b,
     {
         let observer = &mut TypeErasedFieldObserver::new(observer);
-        self.report_rpcrdma(which, observer)?;
-        if self.transaction.message(which).is_some_and(CapturedMessage::is_rdma_error) {
+        self.report_rpcrdma(kind, observer)?;
+        if self.transaction.message(kind).is_some_and(CapturedMessage::is_rdma_error) {
             return Ok(());
         }
-        self.observe_rpc_with(which, observer)
+        self.observe_rpc_with(kind, observer)
     }
 
     /// Reports the fields of the RPC-over-RDMA header of a message to an observer, if it has one.
@@ -562,24 +563,24 @@ impl<'a> TransactionMessages<'a> {
     /// Returns an error if the header cannot be decoded further. Fields before it were reported.
     pub fn observe_rpcrdma<'b, O: FieldObserver<'a>>(
         &'b self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError>
     where
         'a: 'b,
     {
-        self.report_rpcrdma(which, &mut TypeErasedFieldObserver::new(observer))
+        self.report_rpcrdma(kind, &mut TypeErasedFieldObserver::new(observer))
     }
 
     fn report_rpcrdma<'b>(
         &'b self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut TypeErasedFieldObserver<'_, 'a>,
     ) -> Result<(), XdrError>
     where
         'a: 'b,
     {
-        let Some(message) = self.transaction.message(which) else { return Ok(()) };
+        let Some(message) = self.transaction.message(kind) else { return Ok(()) };
         let Some(words) = message.rpcrdma else { return Ok(()) };
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         AnyDialectHeader::decode(words.dialect, &mut cursor, observer).map(|_| ())
@@ -591,11 +592,11 @@ impl<'a> TransactionMessages<'a> {
     /// Returns an error if the header cannot be decoded further. Fields before it were reported.
     pub fn observe_rpc_header<O: FieldObserver<'a>>(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
         let observer = &mut TypeErasedFieldObserver::new(observer);
-        match self.cursor(which) {
+        match self.cursor(kind) {
             Some(mut cursor) => rpc::RpcMsg::decode(&mut cursor, observer).map(|_| ()),
             None => Ok(()),
         }
@@ -604,15 +605,15 @@ impl<'a> TransactionMessages<'a> {
     /// Returns the procedure and a cursor at its arguments or results, inside their protection; `None` for encrypted
     /// data, control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not
     /// captured, and messages whose RPC header cannot be decoded.
-    pub fn body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
+    pub fn body(&self, kind: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
         let [call, reply] = &self.bodies;
-        let body = if which == RpcMessageKind::Call { call } else { reply };
-        *body.get_or_init(|| self.find_body(which))
+        let body = if kind == RpcMessageKind::Call { call } else { reply };
+        *body.get_or_init(|| self.find_body(kind))
     }
 
-    fn find_body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
+    fn find_body(&self, kind: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
         let (call, arguments) = self.call_header()?;
-        let mut cursor = match which {
+        let mut cursor = match kind {
             RpcMessageKind::Call => arguments?,
             RpcMessageKind::Reply => {
                 let (status, cursor) = self.reply_header()?.ok()?;
@@ -625,8 +626,8 @@ impl<'a> TransactionMessages<'a> {
     }
 
     /// Returns the captured bytes of the RPC message, and the position of the first as observers receive it.
-    pub fn rpc_bytes(&self, which: RpcMessageKind) -> Option<(&'a [u8], usize)> {
-        self.cursor(which).map(|cursor| (cursor.rest(), cursor.position()))
+    pub fn rpc_bytes(&self, kind: RpcMessageKind) -> Option<(&'a [u8], usize)> {
+        self.cursor(kind).map(|cursor| (cursor.rest(), cursor.position()))
     }
 
     /// Reports all fields of the RPC message of the Call or the Reply to an observer.
@@ -635,22 +636,22 @@ impl<'a> TransactionMessages<'a> {
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
     pub fn observe_rpc<O: FieldObserver<'a>>(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
         match O::ignores_all() {
-            true => self.observe_rpc_with(which, &mut NullFieldObserver),
-            false => self.observe_rpc_with(which, &mut TypeErasedFieldObserver::new(observer)),
+            true => self.observe_rpc_with(kind, &mut NullFieldObserver),
+            false => self.observe_rpc_with(kind, &mut TypeErasedFieldObserver::new(observer)),
         }
     }
 
     fn observe_rpc_with<O: FieldObserver<'a>>(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        let Some(mut cursor) = self.cursor(which) else { return Ok(()) };
-        if let Some(error) = self.unlocated_message(which) {
+        let Some(mut cursor) = self.cursor(kind) else { return Ok(()) };
+        if let Some(error) = self.unlocated_message(kind) {
             return Err(error);
         }
         let message = rpc::RpcMsg::decode(&mut cursor, observer)?;
@@ -658,7 +659,7 @@ impl<'a> TransactionMessages<'a> {
             return cursor.expect_end();
         }
         match self.call_header() {
-            Some((call, _)) => self.observe_body(which, call, cursor, observer),
+            Some((call, _)) => self.observe_body(kind, call, cursor, observer),
             None => Ok(()),
         }
     }
@@ -717,9 +718,9 @@ struct PartialCallHeader {
 
 impl PartialCallHeader {
     fn decode(mut call: Cursor<'_>) -> Self {
-        let mut words = Self::default();
-        let _ = rpc::RpcMsg::decode(&mut call, &mut words);
-        words
+        let mut header = Self::default();
+        let _ = rpc::RpcMsg::decode(&mut call, &mut header);
+        header
     }
 
     /// Returns the header, if the credential has a flavor that protects nothing.

@@ -69,8 +69,8 @@ impl PackedChunkSegmentOrdinal {
     /// A message that belongs to no Transaction.
     pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
 
-    pub(super) fn of_message(which: RpcMessageKind) -> Self {
-        match which {
+    pub(super) fn of_message(kind: RpcMessageKind) -> Self {
+        match kind {
             RpcMessageKind::Call => Self::CALL,
             RpcMessageKind::Reply => Self::REPLY,
         }
@@ -78,9 +78,7 @@ impl PackedChunkSegmentOrdinal {
 
     /// Returns the kind of the message, if this is a Call or a Reply.
     pub(super) fn message_kind(self) -> Option<RpcMessageKind> {
-        [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .into_iter()
-            .find(|which| Self::of_message(*which) == self)
+        [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().find(|kind| Self::of_message(*kind) == self)
     }
 
     pub(super) fn kind(self) -> ChunkKind {
@@ -352,13 +350,13 @@ impl TrackedTransactionTable {
     pub(super) fn record_event(
         &mut self,
         key: TransactionSlabKey,
-        deed: FrameRole,
+        role: FrameRole,
         packet_meta: PacketMeta<'_>,
     ) {
         self.transaction_frames.extend(packet_meta.frames.iter().map(|frame| TransactionFrame {
             frame: *frame,
             key,
-            role: deed,
+            role,
         }));
     }
 
@@ -471,11 +469,11 @@ impl TrackedTransactionTable {
             self.slots.push(TransactionSlabSlot::default());
             (self.slots.len() - 1) as u32
         });
-        let place = &mut self.slots[slot as usize];
+        let slab_slot = &mut self.slots[slot as usize];
         // Never 0, so that no key is 0.
-        place.generation = place.generation.checked_add(1).unwrap_or(1);
-        place.entry = Some(entry);
-        let key = TransactionSlabKey(u64::from(place.generation) << 32 | u64::from(slot));
+        slab_slot.generation = slab_slot.generation.checked_add(1).unwrap_or(1);
+        slab_slot.entry = Some(entry);
+        let key = TransactionSlabKey(u64::from(slab_slot.generation) << 32 | u64::from(slot));
         self.open_queue.push_back(key);
         self.open_count += 1;
         self.update_counted_bytes(key);
@@ -521,11 +519,11 @@ impl TrackedTransactionTable {
         let with_reply = std::mem::replace(&mut entry.transaction, with_call);
         entry.transaction.credit_use = with_reply.credit_use;
         if let Some(reply) = with_reply.reply {
-            let envelope = reply
+            let summary = reply
                 .rpcrdma
                 .and_then(|words| RpcRdmaHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
-            match envelope {
-                Some(envelope) => envelope.set_reply(&mut entry.transaction, reply),
+            match summary {
+                Some(summary) => summary.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),
             }
         }
@@ -545,8 +543,8 @@ impl TrackedTransactionTable {
         if !is_apart {
             return None;
         }
-        let answer = self.remove(reply)?.transaction;
-        let with_call = std::mem::replace(&mut self.get_mut(call)?.transaction, answer);
+        let with_reply = self.remove(reply)?.transaction;
+        let with_call = std::mem::replace(&mut self.get_mut(call)?.transaction, with_reply);
         self.set_closed(call, number);
         let at = self.closing_queue.partition_point(|closing| closing.number < number);
         if let Some(closing) = self.closing_queue.get_mut(at) {
@@ -570,13 +568,13 @@ impl TrackedTransactionTable {
         for key in keys {
             let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
             entry.connection = to;
-            let before = entry.requester;
+            let requester_before = entry.requester;
             if is_swapped {
                 entry.requester = entry.requester.peer();
             }
             let (requester, is_open) = (entry.requester, entry.is_open());
             if is_open {
-                self.counts_mut(from).open[before] -= 1;
+                self.counts_mut(from).open[requester_before] -= 1;
                 self.counts_mut(to).open[requester] += 1;
             } else {
                 self.counts_mut(from).closed -= 1;
@@ -643,12 +641,12 @@ impl TrackedTransactionTable {
         })
     }
 
-    pub(super) fn record_acknowledgment(&mut self, key: TransactionSlabKey, which: RpcMessageKind) {
+    pub(super) fn record_acknowledgment(&mut self, key: TransactionSlabKey, kind: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let Transaction { call, reply, .. } = &mut *entry.transaction;
-        entry.is_reply_acknowledged |= which == RpcMessageKind::Reply;
+        entry.is_reply_acknowledged |= kind == RpcMessageKind::Reply;
         // An answered Call was received, even if its acknowledgement follows later.
-        let reply = reply.iter_mut().filter(|_| which == RpcMessageKind::Reply);
+        let reply = reply.iter_mut().filter(|_| kind == RpcMessageKind::Reply);
         call.iter_mut().chain(reply).for_each(CapturedMessage::record_acknowledgment);
     }
 
@@ -657,12 +655,12 @@ impl TrackedTransactionTable {
     pub(super) fn delay_delivery(
         &mut self,
         key: TransactionSlabKey,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         until: Timestamp,
     ) -> Option<Timestamp> {
         let transaction = &mut self.get_mut(key)?.transaction;
         let is_delivered = transaction.is_call_delivered();
-        let message = match which {
+        let message = match kind {
             RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_delivered),
             RpcMessageKind::Reply => transaction.reply.as_mut(),
         };
@@ -671,7 +669,7 @@ impl TrackedTransactionTable {
         })?;
         let before = std::mem::replace(&mut message.end_time, until);
         transaction.record_stall(RetransmissionStall { since: before, until });
-        if which == RpcMessageKind::Reply {
+        if kind == RpcMessageKind::Reply {
             self.close(key, PacketMeta::new(&[], until));
             if let Some(entry) = self.get_mut(key) {
                 entry.is_delayed = true;

@@ -604,7 +604,8 @@ impl Flow {
         let has_events = |flow: &Self| {
             let UnemittedTransportEvents { events, early, .. } = &flow.transaction_table.transport_events;
             let key = flow.connections.key(at);
-            events.iter().any(|event| event.connection == at) || early.iter().any(|(of, _)| Some(*of) == key)
+            events.iter().any(|event| event.connection == at)
+                || early.iter().any(|(early_key, _)| Some(*early_key) == key)
         };
         if self.connections.get(at).is_some_and(FlowConnection::is_identified) && has_events(self) {
             self.number_connection(at);
@@ -612,7 +613,7 @@ impl Flow {
         let Some((connection, key)) = self.connections.get(at).zip(self.connections.key(at)) else { return };
         let UnemittedTransportEvents { events, early, released, checks, .. } =
             &mut self.transaction_table.transport_events;
-        let early = early.extract_if(.., |(of, _)| *of == key).map(|(_, event)| event);
+        let early = early.extract_if(.., |(early_key, _)| *early_key == key).map(|(_, event)| event);
         let last = events.extract_if(.., |event| event.connection == at);
         released.extend(early.chain(last).filter_map(|event| event.named(connection)));
         if connection.number.is_some() {

@@ -416,13 +416,13 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 /// Reports opaque bytes and returns them.
 fn report_bytes<'a, O: FieldObserver<'a>>(
     field: &'static FieldDefinition,
-    part: CapturedSlice<'a>,
+    data: CapturedSlice<'a>,
     observer: &mut O,
 ) -> CapturedSlice<'a> {
-    if O::is_enabled() && !part.bytes.is_empty() {
-        observer.value(field, part.range(), FieldValue::Bytes(part.bytes));
+    if O::is_enabled() && !data.bytes.is_empty() {
+        observer.value(field, data.range(), FieldValue::Bytes(data.bytes));
     }
-    part
+    data
 }
 
 impl<'a> CmMessage<'a> {

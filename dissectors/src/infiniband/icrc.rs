@@ -37,7 +37,7 @@ const UDP_HEADER_BYTES: usize = 8;
 /// RoCEv1, or the IP header. `packet` are the bytes from the Base Transport Header through the ICRC.
 pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
     let mut hasher = Hasher::new();
-    let known = match wire {
+    let route_result = match wire {
         RdmaEncapsulation::RoceV2 => hash_roce_v2_route(routes, &mut hasher),
         RdmaEncapsulation::RoceV1 => {
             hasher.update(&MASKED_LRH);
@@ -45,16 +45,18 @@ pub fn check(wire: RdmaEncapsulation, routes: &[u8], packet: &[u8]) -> Icrc {
         }
         RdmaEncapsulation::InfiniBand => hash_native_route(routes, &mut hasher),
     };
-    let (Some(()), Some((covered, icrc)), Some((bth, _))) =
-        (known, packet.split_last_chunk::<ICRC_LENGTH>(), packet.split_first_chunk::<{ Bth::LENGTH }>())
-    else {
+    let (Some(()), Some((covered, icrc)), Some((bth, _))) = (
+        route_result,
+        packet.split_last_chunk::<ICRC_LENGTH>(),
+        packet.split_first_chunk::<{ Bth::LENGTH }>(),
+    ) else {
         return Icrc::Unknown;
     };
-    let Some(behind_bth) = covered.get(Bth::LENGTH..) else { return Icrc::Unknown };
+    let Some(after_bth) = covered.get(Bth::LENGTH..) else { return Icrc::Unknown };
     let mut bth = *bth;
     bth[CONGESTION_OFFSET] = 0xff;
     hasher.update(&bth);
-    hasher.update(behind_bth);
+    hasher.update(after_bth);
     // The CRC is sent least significant byte first.
     let expected = hasher.finalize().swap_bytes();
     let found = u32::from_be_bytes(*icrc);

@@ -147,55 +147,55 @@ impl<'a> InfinibandPacket<'a> {
         }
     }
 
-    /// Decodes the packet in `part`, whose length on the wire includes the ICRC.
+    /// Decodes the packet in `slice`, whose length on the wire includes the ICRC.
     ///
     /// # Errors
     /// Returns an error if the Base Transport Header is truncated, or a length, the version or the opcode is invalid.
     #[inline(always)]
     pub fn decode<O: FieldObserver<'a>>(
-        part: CapturedSlice<'a>,
+        slice: CapturedSlice<'a>,
         wire: RdmaEncapsulation,
         observer: &mut O,
     ) -> Result<Self, PacketError> {
-        observer.enter(&INFINIBAND, part.at);
-        let packet = Self::decode_headers(part, wire, observer);
-        observer.leave(part.at + part.bytes.len());
+        observer.enter(&INFINIBAND, slice.at);
+        let packet = Self::decode_headers(slice, wire, observer);
+        observer.leave(slice.at + slice.bytes.len());
         packet
     }
 
     #[inline(always)]
     fn decode_headers<O: FieldObserver<'a>>(
-        part: CapturedSlice<'a>,
+        slice: CapturedSlice<'a>,
         wire: RdmaEncapsulation,
         observer: &mut O,
     ) -> Result<Self, PacketError> {
-        let error = |kind, byte| PacketError { kind, at: part.at + byte };
-        if part.length < Bth::LENGTH + ICRC_LENGTH {
+        let error = |kind, byte| PacketError { kind, at: slice.at + byte };
+        if slice.length < Bth::LENGTH + ICRC_LENGTH {
             return Err(error(PacketErrorKind::Short, 0));
         }
-        let Some((bth, _)) = Bth::decode(part.bytes, part.at, observer) else {
+        let Some((bth, _)) = Bth::decode(slice.bytes, slice.at, observer) else {
             return Err(error(PacketErrorKind::Cut, 0));
         };
         if bth.tver != 0 {
             return Err(error(PacketErrorKind::Version(bth.tver), 1));
         }
-        let Some(form) = bth.opcode.properties() else {
+        let Some(properties) = bth.opcode.properties() else {
             return Err(error(PacketErrorKind::Opcode(bth.opcode), 0));
         };
-        let headers_end = Bth::LENGTH + usize::from(form.headers_length);
-        let Some(padded) = part.length.checked_sub(headers_end + ICRC_LENGTH) else {
+        let headers_end = Bth::LENGTH + usize::from(properties.headers_length);
+        let Some(padded) = slice.length.checked_sub(headers_end + ICRC_LENGTH) else {
             return Err(error(PacketErrorKind::Short, Bth::LENGTH));
         };
         let Some(payload_length) = padded.checked_sub(usize::from(bth.padcnt)) else {
             return Err(error(PacketErrorKind::Pad, 1));
         };
 
-        let icrc = part.bytes.get(part.length - ICRC_LENGTH..).and_then(<[u8]>::first_chunk);
+        let icrc = slice.bytes.get(slice.length - ICRC_LENGTH..).and_then(<[u8]>::first_chunk);
 
-        let mut rest = part.skip_bytes(Bth::LENGTH);
+        let mut rest = slice.skip_bytes(Bth::LENGTH);
         macro_rules! follows {
             ($header:ident) => {
-                if form.headers.contains(ExtensionTransportHeader::$header) {
+                if properties.headers.contains(ExtensionTransportHeader::$header) {
                     let header = $header::decode(rest.bytes, rest.at, observer).map(|(header, _)| header);
                     rest = rest.skip_bytes($header::LENGTH);
                     header
@@ -206,10 +206,10 @@ impl<'a> InfinibandPacket<'a> {
         }
         let mut packet = Self {
             encapsulation: wire,
-            at: part.at,
-            length: part.length,
+            at: slice.at,
+            length: slice.length,
             bth,
-            properties: form,
+            properties,
             deth: None,
             reth: None,
             aeth: None,
@@ -218,7 +218,7 @@ impl<'a> InfinibandPacket<'a> {
             payload: CapturedSlice::default(),
             icrc: icrc.map(|bytes| u32::from_be_bytes(*bytes)),
         };
-        if !form.headers.is_empty() {
+        if !properties.headers.is_empty() {
             follows!(Rdeth);
             packet.deth = follows!(Deth);
             follows!(XrcEth);
@@ -239,7 +239,7 @@ impl<'a> InfinibandPacket<'a> {
         if O::is_enabled()
             && let Some(number) = packet.icrc
         {
-            let at = part.at + part.length - ICRC_LENGTH;
+            let at = slice.at + slice.length - ICRC_LENGTH;
             observer.value(&ICRC, at..at + ICRC_LENGTH, FieldValue::Unsigned(u64::from(number)));
         }
         Ok(packet)

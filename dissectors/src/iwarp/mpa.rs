@@ -199,32 +199,32 @@ impl MpaStartupFrame {
     /// Length of the frame without its private data in bytes.
     pub const FIXED_LENGTH: usize = MpaRequestFrame::LENGTH;
 
-    /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
+    /// Decodes the startup frame at the start of `slice`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
-    pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+    pub fn decode<'a, O: FieldObserver<'a>>(slice: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         // Both frames have the same layout.
-        let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, &mut NullFieldObserver)?;
+        let (frame, _) = MpaRequestFrame::decode(slice.bytes, slice.at, &mut NullFieldObserver)?;
         let kind = MpaStartupFrameKind::from_key(frame.key)?;
         match kind {
-            MpaStartupFrameKind::Request => MpaRequestFrame::decode_slice(part, observer).map(drop),
-            MpaStartupFrameKind::Reply => MpaReplyFrame::decode_slice(part, observer).map(drop),
+            MpaStartupFrameKind::Request => MpaRequestFrame::decode_slice(slice, observer).map(drop),
+            MpaStartupFrameKind::Reply => MpaReplyFrame::decode_slice(slice, observer).map(drop),
         };
         let MpaRequestFrame { markers, crc, rejected, enhanced: announces_enhanced, rev, res, .. } = frame;
         let length = usize::from(frame.pd_length);
         if length > MAX_PRIVATE_DATA_BYTES {
             return None;
         }
-        let private = part.with_length(Self::FIXED_LENGTH + length).skip_bytes(Self::FIXED_LENGTH);
+        let private = slice.with_length(Self::FIXED_LENGTH + length).skip_bytes(Self::FIXED_LENGTH);
         if O::is_enabled() && length > 0 {
             observer.value(&PRIVATE_DATA, private.range(), FieldValue::Bytes(private.bytes));
         }
-        let mut own = private;
+        let mut application_data = private;
         let mut enhanced = None;
         if announces_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
             enhanced = MpaEnhancedConnectionData::decode_slice(private, observer).map(|(data, _)| data);
-            own = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
+            application_data = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
         }
-        let rpcrdma = SidePrivateData::find(own, observer);
+        let rpcrdma = SidePrivateData::find(application_data, observer);
         Some(Self {
             kind,
             markers,
@@ -236,7 +236,7 @@ impl MpaStartupFrame {
             announces_enhanced,
             enhanced,
             rpcrdma,
-            private_data_format: PrivateDataVersionFlags::find(own.bytes),
+            private_data_format: PrivateDataVersionFlags::find(application_data.bytes),
             length: Self::FIXED_LENGTH + length,
         })
     }

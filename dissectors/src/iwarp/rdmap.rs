@@ -295,18 +295,18 @@ pub struct RdmapTerminate {
 }
 
 impl RdmapTerminate {
-    /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
-    pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let (control, fault) = OtherTerminate::decode_slice(part, &mut NullFieldObserver)?;
+    /// Decodes the Terminate Header at the start of `slice`, and reports the included headers of the message at fault.
+    pub fn decode<'a, O: FieldObserver<'a>>(slice: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+        let (control, fault) = OtherTerminate::decode_slice(slice, &mut NullFieldObserver)?;
         if O::is_enabled() {
             match (control.layer, DdpErrorType(control.error_type)) {
-                (TerminateLayer::RDMA, _) => RdmaTerminate::decode_slice(part, observer).map(drop),
+                (TerminateLayer::RDMA, _) => RdmaTerminate::decode_slice(slice, observer).map(drop),
                 (TerminateLayer::DDP, DdpErrorType::UNTAGGED) => {
-                    UntaggedTerminate::decode_slice(part, observer).map(drop)
+                    UntaggedTerminate::decode_slice(slice, observer).map(drop)
                 }
-                (TerminateLayer::DDP, _) => TaggedTerminate::decode_slice(part, observer).map(drop),
-                (TerminateLayer::LLP, _) => LlpTerminate::decode_slice(part, observer).map(drop),
-                _ => OtherTerminate::decode_slice(part, observer).map(drop),
+                (TerminateLayer::DDP, _) => TaggedTerminate::decode_slice(slice, observer).map(drop),
+                (TerminateLayer::LLP, _) => LlpTerminate::decode_slice(slice, observer).map(drop),
+                _ => OtherTerminate::decode_slice(slice, observer).map(drop),
             };
             if control.has_ddp {
                 TerminateDdpSegmentLength::decode_slice(fault, observer);

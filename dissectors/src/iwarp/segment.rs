@@ -121,13 +121,13 @@ impl DdpSegment {
         self.is_conformant && length_fits && offset_fits
     }
 
-    /// Reports everything in the FPDU at the start of `part`, as far as it was captured contiguously and without
+    /// Reports everything in the FPDU at the start of `fpdu`, as far as it was captured contiguously and without
     /// markers. Returns `None` if its headers are incomplete.
     pub fn observe_fpdu<'a, O: FieldObserver<'a>>(
-        part: CapturedSlice<'a>,
+        fpdu: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<(FpduHeader, Self)> {
-        let (header, rest) = FpduHeader::decode_slice(part, observer)?;
+        let (header, rest) = FpduHeader::decode_slice(fpdu, observer)?;
         let ulpdu_length = usize::from(header.ulpdu_length);
         let (segment, payload) = Self::decode(rest.with_length(ulpdu_length), observer)?;
         match segment.opcode {

@@ -71,14 +71,14 @@ const TYPE_3_VERSION: u8 = 2;
 
 /// Decodes a mirrored frame after a header of type II.
 pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Erspan2::decode_slice(part, observer) {
-        None => context.incomplete(part, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader),
+    match Erspan2::decode_slice(slice, observer) {
+        None => context.incomplete(slice, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
-            context.malformed(NetworkHeaderDefect::ErspanVersion, part.at)
+            context.malformed(NetworkHeaderDefect::ErspanVersion, slice.at)
         }
         Some((_, rest)) => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
     }
@@ -86,25 +86,25 @@ pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
 
 /// Decodes a mirrored frame after a header of type III.
 pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, mut rest)) = Erspan3::decode_slice(part, observer) else {
-        return context.incomplete(part, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader);
+    let Some((header, mut rest)) = Erspan3::decode_slice(slice, observer) else {
+        return context.incomplete(slice, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader);
     };
     if header.version != TYPE_3_VERSION {
-        return context.malformed(NetworkHeaderDefect::ErspanVersion, part.at);
+        return context.malformed(NetworkHeaderDefect::ErspanVersion, slice.at);
     }
     if header.o {
-        let Some((_, behind)) = ErspanPlatform::decode_slice(rest, observer) else {
+        let Some((_, after)) = ErspanPlatform::decode_slice(rest, observer) else {
             return context.incomplete(rest, ErspanPlatform::LENGTH, NetworkHeaderDefect::ErspanHeader);
         };
-        rest = behind;
+        rest = after;
     }
     match header.ft {
         ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
         ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, context, observer),
-        _ => context.malformed(NetworkHeaderDefect::ErspanFrameType, part.at + 10),
+        _ => context.malformed(NetworkHeaderDefect::ErspanFrameType, slice.at + 10),
     }
 }

@@ -69,22 +69,22 @@ const ENHANCED_GRE: u8 = 1;
 /// Decodes a GRE packet and its payload.
 #[inline(never)]
 pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
-    if part.bytes.is_empty() {
-        return context.incomplete(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
+    if slice.bytes.is_empty() {
+        return context.incomplete(slice, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
     }
-    observer.enter(&GRE, part.at);
-    let decoded = decode_header(part, observer);
+    observer.enter(&GRE, slice.at);
+    let decoded = decode_header(slice, observer);
     // A source route may extend beyond the captured bytes.
-    let captured_end = part.at + part.bytes.len();
+    let captured_end = slice.at + slice.bytes.len();
     let end = decoded.as_ref().map_or(captured_end, |(.., rest)| rest.at.min(captured_end));
     observer.leave(end);
     let (flags, key, rest) = match decoded {
-        Ok(found) => found,
+        Ok(header) => header,
         Err(reason) => return context.into_unread(reason),
     };
     match flags.proto {
@@ -105,40 +105,41 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
 
 /// Decodes the GRE header with its optional fields. Returns the key and the payload, or the reason to stop.
 fn decode_header<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let lacks = |part| incomplete_header(part, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
-    let (flags, mut rest) = GreFlags::decode_slice(part, observer).ok_or_else(|| lacks(part))?;
+    let incomplete =
+        |remaining| incomplete_header(remaining, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
+    let (flags, mut rest) = GreFlags::decode_slice(slice, observer).ok_or_else(|| incomplete(slice))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
         _ => {
-            let what = NetworkHeaderDefect::GreVersion;
-            return Err(UndecodableFrameReason::Malformed { what, at: part.at + 1 });
+            let defect = NetworkHeaderDefect::GreVersion;
+            return Err(UndecodableFrameReason::Malformed { what: defect, at: slice.at + 1 });
         }
     }
     if flags.checksum || flags.routing {
-        (_, rest) = GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
+        (_, rest) = GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
     }
     let mut key = None;
     if flags.key {
-        let (field, behind) = GreKeyField::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
-        (key, rest) = (Some(field.key), behind);
+        let (field, after) = GreKeyField::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
+        (key, rest) = (Some(field.key), after);
     }
     if flags.sequence_number {
-        (_, rest) = GreSequenceNumber::decode_slice(rest, observer).ok_or_else(|| lacks(rest))?;
+        (_, rest) = GreSequenceNumber::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
     }
-    let mut more = flags.routing;
-    while more {
+    let mut has_route = flags.routing;
+    while has_route {
         let (route, _) =
-            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| incomplete(rest))?;
         let length = GreSourceRouteEntry::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
             return Err(incomplete_header(rest, length, NetworkHeaderDefect::GreHeader));
         }
         rest = rest.skip_bytes(length);
-        more = route.address_family != 0 || route.src_length != 0;
+        has_route = route.address_family != 0 || route.src_length != 0;
     }
     Ok((flags, key, rest))
 }

@@ -34,25 +34,25 @@ const VARIANT_CRC_LENGTH: usize = 2;
 
 /// Decodes a native packet, starting with the Local Route Header.
 pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
-        return InnermostNetworkPacket::cut(part.at);
+    let Some((lrh, _)) = Lrh::decode(slice.bytes, slice.at, observer) else {
+        return InnermostNetworkPacket::cut(slice.at);
     };
     if lrh.lver != 0 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhVersion, slice.at);
     }
     let length = usize::from(lrh.pktlen) * 4;
     if length < Lrh::LENGTH {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhLength, part.at + 4);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhLength, slice.at + 4);
     }
-    let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
+    let rest = slice.with_length(length).skip_bytes(Lrh::LENGTH);
     let mut packet = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
         LrhLinkNextHeader::LOCAL => {
             let payload = decode_packet(rest, RdmaEncapsulation::InfiniBand, observer);
-            datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), part.at, payload)
+            datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), slice.at, payload)
         }
         LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
@@ -61,9 +61,9 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
             return link::decode_after_header(header, rest, observer);
         }
     };
-    packet.network_offset = part.at;
+    packet.network_offset = slice.at;
     if O::is_enabled() {
-        let crc = part.skip_bytes(length);
+        let crc = slice.skip_bytes(length);
         if let Some((bytes, _)) = crc.bytes.split_first_chunk::<VARIANT_CRC_LENGTH>() {
             let value = FieldValue::Unsigned(u64::from(u16::from_be_bytes(*bytes)));
             observer.value(&VARIANT_CRC, crc.at..crc.at + VARIANT_CRC_LENGTH, value);
@@ -74,31 +74,31 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
 pub(super) fn decode_global<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     tenant: VirtualNetwork,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    InnermostNetworkPacket { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
+    InnermostNetworkPacket { tenant, ..decode_routed(slice, RdmaEncapsulation::RoceV1, observer) }
 }
 
 fn decode_routed<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((grh, rest)) = Grh::decode_slice(part, observer) else {
-        return InnermostNetworkPacket::cut(part.at);
+    let Some((grh, rest)) = Grh::decode_slice(slice, observer) else {
+        return InnermostNetworkPacket::cut(slice.at);
     };
     if grh.ipver != 6 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, slice.at);
     }
     let rest = rest.with_length(usize::from(grh.paylen));
     let payload = if grh.nxthdr == Grh::NEXT_BTH {
         decode_packet(rest, wire, observer)
     } else {
-        NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, part.at + 6)
+        NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, slice.at + 6)
     };
-    datagram(Address::from_gid(grh.sgid), Address::from_gid(grh.dgid), part.at, payload)
+    datagram(Address::from_gid(grh.sgid), Address::from_gid(grh.dgid), slice.at, payload)
 }
 
 fn datagram(
@@ -115,11 +115,11 @@ fn datagram(
 /// Decodes a packet of the InfiniBand transport.
 #[inline(always)]
 pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
-    match InfinibandPacket::decode(part, wire, observer) {
+    match InfinibandPacket::decode(slice, wire, observer) {
         Ok(packet) => NetworkLayerPayload::Infiniband(packet),
         Err(error) => NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(error)),
     }

@@ -133,43 +133,43 @@ pub struct IpFragment<'a> {
 
 /// Decodes an IP datagram of the version in its first four bits.
 pub(super) fn decode_ip<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match part.bytes.first().map(|first| first >> 4) {
-        Some(4) => decode_ipv4(part, depth, observer),
-        Some(6) => decode_ipv6(part, depth, observer),
-        Some(_) => InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at),
-        None => InnermostNetworkPacket::cut(part.at),
+    match slice.bytes.first().map(|first| first >> 4) {
+        Some(4) => decode_ipv4(slice, depth, observer),
+        Some(6) => decode_ipv6(slice, depth, observer),
+        Some(_) => InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at),
+        None => InnermostNetworkPacket::cut(slice.at),
     }
 }
 
 #[inline(always)]
 pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
-        return InnermostNetworkPacket::cut(part.at);
+    let Some((header, _)) = Ipv4::decode(slice.bytes, slice.at, observer) else {
+        return InnermostNetworkPacket::cut(slice.at);
     };
     if header.version != 4 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at);
     }
     let header_length = header.hdr_len.bytes() as usize;
-    let length = if header.len == 0 { part.length } else { usize::from(header.len) };
+    let length = if header.len == 0 { slice.length } else { usize::from(header.len) };
     let context = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
-        network_offset: part.at,
+        network_offset: slice.at,
         identification: header.id.0 as u16,
         nesting: depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return context.malformed(NetworkHeaderDefect::IpHeaderLength, part.at);
+        return context.malformed(NetworkHeaderDefect::IpHeaderLength, slice.at);
     }
-    let payload = part.with_length(length).skip_bytes(header_length);
+    let payload = slice.with_length(length).skip_bytes(header_length);
     if header.mf || header.frag_offset.0 != 0 {
         return context.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
             protocol: header.proto,
@@ -188,22 +188,22 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
 
 #[inline]
 pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Ipv6::decode(part.bytes, part.at, observer) else {
-        return InnermostNetworkPacket::cut(part.at);
+    let Some((header, _)) = Ipv6::decode(slice.bytes, slice.at, observer) else {
+        return InnermostNetworkPacket::cut(slice.at);
     };
     if header.version != 6 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at);
     }
-    let rest = part.skip_bytes(Ipv6::LENGTH);
+    let rest = slice.skip_bytes(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
     let context = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
-        network_offset: part.at,
+        network_offset: slice.at,
         identification: 0,
         nesting: depth,
     };

@@ -129,13 +129,13 @@ crate::header! {
 
 #[inline(always)]
 pub(super) fn decode_ethernet<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    match Ethernet::decode_slice(part, observer) {
+    match Ethernet::decode_slice(slice, observer) {
         Some((header, rest)) => decode_network(header.ethertype, rest, depth, observer),
-        None => InnermostNetworkPacket::cut(part.at),
+        None => InnermostNetworkPacket::cut(slice.at),
     }
 }
 
@@ -143,55 +143,55 @@ pub(super) fn decode_ethernet<'a, O: FieldObserver<'a>>(
 #[inline(always)]
 pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
     mut ether_type: EtherType,
-    mut part: CapturedSlice<'a>,
+    mut slice: CapturedSlice<'a>,
     mut depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     loop {
         return match ether_type {
-            EtherType::IPV4 => ip::decode_ipv4(part, depth, observer),
-            EtherType::IPV6 => ip::decode_ipv6(part, depth, observer),
-            EtherType::ROCE => infiniband_link::decode_global(part, depth.tenant, observer),
+            EtherType::IPV4 => ip::decode_ipv4(slice, depth, observer),
+            EtherType::IPV6 => ip::decode_ipv6(slice, depth, observer),
+            EtherType::ROCE => infiniband_link::decode_global(slice, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
-                let Some((tag, rest)) = Vlan::decode_slice(part, observer) else {
-                    return InnermostNetworkPacket::cut(part.at);
+                let Some((tag, rest)) = Vlan::decode_slice(slice, observer) else {
+                    return InnermostNetworkPacket::cut(slice.at);
                 };
                 depth.tenant = depth.tenant.with_vlan(tag.id);
-                (ether_type, part) = (tag.etype, rest);
+                (ether_type, slice) = (tag.etype, rest);
                 continue;
             }
-            EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(part, depth, observer),
+            EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(slice, depth, observer),
             other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::EtherType(other)),
         };
     }
 }
 
-/// Decodes the protocol after the header of a link layer at `part`: its EtherType and the rest, if it was captured.
+/// Decodes the protocol after the header of a link layer at `slice`: its EtherType and the rest, if it was captured.
 pub(super) fn decode_after_header<'a, O: FieldObserver<'a>>(
     header: Option<(EtherType, CapturedSlice<'a>)>,
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     match header {
         Some((ether_type, rest)) => decode_network(ether_type, rest, TunnelNesting::NONE, observer),
-        None => InnermostNetworkPacket::cut(part.at),
+        None => InnermostNetworkPacket::cut(slice.at),
     }
 }
 
 /// Decodes a loopback frame. The first byte reveals the byte order, because every family number fits one byte.
 pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let family = if part.bytes.first().is_some_and(|first| *first != 0) {
-        ByteSwappedLoopbackHeader::decode(part.bytes, part.at, observer)
+    let family = if slice.bytes.first().is_some_and(|first| *first != 0) {
+        ByteSwappedLoopbackHeader::decode(slice.bytes, slice.at, observer)
             .map(|(header, _)| LoopbackAddressFamily(u32::from(header.family)))
     } else {
-        Loopback::decode(part.bytes, part.at, observer).map(|(header, _)| header.family)
+        Loopback::decode(slice.bytes, slice.at, observer).map(|(header, _)| header.family)
     };
-    let rest = part.skip_bytes(Loopback::LENGTH);
+    let rest = slice.skip_bytes(Loopback::LENGTH);
     match family {
-        None => InnermostNetworkPacket::cut(part.at),
+        None => InnermostNetworkPacket::cut(slice.at),
         Some(LoopbackAddressFamily::INET) => ip::decode_ipv4(rest, TunnelNesting::NONE, observer),
         Some(
             LoopbackAddressFamily::INET6_LINUX
@@ -207,18 +207,18 @@ pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
 const ERF_ETHERNET_PADDING_BYTES: usize = 2;
 
 pub(super) fn decode_erf<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let Some((header, mut rest)) = Erf::decode_slice(part, observer) else {
-        return InnermostNetworkPacket::cut(part.at);
+    let Some((header, mut rest)) = Erf::decode_slice(slice, observer) else {
+        return InnermostNetworkPacket::cut(slice.at);
     };
-    let mut more = header.ext_header;
-    while more {
-        let Some((extension, behind)) = ErfExtension::decode_slice(rest, observer) else {
+    let mut has_extension = header.ext_header;
+    while has_extension {
+        let Some((extension, after)) = ErfExtension::decode_slice(rest, observer) else {
             return InnermostNetworkPacket::cut(rest.at);
         };
-        (more, rest) = (extension.more, behind);
+        (has_extension, rest) = (extension.more, after);
     }
     match header.record_type {
         ErfType::ETHERNET | ErfType::COLOR_ETHERNET | ErfType::DSM_ETHERNET => {

@@ -191,8 +191,8 @@ impl<'a> InnermostNetworkPacket<'a> {
         Self::from_unread_reason(UndecodableFrameReason::Cut { at })
     }
 
-    fn malformed(what: NetworkHeaderDefect, at: usize) -> Self {
-        Self::from_unread_reason(UndecodableFrameReason::Malformed { what, at })
+    fn malformed(defect: NetworkHeaderDefect, at: usize) -> Self {
+        Self::from_unread_reason(UndecodableFrameReason::Malformed { what: defect, at })
     }
 
     /// Returns a hash of virtual network, source and destination. It depends on the direction.
@@ -219,12 +219,12 @@ impl NetworkLayerPayload<'_> {
     /// Returns the end of the payload in the frame, before any padding of the link layer, or `None` if nothing was
     /// decoded.
     pub fn end_offset(&self) -> Option<usize> {
-        let part = |part: &CapturedSlice<'_>| part.at + part.bytes.len();
+        let slice_end = |slice: &CapturedSlice<'_>| slice.at + slice.bytes.len();
         match self {
             Self::Infiniband(packet) => Some(packet.at + packet.length),
-            Self::Tcp(segment) => Some(part(&segment.payload)),
-            Self::Udp(datagram) => Some(part(&datagram.payload)),
-            Self::Fragment(fragment) => Some(part(&fragment.payload)),
+            Self::Tcp(segment) => Some(slice_end(&segment.payload)),
+            Self::Udp(datagram) => Some(slice_end(&datagram.payload)),
+            Self::Fragment(fragment) => Some(slice_end(&fragment.payload)),
             Self::Other(_) => None,
         }
     }
@@ -233,8 +233,8 @@ impl NetworkLayerPayload<'_> {
         Self::Other(UndecodableFrameReason::Cut { at })
     }
 
-    fn malformed(what: NetworkHeaderDefect, at: usize) -> Self {
-        Self::Other(UndecodableFrameReason::Malformed { what, at })
+    fn malformed(defect: NetworkHeaderDefect, at: usize) -> Self {
+        Self::Other(UndecodableFrameReason::Malformed { what: defect, at })
     }
 }
 
@@ -261,23 +261,23 @@ pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> InnermostNetworkPacket<'
 
 #[inline]
 fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
-    let part = frame.as_slice();
+    let slice = frame.as_slice();
     match frame.link {
-        LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
+        LinkType::ETHERNET => link::decode_ethernet(slice, TunnelNesting::NONE, observer),
         LinkType::LINUX_SLL => {
-            let header = Sll::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
-            link::decode_after_header(header, part, observer)
+            let header = Sll::decode_slice(slice, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, slice, observer)
         }
         LinkType::LINUX_SLL2 => {
-            let header = Sll2::decode_slice(part, observer).map(|(header, rest)| (header.etype, rest));
-            link::decode_after_header(header, part, observer)
+            let header = Sll2::decode_slice(slice, observer).map(|(header, rest)| (header.etype, rest));
+            link::decode_after_header(header, slice, observer)
         }
-        LinkType::NULL | LinkType::LOOP => link::decode_loopback(part, observer),
+        LinkType::NULL | LinkType::LOOP => link::decode_loopback(slice, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-            ip::decode_ip(part, TunnelNesting::NONE, observer)
+            ip::decode_ip(slice, TunnelNesting::NONE, observer)
         }
-        LinkType::ERF => link::decode_erf(part, observer),
-        LinkType::INFINIBAND => infiniband_link::decode_local(part, observer),
+        LinkType::ERF => link::decode_erf(slice, observer),
+        LinkType::INFINIBAND => infiniband_link::decode_local(slice, observer),
         other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::LinkType(other)),
     }
 }

@@ -42,57 +42,57 @@ const IPV6_EXPLICIT_NULL: u32 = 2;
 /// Decodes a label stack and its payload.
 #[inline(never)]
 pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
-    mut part: CapturedSlice<'a>,
+    mut slice: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let context = InnermostNetworkContext::without_network(depth);
     let last = loop {
-        let Some((entry, rest)) = Mpls::decode_slice(part, observer) else {
-            return context.incomplete(part, Mpls::LENGTH, NetworkHeaderDefect::MplsStack);
+        let Some((entry, rest)) = Mpls::decode_slice(slice, observer) else {
+            return context.incomplete(slice, Mpls::LENGTH, NetworkHeaderDefect::MplsStack);
         };
-        part = rest;
+        slice = rest;
         if entry.bottom {
             break entry.label;
         }
     };
-    let payload_type = match (last, part.bytes.first().map(|first| first >> 4)) {
+    let payload_type = match (last, slice.bytes.first().map(|first| first >> 4)) {
         (IPV4_EXPLICIT_NULL, _) => TunnelPayloadType::Network(EtherType::IPV4),
         (IPV6_EXPLICIT_NULL, _) => TunnelPayloadType::Network(EtherType::IPV6),
-        (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => TunnelPayloadType::Ip,
+        (_, Some(4 | 6)) if may_be_ip(slice) || !is_ethernet(slice) => TunnelPayloadType::Ip,
         (_, Some(0)) => {
-            if has_control_word(part) {
-                PseudowireControl::decode(part.bytes, part.at, observer);
-                part = part.skip_bytes(PseudowireControl::LENGTH);
+            if has_control_word(slice) {
+                PseudowireControl::decode(slice.bytes, slice.at, observer);
+                slice = slice.skip_bytes(PseudowireControl::LENGTH);
             }
             TunnelPayloadType::Ethernet
         }
-        (_, Some(_)) if is_ethernet(part) => TunnelPayloadType::Ethernet,
+        (_, Some(_)) if is_ethernet(slice) => TunnelPayloadType::Ethernet,
         (_, first) => {
             if first == Some(1) {
-                PseudowireChannel::decode(part.bytes, part.at, observer);
+                PseudowireChannel::decode(slice.bytes, slice.at, observer);
             }
             return context.into_unread(match first {
-                None if part.length > 0 => UndecodableFrameReason::Cut { at: part.at },
+                None if slice.length > 0 => UndecodableFrameReason::Cut { at: slice.at },
                 _ => UndecodableFrameReason::EtherType(EtherType::MPLS),
             });
         }
     };
-    decode_inner(payload_type, part, context, observer)
+    decode_inner(payload_type, slice, context, observer)
 }
 
 /// Returns `true` if the length in the IP header matches this part, allowing for padding of a short frame and for a few
 /// bytes appended by a mirror. A truncated header always passes.
-fn may_be_ip(part: CapturedSlice<'_>) -> bool {
-    let length = if part.bytes.first().is_some_and(|first| first >> 4 == 4) {
-        Ipv4::decode(part.bytes, part.at, &mut NullFieldObserver).map(|(header, _)| usize::from(header.len))
+fn may_be_ip(slice: CapturedSlice<'_>) -> bool {
+    let length = if slice.bytes.first().is_some_and(|first| first >> 4 == 4) {
+        Ipv4::decode(slice.bytes, slice.at, &mut NullFieldObserver).map(|(header, _)| usize::from(header.len))
     } else {
-        Ipv6::decode(part.bytes, part.at, &mut NullFieldObserver)
+        Ipv6::decode(slice.bytes, slice.at, &mut NullFieldObserver)
             .map(|(header, _)| Ipv6::LENGTH + usize::from(header.plen))
     };
-    let is_padded = part.length <= MAX_PADDED_PAYLOAD_BYTES;
+    let is_padded = slice.length <= MAX_PADDED_PAYLOAD_BYTES;
     length.is_none_or(|length| {
-        length <= part.length && (is_padded || part.length - length <= MAX_TRAILER_BYTES)
+        length <= slice.length && (is_padded || slice.length - length <= MAX_TRAILER_BYTES)
     })
 }
 
@@ -102,17 +102,17 @@ const MAX_PADDED_PAYLOAD_BYTES: usize = 60 - Ethernet::LENGTH - Mpls::LENGTH;
 const MAX_TRAILER_BYTES: usize = 16;
 
 /// Returns `true` if an Ethernet header with a named EtherType begins here.
-fn is_ethernet(part: CapturedSlice<'_>) -> bool {
-    Ethernet::decode(part.bytes, part.at, &mut NullFieldObserver)
+fn is_ethernet(slice: CapturedSlice<'_>) -> bool {
+    Ethernet::decode(slice.bytes, slice.at, &mut NullFieldObserver)
         .is_some_and(|(header, _)| header.ethertype.name().is_some())
 }
 
 /// Returns `true` if four zero bits begin a control word instead of an Ethernet address. The upper half of a control
 /// word is zero (RFC 4448 section 4.6), but many addresses begin with zeros, too.
-fn has_control_word(part: CapturedSlice<'_>) -> bool {
-    match (is_ethernet(part), is_ethernet(part.skip_bytes(PseudowireControl::LENGTH))) {
+fn has_control_word(slice: CapturedSlice<'_>) -> bool {
+    match (is_ethernet(slice), is_ethernet(slice.skip_bytes(PseudowireControl::LENGTH))) {
         (true, false) => false,
         (false, true) => true,
-        _ => part.bytes.starts_with(&[0, 0]),
+        _ => slice.bytes.starts_with(&[0, 0]),
     }
 }

@@ -198,20 +198,20 @@ pub(super) fn decode<'a, O: FieldObserver<'a>>(
 
 #[inline(always)]
 fn decode_udp<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
-    if part.length < Udp::LENGTH {
-        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, part.at);
+    if slice.length < Udp::LENGTH {
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, slice.at);
     }
-    let Some((header, _)) = Udp::decode(part.bytes, part.at, observer) else {
-        return NetworkLayerPayload::cut(part.at);
+    let Some((header, _)) = Udp::decode(slice.bytes, slice.at, observer) else {
+        return NetworkLayerPayload::cut(slice.at);
     };
-    let length = if header.length == 0 { part.length } else { usize::from(header.length) };
-    if length < Udp::LENGTH || length > part.length {
-        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, part.at + 4);
+    let length = if header.length == 0 { slice.length } else { usize::from(header.length) };
+    if length < Udp::LENGTH || length > slice.length {
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, slice.at + 4);
     }
-    let payload = part.with_length(length).skip_bytes(Udp::LENGTH);
+    let payload = slice.with_length(length).skip_bytes(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
         return infiniband_link::decode_packet(payload, RdmaEncapsulation::RoceV2, observer);
     }
@@ -224,25 +224,25 @@ fn decode_udp<'a, O: FieldObserver<'a>>(
 
 #[inline]
 fn decode_tcp<'a, O: FieldObserver<'a>>(
-    part: CapturedSlice<'a>,
+    slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
-    if part.length < Tcp::LENGTH {
-        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at);
+    if slice.length < Tcp::LENGTH {
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, slice.at);
     }
-    let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
-        return NetworkLayerPayload::cut(part.at);
+    let Some((header, _)) = Tcp::decode(slice.bytes, slice.at, observer) else {
+        return NetworkLayerPayload::cut(slice.at);
     };
     if O::is_enabled() {
-        TcpFlagBits::decode(part.skip_bytes(TCP_FLAGS_OFFSET).bytes, part.at + TCP_FLAGS_OFFSET, observer);
+        TcpFlagBits::decode(slice.skip_bytes(TCP_FLAGS_OFFSET).bytes, slice.at + TCP_FLAGS_OFFSET, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
-    if header_length < Tcp::LENGTH || header_length > part.length {
-        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at + 12);
+    if header_length < Tcp::LENGTH || header_length > slice.length {
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, slice.at + 12);
     }
-    let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
+    let options = slice.bytes.get(Tcp::LENGTH..header_length.min(slice.bytes.len())).unwrap_or_default();
     if O::is_enabled() && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
-        let at = part.at + Tcp::LENGTH;
+        let at = slice.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }
     NetworkLayerPayload::Tcp(TcpSegment {
@@ -253,6 +253,6 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
         flags: header.flags,
         window: header.window,
         options,
-        payload: part.skip_bytes(header_length),
+        payload: slice.skip_bytes(header_length),
     })
 }

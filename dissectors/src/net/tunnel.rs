@@ -79,32 +79,32 @@ impl InnermostNetworkContext {
     }
 
     /// Returns the datagram with a malformed header at `at`.
-    pub(super) fn malformed<'a>(self, what: NetworkHeaderDefect, at: usize) -> InnermostNetworkPacket<'a> {
-        self.into_unread(UndecodableFrameReason::Malformed { what, at })
+    pub(super) fn malformed<'a>(self, defect: NetworkHeaderDefect, at: usize) -> InnermostNetworkPacket<'a> {
+        self.into_unread(UndecodableFrameReason::Malformed { what: defect, at })
     }
 
     /// Returns the datagram with an incomplete header of `length` bytes.
     pub(super) fn incomplete<'a>(
         self,
-        part: CapturedSlice<'_>,
+        slice: CapturedSlice<'_>,
         length: usize,
-        what: NetworkHeaderDefect,
+        defect: NetworkHeaderDefect,
     ) -> InnermostNetworkPacket<'a> {
-        self.into_unread(incomplete_header(part, length, what))
+        self.into_unread(incomplete_header(slice, length, defect))
     }
 }
 
 /// Returns the defect of an incomplete header: malformed if the enclosing length is below `length` bytes, otherwise
 /// cut.
 pub(super) fn incomplete_header(
-    part: CapturedSlice<'_>,
+    slice: CapturedSlice<'_>,
     length: usize,
-    what: NetworkHeaderDefect,
+    defect: NetworkHeaderDefect,
 ) -> UndecodableFrameReason {
-    if part.length < length {
-        UndecodableFrameReason::Malformed { what, at: part.at }
+    if slice.length < length {
+        UndecodableFrameReason::Malformed { what: defect, at: slice.at }
     } else {
-        UndecodableFrameReason::Cut { at: part.at }
+        UndecodableFrameReason::Cut { at: slice.at }
     }
 }
 
@@ -121,34 +121,34 @@ pub(super) enum TunnelPayloadType {
 
 /// Decodes the payload of a tunnel. Kept out of line, because frames without tunnel do not need it.
 pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
-    inside: TunnelPayloadType,
-    part: CapturedSlice<'a>,
+    payload_type: TunnelPayloadType,
+    slice: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    decode_inner_network(inside, part, context, VirtualNetwork::NONE, observer)
+    decode_inner_network(payload_type, slice, context, VirtualNetwork::NONE, observer)
 }
 
 /// Same as [`decode_inner`] for a tunnel with a virtual network.
 #[inline(never)]
 pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
-    inside: TunnelPayloadType,
-    part: CapturedSlice<'a>,
+    payload_type: TunnelPayloadType,
+    slice: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     tenant: VirtualNetwork,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let Some(depth) = context.nesting.nested(tenant) else {
-        return context.malformed(NetworkHeaderDefect::TunnelDepth, part.at);
+        return context.malformed(NetworkHeaderDefect::TunnelDepth, slice.at);
     };
-    let datagram = match inside {
-        TunnelPayloadType::Ethernet => link::decode_ethernet(part, depth, observer),
-        TunnelPayloadType::Network(ether_type) => link::decode_network(ether_type, part, depth, observer),
-        TunnelPayloadType::Ip => ip::decode_ip(part, depth, observer),
+    let datagram = match payload_type {
+        TunnelPayloadType::Ethernet => link::decode_ethernet(slice, depth, observer),
+        TunnelPayloadType::Network(ether_type) => link::decode_network(ether_type, slice, depth, observer),
+        TunnelPayloadType::Ip => ip::decode_ip(slice, depth, observer),
     };
     match (datagram.source, datagram.destination) {
         // A tunneled Ethernet frame never takes the outer addresses, even if it has no network address.
-        (Address::Unknown, Address::Unknown) if inside != TunnelPayloadType::Ethernet => {
+        (Address::Unknown, Address::Unknown) if payload_type != TunnelPayloadType::Ethernet => {
             context.into_datagram(datagram.payload)
         }
         _ => datagram,

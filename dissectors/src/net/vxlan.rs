@@ -30,17 +30,17 @@ pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
     context: InnermostNetworkContext,
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
-    let part = datagram.payload;
-    let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
-    if part.length < Vxlan::LENGTH || !is_vxlan {
+    let slice = datagram.payload;
+    let is_vxlan = slice.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
+    if slice.length < Vxlan::LENGTH || !is_vxlan {
         return context.into_datagram(NetworkLayerPayload::Udp(datagram));
     }
-    match Vxlan::decode_slice(part, observer) {
+    match Vxlan::decode_slice(slice, observer) {
         Some((header, rest)) => {
             let tenant = VirtualNetwork::network(header.vni);
             decode_inner_network(TunnelPayloadType::Ethernet, rest, context, tenant, observer)
         }
-        None => context.into_datagram(NetworkLayerPayload::cut(part.at)),
+        None => context.into_datagram(NetworkLayerPayload::cut(slice.at)),
     }
 }
 

@@ -58,15 +58,15 @@ pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     let length = mark.length as usize;
     let message = bytes.get(4..)?;
     // A record of several fragments continues after this one.
-    let more = if mark.is_last { 0 } else { MIN_RECOGNIZABLE_BYTES };
-    recognize(message.get(..length).unwrap_or(message), length + more)
+    let following_bytes = if mark.is_last { 0 } else { MIN_RECOGNIZABLE_BYTES };
+    recognize(message.get(..length).unwrap_or(message), length + following_bytes)
 }
 
 /// Recognizes a record at an arbitrary stream position, with stricter rules than at the start of a segment: a Call in a
 /// single-fragment record. Replies have too little structure; an RPC-over-RDMA header looks like one.
 pub fn recognize_call_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     let is_last = bytes.first()? & 0x80 != 0;
-    recognize_record(bytes).filter(|found| is_last && found.mtype == MsgType::CALL)
+    recognize_record(bytes).filter(|message| is_last && message.mtype == MsgType::CALL)
 }
 
 /// Returns `true` if the program number may exist: numbers below 100000 were never assigned. RFC 5531 section 8.3.

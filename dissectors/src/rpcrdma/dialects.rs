@@ -34,13 +34,13 @@ impl Dialect {
         matches!(self, Self::Rfc5666 | Self::Rfc8166)
     }
 
-    /// Returns the dialect of a message with this version in its header, on a connection of the dialect `known`.
-    pub fn from_version(version: u32, known: Option<Self>) -> Self {
-        match (known, version) {
+    /// Returns the dialect of a message with this version in its header, on a connection of the dialect `connection_dialect`.
+    pub fn from_version(version: u32, connection_dialect: Option<Self>) -> Self {
+        match (connection_dialect, version) {
             // The paper does not number its version.
             (Some(Self::Prototype), _) => Self::Prototype,
             (_, super::version2::VERSION) => Self::Version2,
-            (Some(known), super::VERSION) if known.is_version1() => known,
+            (Some(dialect), super::VERSION) if dialect.is_version1() => dialect,
             (Some(Self::Version2), version) if version != super::VERSION => Self::Version2,
             _ => Self::Rfc8166,
         }

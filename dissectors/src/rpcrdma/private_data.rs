@@ -65,12 +65,12 @@ impl PrivateData {
         let start = private_data
             .windows(Self::LENGTH)
             .position(|window| window.starts_with(&identifier) && window.get(4) == Some(&1))?;
-        let (found, _) = Self::decode(private_data.get(start..)?, at + start, observer)?;
+        let (data, _) = Self::decode(private_data.get(start..)?, at + start, observer)?;
         if let Some(flags) = private_data.get(start + FLAGS_OFFSET) {
             let at = at + start + FLAGS_OFFSET;
             observer.value(&FLAGS, at..at + 1, FieldValue::Unsigned(u64::from(*flags)));
         }
-        Some(found)
+        Some(data)
     }
 
     /// Returns the maximum length of a Send of this side in bytes. RFC 8797 section 4.2.
@@ -101,8 +101,8 @@ impl PrivateDataVersionFlags {
     pub fn find(private_data: &[u8]) -> Option<Self> {
         let identifier = PrivateDataFormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let mut windows = private_data.windows(PrivateData::LENGTH);
-        let found = windows.find(|window| window.starts_with(&identifier))?;
-        Some(Self { version: *found.get(4)?, flags: *found.get(FLAGS_OFFSET)? })
+        let bytes = windows.find(|window| window.starts_with(&identifier))?;
+        Some(Self { version: *bytes.get(4)?, flags: *bytes.get(FLAGS_OFFSET)? })
     }
 }
 
@@ -121,7 +121,7 @@ impl SidePrivateData {
     /// Searches possibly truncated private data, as [`PrivateData::find`] does.
     pub fn find<'a, O: FieldObserver<'a>>(private_data: CapturedSlice<'a>, observer: &mut O) -> Self {
         match PrivateData::find(private_data.bytes, private_data.at, observer) {
-            Some(found) => Self::Present(found),
+            Some(data) => Self::Present(data),
             None if private_data.bytes.len() < private_data.length => Self::Cut,
             None => Self::Absent,
         }

@@ -30,13 +30,17 @@ impl RpcRdmaEvidence {
 /// Length in bytes of a header with three empty lists. RFC 8166 section 4.5.
 pub const MIN_HEADER_BYTES: usize = 28;
 
-/// Evaluates the payload of a Send like [`recognize`], in the dialect `asked` or in all dialects if `None`. Returns the
+/// Evaluates the payload of a Send like [`recognize`], in the dialect `dialect` or in all dialects if `None`. Returns the
 /// evidence with its dialect.
-pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) -> (RpcRdmaEvidence, Dialect) {
+pub fn recognize_dialect(
+    bytes: &[u8],
+    length: usize,
+    dialect: Option<Dialect>,
+) -> (RpcRdmaEvidence, Dialect) {
     let start = Cursor::new(bytes).with_length(length);
     let version1 = || (recognize(bytes, length), Dialect::Rfc8166);
     let version2 = || (version2_evidence(start), Dialect::Version2);
-    match asked {
+    match dialect {
         Some(Dialect::Prototype) => (prototype_evidence(start), Dialect::Prototype),
         Some(dialect @ (Dialect::Rfc5666 | Dialect::Rfc8166)) => (version1().0, dialect),
         Some(Dialect::Version2) => version2(),
@@ -83,7 +87,7 @@ pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
 pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
     let is_cut = bytes.len() < length;
-    let mut words = || -> Result<bool, XdrError> {
+    let mut read_words = || -> Result<bool, XdrError> {
         let _xid = cursor.word()?;
         if !matches!(cursor.word()?, VERSION | version2::VERSION) {
             return Ok(false);
@@ -92,7 +96,7 @@ pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
         // The fixed words are present, so the header can be evaluated.
         Ok(recognize_dialect(bytes, length, None).0 != RpcRdmaEvidence::None)
     };
-    is_cut && length >= MIN_HEADER_BYTES && words().unwrap_or(true)
+    is_cut && length >= MIN_HEADER_BYTES && read_words().unwrap_or(true)
 }
 
 /// Returns `true` if the payload of a Send is a version 1 RDMA_DONE. It is evidence of RPC-over-RDMA, but too short to
@@ -167,7 +171,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
 
 /// Evaluates the first words of an RPC message, whose rest may follow in other Sends.
 fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
-    let words = || -> Result<RpcRdmaEvidence, XdrError> {
+    let read_words = || -> Result<RpcRdmaEvidence, XdrError> {
         let mut cursor = cursor;
         let is_same = cursor.word()? == xid.0;
         let is_message = match MsgType(cursor.word()?) {
@@ -178,12 +182,12 @@ fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
         };
         Ok(RpcRdmaEvidence::strong_if(is_same && is_message))
     };
-    let begins = cursor.rest().starts_with(&xid.0.to_be_bytes());
-    match words() {
+    let starts_with_xid = cursor.rest().starts_with(&xid.0.to_be_bytes());
+    match read_words() {
         Ok(evidence) => evidence,
         Err(error) if error.is_cut() => RpcRdmaEvidence::Weak,
         // A first part may be as short as the XID.
-        Err(_) if begins => RpcRdmaEvidence::Strong,
+        Err(_) if starts_with_xid => RpcRdmaEvidence::Strong,
         Err(_) => RpcRdmaEvidence::None,
     }
 }
@@ -224,7 +228,7 @@ fn message_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
 
 /// Evaluates a truncated RPC header by its first three words.
 fn truncated_message_evidence(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
-    let mut words = || -> Result<RpcRdmaEvidence, XdrError> {
+    let mut read_words = || -> Result<RpcRdmaEvidence, XdrError> {
         if cursor.word()? != xid.0 {
             return Ok(RpcRdmaEvidence::None);
         }
@@ -232,7 +236,7 @@ fn truncated_message_evidence(mut cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEviden
         let (mtype, next) = (MsgType(cursor.word()?), cursor.word()?);
         Ok(RpcRdmaEvidence::strong_if(mtype != MsgType::CALL || next == rpc::VERSION))
     };
-    words().unwrap_or(RpcRdmaEvidence::Weak)
+    read_words().unwrap_or(RpcRdmaEvidence::Weak)
 }
 
 /// Returns `true` for a Call of RPC version 2, or a Reply with a defined status, which the types of RFC 5531 do not

@@ -389,9 +389,9 @@ impl<'a> Cursor<'a> {
         let belongs =
             |chunk: &ChunkedDataItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
         let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
-        let (inside, after) = self.chunks.split_at(count);
+        let (enclosed, after) = self.chunks.split_at(count);
         let mut spliced = 0;
-        for chunk in inside {
+        for chunk in enclosed {
             spliced += chunk.length as usize + roundup(chunk.length as usize);
             if spliced > content {
                 return Err(XdrError::TooLong { at: self.at, length: chunk.length, bound: length });
@@ -403,7 +403,7 @@ impl<'a> Cursor<'a> {
         }
         let stop = self.at + sent;
         let bytes = self.bytes.get(..stop).unwrap_or(self.bytes);
-        let inner = Cursor { bytes, length: stop, chunks: inside, ..*self };
+        let inner = Cursor { bytes, length: stop, chunks: enclosed, ..*self };
         *self =
             Cursor { at: stop + fill, chunks: after, spliced_bytes: self.spliced_bytes + spliced, ..*self };
         Ok(inner)

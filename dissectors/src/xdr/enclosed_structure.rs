@@ -21,7 +21,7 @@ impl<T, const BOUND: u32> StructuredOpaque<'_, T, BOUND> {
     /// Returns the structure, if the item contains it.
     pub fn structure(&self) -> Option<&T> {
         match self {
-            Self::Known(known) => Some(known),
+            Self::Known(structure) => Some(structure),
             Self::Unread(_) => None,
         }
     }
@@ -78,7 +78,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND
 
     fn encode(&self, encoder: &mut Encoder) {
         match self {
-            Self::Known(known) => encoder.append_nested(|encoder| known.encode(encoder)),
+            Self::Known(structure) => encoder.append_nested(|encoder| structure.encode(encoder)),
             Self::Unread(body) => body.encode(encoder),
         }
     }

@@ -58,7 +58,7 @@ pub const fn sum(lengths: &[Option<usize>]) -> Option<usize> {
     match lengths {
         [] => Some(0),
         [Some(first), rest @ ..] => match sum(rest) {
-            Some(more) => Some(*first + more),
+            Some(rest_sum) => Some(*first + rest_sum),
             None => None,
         },
         [None, ..] => None,

@@ -50,12 +50,12 @@ impl ResultWriteChunkAssignment {
     ) -> Option<usize> {
         let (next, bytes) = self.next_filled(&returned)?;
         let operation = self.operation();
-        let is_it = match next.cmp(&operation) {
+        let is_next = match next.cmp(&operation) {
             std::cmp::Ordering::Equal => true,
             std::cmp::Ordering::Less => bytes == length || !fits_inline,
             std::cmp::Ordering::Greater => bytes == length && !fits_inline,
         };
-        let at = match is_it {
+        let at = match is_next {
             true => next,
             // The preceding chunk has no result, but this one has its own.
             false if next < operation && returned(operation).is_some_and(|bytes| bytes > 0) => operation,
@@ -79,8 +79,8 @@ impl ResultWriteChunkAssignment {
 
     /// Returns the index of the next chunk that returned bytes, and their number.
     fn next_filled(&self, returned: impl Fn(usize) -> Option<u32>) -> Option<(usize, u32)> {
-        let rest = self.taken_chunks()..;
-        rest.map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0)
+        let chunks = self.taken_chunks()..;
+        chunks.map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0)
     }
 }
 

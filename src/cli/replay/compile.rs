@@ -97,23 +97,23 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
         bail!("-o -: standard output is not seekable; name a file");
     }
     let mut source = CaptureFrameSource::open_within(&args.files, memory.windows())?;
-    let failed = |error: io::Error| OutputError::write_error(&args.output, error);
-    let keeping = match args.data {
+    let output_error = |error: io::Error| OutputError::write_error(&args.output, error);
+    let retention = match args.data {
         CompiledFileDataMode::Keep => TraceFileDataRetention::KEPT,
         CompiledFileDataMode::Hash => TraceFileDataRetention::HASHED,
         CompiledFileDataMode::Key => TraceFileDataRetention::KEYED,
     };
     let to = output_file_creation::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
     let mut compiler =
-        TraceCompiler::new(to, keeping, memory.view_bytes()).map_err(failed)?.with_key(args.key);
+        TraceCompiler::new(to, retention, memory.view_bytes()).map_err(output_error)?.with_key(args.key);
     let errors =
-        read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(failed)?;
+        read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(output_error)?;
     for error in &errors {
         report_error(error);
     }
     let name = |path: &PathBuf| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let captures: Vec<_> = args.files.iter().map(name).collect();
-    let (to, counts) = compiler.finish(&captures).map_err(failed)?;
+    let (to, counts) = compiler.finish(&captures).map_err(output_error)?;
     if counts.end.steps == 0 && !errors.is_empty() {
         // The input was no capture, so there is no trace, and an older one stays.
         return Ok(ExitStatus::Failed);
@@ -136,15 +136,15 @@ pub(super) fn compile_to_scratch(
     let mut source = CaptureFrameSource::open_within([capture], memory.windows())?;
     // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
-    let failed = |error: io::Error| OutputError::write_error(file.path(), error);
+    let output_error = |error: io::Error| OutputError::write_error(file.path(), error);
     let mut compiler =
-        TraceCompiler::new(to, TraceFileDataRetention::KEPT, memory.view_bytes()).map_err(failed)?;
-    let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
+        TraceCompiler::new(to, TraceFileDataRetention::KEPT, memory.view_bytes()).map_err(output_error)?;
+    let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(output_error)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
     }
-    let (mut to, _) = compiler.finish(&[name]).map_err(failed)?;
-    to.flush().map_err(failed)?;
+    let (mut to, _) = compiler.finish(&[name]).map_err(output_error)?;
+    to.flush().map_err(output_error)?;
     Ok(file)
 }
 
@@ -187,11 +187,11 @@ fn read<W: Write + Seek>(
         }
         while let Some((key, transaction)) = flow.next_with_key() {
             transactions += 1;
-            transaction.with_messages(|reading| {
+            transaction.with_messages(|messages| {
                 let is_selected = selection.as_mut().is_none_or(|selection| {
-                    selection.transaction(Some(key), &transaction, reading, None).is_some()
+                    selection.transaction(Some(key), &transaction, messages, None).is_some()
                 });
-                compiler.add(&transaction, reading, is_selected)
+                compiler.add(&transaction, messages, is_selected)
             })?;
         }
         if progress.is_due(false) {
@@ -211,12 +211,12 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
         HumanSize(end.payload),
         HumanCount(end.variables)
     )?;
-    let lost = [
+    let incomplete = [
         (counts.without_call, "without a complete call"),
         (counts.without_reply, "without a complete reply"),
     ];
-    for (steps, what) in lost.into_iter().filter(|(steps, _)| *steps > 0) {
-        writeln!(to, "  {steps} steps {what}")?;
+    for (steps, problem) in incomplete.into_iter().filter(|(steps, _)| *steps > 0) {
+        writeln!(to, "  {steps} steps {problem}")?;
     }
     if end.forgotten > 0 {
         let count = HumanCount(end.forgotten);

@@ -68,11 +68,11 @@ impl Args for ReplayArgsWithoutSubcommand {
 }
 
 pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
-    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
+    let seed_mode = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, [&args.file]);
     if is_trace(&args.file) {
-        return run_and_report(&args.file, &args.file, &args.server, &args.how, how);
+        return run_and_report(&args.file, &args.file, &args.server, &args.how, seed_mode);
     }
     let trace = compile::compile_to_scratch(&args.file, &memory, args.dialect.selected())?;
-    run_and_report(&args.file, trace.path(), &args.server, &args.how, how)
+    run_and_report(&args.file, trace.path(), &args.server, &args.how, seed_mode)
 }

@@ -49,27 +49,27 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory cannot be used here: each run needs a separate directory");
     }
-    let how = ReplayRunOptionArgs { count: MAX_MISMATCHES, ..ReplayRunOptionArgs::serial() };
+    let run_args = ReplayRunOptionArgs { count: MAX_MISMATCHES, ..ReplayRunOptionArgs::serial() };
     let inputs = ProtectedInputFiles::new([&args.trace]);
     let output = args.output.as_ref().map(|path| output_file_creation::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        match seed_and_run(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
+        match seed_and_run(&args.trace, &inputs, &args.server, &run_args, SeedMode::Make) {
             // An interrupted replay yields no rules, and the next one would wait for the server again.
-            Ok(ran) if ran.report.end.is_interrupted => bail!("interrupted; no rules were written"),
-            Ok(ran) => runs.push(ran),
-            Err(refused) => return refused.report(),
+            Ok(replay) if replay.report.end.is_interrupted => bail!("interrupted; no rules were written"),
+            Ok(replay) => runs.push(replay),
+            Err(error) => return error.report(),
         }
     }
-    let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
+    let reports: Vec<_> = runs.iter().map(|replay| &replay.report).collect();
     let text = infer_rules(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
     match output {
         Some(to) => output_file_creation::write_and_commit(to, |to| to.write_all(text.as_bytes()))?,
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(write_error)?,
     }
-    for ran in &runs {
-        ran.report_problems(0.0);
+    for replay in &runs {
+        replay.report_problems(0.0);
     }
-    let is_own = runs.iter().any(|ran| exit_status(&ran.report, 0.0) == ExitStatus::OwnFault);
+    let is_own = runs.iter().any(|replay| exit_status(&replay.report, 0.0) == ExitStatus::OwnFault);
     Ok(if is_own { ExitStatus::OwnFault } else { ExitStatus::Done })
 }

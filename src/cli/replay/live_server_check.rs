@@ -20,63 +20,63 @@ pub(in crate::cli) fn check_against_server(
     files: &[PathBuf],
     inputs: &ProtectedInputFiles,
     server: &ReplayServerArgs,
-    how: &ReplayRunOptionArgs,
+    run_args: &ReplayRunOptionArgs,
     (memory, dialect): (&CommandMemoryBudget, Option<Dialect>),
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    how.part.check()?;
-    how.reports.check(files.len())?;
-    let pages = how.reports.open(how.junit.as_ref(), inputs)?;
-    let mut done: Vec<(String, Result<FinishedReplay, String>)> = Vec::new();
-    let mut end = ExitStatus::Done;
+    run_args.part.check()?;
+    run_args.reports.check(files.len())?;
+    let pages = run_args.reports.open(run_args.junit.as_ref(), inputs)?;
+    let mut replays: Vec<(String, Result<FinishedReplay, String>)> = Vec::new();
+    let mut exit = ExitStatus::Done;
     for file in files {
         let outcome = compile::compile_to_scratch(file, memory, dialect)
             .map_err(ReplayStartError::from)
-            .and_then(|trace| seed_and_run(trace.path(), inputs, server, how, SeedMode::Make));
+            .and_then(|trace| seed_and_run(trace.path(), inputs, server, run_args, SeedMode::Make));
         let name = file.to_string_lossy().into_owned();
         match outcome {
-            Ok(ran) => {
-                ran.report_problems(how.min_coverage);
-                if let Err(error) = ran.check_recording(&how.reports) {
+            Ok(replay) => {
+                replay.report_problems(run_args.min_coverage);
+                if let Err(error) = replay.check_recording(&run_args.reports) {
                     report_error(error);
-                    end = more_severe(end, ExitStatus::Failed);
+                    exit = more_severe(exit, ExitStatus::Failed);
                 }
-                let of_this = ran.exit_status(how.min_coverage);
-                end = more_severe(end, of_this);
-                if !how.quiet || of_this != ExitStatus::Done {
-                    print_report(how.format, &ran.view(&name, server, how))?;
+                let status = replay.exit_status(run_args.min_coverage);
+                exit = more_severe(exit, status);
+                if !run_args.quiet || status != ExitStatus::Done {
+                    print_report(run_args.format, &replay.view(&name, server, run_args))?;
                 }
                 // A capture at its time limit does not end the others.
-                let is_over = ran.report.end.is_interrupted && ran.report.end.limit.is_none();
-                done.push((name, Ok(ran)));
+                let is_over = replay.report.end.is_interrupted && replay.report.end.limit.is_none();
+                replays.push((name, Ok(replay)));
                 if is_over {
                     break;
                 }
             }
-            Err(refused) => {
-                let error = refused.to_string();
+            Err(start_error) => {
+                let error = start_error.to_string();
                 report_error(&error);
-                end = more_severe(end, refused.exit_status());
-                done.push((name, Err(error)));
-                if matches!(refused, ReplayStartError::Interrupted(_)) {
+                exit = more_severe(exit, start_error.exit_status());
+                replays.push((name, Err(error)));
+                if matches!(start_error, ReplayStartError::Interrupted(_)) {
                     break;
                 }
             }
         }
     }
-    let outcomes: Vec<_> = { done.iter() }
+    let outcomes: Vec<_> = { replays.iter() }
         .map(|(name, outcome)| match outcome {
-            Ok(ran) => ReplayReportOrRefusal::Report(Box::new(ran.view(name, server, how))),
+            Ok(replay) => ReplayReportOrRefusal::Report(Box::new(replay.view(name, server, run_args))),
             Err(error) => ReplayReportOrRefusal::Refused { trace: name, error },
         })
         .collect();
     pages.write(&outcomes, started)?;
-    Ok(end)
+    Ok(exit)
 }
 
 /// Returns the more severe exit status: failures first, then faults of this program, then differences.
-fn more_severe(one: ExitStatus, other: ExitStatus) -> ExitStatus {
-    let weight = |exit: ExitStatus| match exit {
+fn more_severe(a: ExitStatus, b: ExitStatus) -> ExitStatus {
+    let severity = |exit: ExitStatus| match exit {
         ExitStatus::Done => 0,
         ExitStatus::Uncovered => 1,
         ExitStatus::Differs => 2,
@@ -84,5 +84,5 @@ fn more_severe(one: ExitStatus, other: ExitStatus) -> ExitStatus {
         ExitStatus::OwnFault => 4,
         ExitStatus::Failed => 5,
     };
-    if weight(other) > weight(one) { other } else { one }
+    if severity(b) > severity(a) { b } else { a }
 }

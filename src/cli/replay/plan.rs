@@ -57,10 +57,10 @@ pub(super) struct ReplayPlanArgs {
 
 pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
-    let part = args.part.select_steps(&args.trace)?;
+    let selection = args.part.select_steps(&args.trace)?;
     let file = open_trace_file(&args.trace)?;
     let plan = ReplayTraceReader::open(file)
-        .and_then(|mut trace| ReplayPlanSummary::for_selection(&mut trace, part.chosen, part.gss));
+        .and_then(|mut trace| ReplayPlanSummary::for_selection(&mut trace, selection.chosen, selection.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
     let view = PlanReportView {
         name: &name,

@@ -171,7 +171,7 @@ impl ReplayServerArgs {
         &self,
         path: &Path,
         trace: &mut TraceFile,
-        how: SeedMode,
+        seed_mode: SeedMode,
         copy: &ReplayClientCopyIdentity,
         control: &SeedingControl,
     ) -> Result<PreparedReplay, ReplayStartError> {
@@ -186,7 +186,7 @@ impl ReplayServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
         let interruption = control.interruption.clone();
-        let at = ServerReplayDirectoryAccess {
+        let access = ServerReplayDirectoryAccess {
             connection,
             address,
             is_v3,
@@ -195,62 +195,71 @@ impl ReplayServerArgs {
             interruption,
         };
         let marker = seeded_directory_markers::trace_marker(trace);
-        let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
-            let mut seeded = self.seed_tree(path, trace, files, place, how, control)?;
-            if copy.checks_tree {
-                seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
-            }
-            let mut earlier_use = RunDirectoryPreviousUse::default();
-            if copy.is_replay {
-                earlier_use = seeded_directory_markers::mark_run(files, place, &marker)
-                    .map_err(|problem| self.refusal(&problem))?;
-            }
-            Ok::<_, ReplayStartError>((seeded, earlier_use))
-        })?;
+        let seeded =
+            self.with_file_client(&mut *transport, &access, containment, copy, |files, run_directory| {
+                let mut seeded = self.seed_tree(path, trace, files, run_directory, seed_mode, control)?;
+                if copy.checks_tree {
+                    seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
+                }
+                let mut earlier_use = RunDirectoryPreviousUse::default();
+                if copy.is_replay {
+                    earlier_use = seeded_directory_markers::mark_run(files, run_directory, &marker)
+                        .map_err(|problem| self.refusal(&problem))?;
+                }
+                Ok::<_, ReplayStartError>((seeded, earlier_use))
+            })?;
         let (seeded, earlier_use) = seeded?;
         let target =
             ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
         Ok(PreparedReplay { transport, target, directory, tag: copy.tag.clone(), seeded, earlier_use })
     }
 
-    /// Calls `act` with a file client of the server.
+    /// Calls `action` with a file client of the server.
     fn with_file_client<T>(
         &self,
         transport: &mut dyn RpcTransport,
-        at: &ServerReplayDirectoryAccess<'_>,
+        access: &ServerReplayDirectoryAccess<'_>,
         mut containment: Containment,
         copy: &ReplayClientCopyIdentity,
-        act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
+        action: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
     ) -> Result<T, ReplayStartError> {
-        let xid = Xid(hash(at.directory.as_bytes()) as u32);
+        let xid = Xid(hash(access.directory.as_bytes()) as u32);
         let target = ConnectTarget {
-            address: at.address,
+            address: access.address,
             name: self.server.host.clone(),
             options: self.connect_options(),
         };
-        let line =
-            RpcClient::new(transport, at.connection, root_credential(), xid, self.connect_options().timeout)
-                .with_reconnect(&target)
-                .with_deadline(Instant::now() + at.limit)
-                .with_interruption(at.interruption.clone());
-        let mounted = if at.is_v3 { Some(self.mount_export(at.address)?) } else { None };
+        let client = RpcClient::new(
+            transport,
+            access.connection,
+            root_credential(),
+            xid,
+            self.connect_options().timeout,
+        )
+        .with_reconnect(&target)
+        .with_deadline(Instant::now() + access.limit)
+        .with_interruption(access.interruption.clone());
+        let mounted = if access.is_v3 { Some(self.mount_export(access.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
                 (
-                    Box::new(Nfs3Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), root)),
+                    Box::new(Nfs3Client::new(
+                        ContainmentCheckedRpcClient::new(client, &mut containment),
+                        root,
+                    )),
                     path,
                 )
             }
             None => {
                 let files =
-                    self.open_nfs4_client(ContainmentCheckedRpcClient::new(line, &mut containment), copy)?;
+                    self.open_nfs4_client(ContainmentCheckedRpcClient::new(client, &mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };
-        let done = act(&mut *files, &RunDirectory { export: &export, directory: at.directory });
+        let result = action(&mut *files, &RunDirectory { export: &export, directory: access.directory });
         files.close();
-        Ok(done)
+        Ok(result)
     }
 
     /// Removes the directory of a finished replay, if it contains nothing created by others.
@@ -267,7 +276,7 @@ impl ReplayServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
         let interruption = None;
-        let at = ServerReplayDirectoryAccess {
+        let access = ServerReplayDirectoryAccess {
             connection,
             address,
             is_v3,
@@ -277,7 +286,7 @@ impl ReplayServerArgs {
         };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
-        let mark = seeded_directory_markers::trace_marker(trace);
+        let marker = seeded_directory_markers::trace_marker(trace);
         let created = RemovableNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let out_of_time = || {
             ReplayStartError::TimeLimit(format!(
@@ -285,12 +294,13 @@ impl ReplayServerArgs {
                 self.server
             ))
         };
-        let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
-            removal::remove(files, place, &mark, &created)
-        });
-        let removed = removed.map_err(|refused| match refused {
+        let removed =
+            self.with_file_client(&mut *transport, &access, containment, &copy, |files, run_directory| {
+                removal::remove(files, run_directory, &marker, &created)
+            });
+        let removed = removed.map_err(|error| match error {
             ReplayStartError::TimeLimit(_) => out_of_time(),
-            refused => refused,
+            error => error,
         })?;
         removed.map_err(|error| match &error {
             removal::RunDirectoryRemovalError::Server(
@@ -307,7 +317,7 @@ impl ReplayServerArgs {
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name
             .chars()
-            .filter(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter))
+            .filter(|character| character.is_ascii_alphanumeric() || "-_".contains(*character))
             .take(100)
             .collect();
         let directory = self.directory.clone().unwrap_or_else(|| format!("{plain}-{tag}"));
@@ -316,10 +326,10 @@ impl ReplayServerArgs {
     /// Returns `true` if the directory is created through NFSv3: by the URL, or else by the version of the trace.
     fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, ReplayStartError> {
         let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
-        if let (Some(wanted), Some(first)) = (self.server.version, first)
-            && first != requested_version(wanted)
+        if let (Some(version), Some(first)) = (self.server.version, first)
+            && first != requested_version(version)
         {
-            let (used, requested) = (version_text(first), version_text(requested_version(wanted)));
+            let (used, requested) = (version_text(first), version_text(requested_version(version)));
             return Err(anyhow!(
                 "{}: the trace uses {used}, but {} requests {requested}; omit ?vers=",
                 path.display(),
@@ -328,14 +338,14 @@ impl ReplayServerArgs {
             .into());
         }
         Ok(match self.server.version {
-            Some(wanted) => wanted == NfsVersion::V3,
+            Some(version) => version == NfsVersion::V3,
             None => first.is_some_and(|(version, _)| version == 3),
         })
     }
 
     fn mount_export(&self, address: SocketAddr) -> Result<MountedExport, ReplayStartError> {
-        let (_, mounted) = mount(&self.server, address, &self.connect_options());
-        mounted.map_err(|error| match error {
+        let (_, result) = mount(&self.server, address, &self.connect_options());
+        result.map_err(|error| match error {
             MountError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
             MountError::Unreachable(_) => ReplayStartError::Unreachable(
                 format!("{}: {error}", self.server),
@@ -347,7 +357,7 @@ impl ReplayServerArgs {
     /// Returns a client of an NFSv4 server under its own client owner.
     fn open_nfs4_client<'l>(
         &self,
-        line: ContainmentCheckedRpcClient<'l>,
+        client: ContainmentCheckedRpcClient<'l>,
         copy: &ReplayClientCopyIdentity,
     ) -> Result<Nfs4Client<'l>, ReplayStartError> {
         let minors: &[u32] = match self.server.version {
@@ -356,7 +366,7 @@ impl ReplayServerArgs {
             _ => &[2, 1, 0],
         };
         let name = format!("{} {} {}", env!("CARGO_PKG_NAME"), copy.tag, copy.number);
-        Nfs4Client::new(line, &name, minors).map_err(|problem| self.refusal(&problem))
+        Nfs4Client::new(client, &name, minors).map_err(|problem| self.refusal(&problem))
     }
 
     /// Creates or finds the tree, and marks the directory before and after.
@@ -365,19 +375,19 @@ impl ReplayServerArgs {
         path: &Path,
         trace: &mut TraceFile,
         files: &mut dyn FileServerClient,
-        place: &RunDirectory<'_>,
-        how: SeedMode,
+        run_directory: &RunDirectory<'_>,
+        seed_mode: SeedMode,
         control: &SeedingControl,
     ) -> Result<SeededTree, ReplayStartError> {
         let name = seeded_directory_markers::trace_marker(trace);
-        let begin = |files: &mut dyn FileServerClient, home: &[u8]| {
+        let on_begin = |files: &mut dyn FileServerClient, home: &[u8]| {
             control.has_begun.set(true);
             seeded_directory_markers::mark_seeding(files, home, &name)
         };
-        let error = match seed(trace, files, place, how, begin) {
+        let error = match seed(trace, files, run_directory, seed_mode, on_begin) {
             Ok(seeded) => {
-                if matches!(how, SeedMode::Make | SeedMode::Complete) {
-                    seeded_directory_markers::mark_seeded(files, place, &name)
+                if matches!(seed_mode, SeedMode::Make | SeedMode::Complete) {
+                    seeded_directory_markers::mark_seeded(files, run_directory, &name)
                         .map_err(|problem| self.refusal(&problem))?;
                 }
                 return Ok(seeded);
@@ -387,7 +397,7 @@ impl ReplayServerArgs {
         Err(match &error {
             // The content of the directory shows its history.
             SeedError::NotEmpty(_) => {
-                let content = seeded_directory_markers::describe_content(files, place, &name)
+                let content = seeded_directory_markers::describe_content(files, run_directory, &name)
                     .unwrap_or_else(|_| error.to_string());
                 ReplayStartError::Usage(anyhow!("{}: {content}", self.server))
             }
@@ -431,10 +441,10 @@ fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), 
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {
-        let what = format!(
+        let message = format!(
             "{address}: the capture was taken from this server; name another, or use --allow-source-server"
         );
-        return Err(ReplayStartError::Usage(anyhow!(what)));
+        return Err(ReplayStartError::Usage(anyhow!(message)));
     }
     Ok(())
 }

@@ -59,15 +59,18 @@ impl ReplayOutputArgs {
         inputs: &ProtectedInputFiles,
     ) -> Result<Option<ReplayRunTraceRecorder<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
-        let keeping = match self.record_data {
+        let retention = match self.record_data {
             RecordedFileDataMode::Keep => TraceFileDataRetention::KEPT,
             RecordedFileDataMode::Hash => TraceFileDataRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recording =
-            ReplayRunTraceRecorder::new(output_file_creation::create_seekable(path, inputs)?, keeping, &name)
-                .map_err(|error| OutputError::write_error(path, error))?;
-        Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
+        let recorder = ReplayRunTraceRecorder::new(
+            output_file_creation::create_seekable(path, inputs)?,
+            retention,
+            &name,
+        )
+        .map_err(|error| OutputError::write_error(path, error))?;
+        Ok(Some(recorder.with_finish(|to| Ok(to.commit()?))))
     }
 
     /// Creates the reports, before anything is sent. `junit` is the path of the other report.

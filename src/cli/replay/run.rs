@@ -204,12 +204,14 @@ impl ReplayRunOptionArgs {
         }
     }
 
-    fn options(&self, server: &ReplayServerArgs, part: StepSelection) -> Result<ReplayOptions> {
-        let mut off = Vec::new();
+    fn options(&self, server: &ReplayServerArgs, selection: StepSelection) -> Result<ReplayOptions> {
+        let mut disabled_rules = Vec::new();
         for name in &self.without {
             let rule = tolerance_rules::ALL.iter().find(|rule| rule.name == name.as_str());
             let names = || tolerance_rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
-            off.push(rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name);
+            disabled_rules.push(
+                rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name,
+            );
         }
         let rules = match &self.rules {
             Some(path) => read_rules(path)?,
@@ -223,11 +225,11 @@ impl ReplayRunOptionArgs {
             timeout: Duration::from_secs_f64(server.timeout),
             max_time: server.max_time.map(Duration::from_secs_f64),
             strict: self.strict,
-            disabled_rules: off,
+            disabled_rules,
             rules,
             max_shown_mismatches: self.count,
-            selected_steps: part.chosen,
-            gss: part.gss,
+            selected_steps: selection.chosen,
+            gss: selection.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
             keeps_requested_wants: self.delegations == RequestedDelegationArg::AsCaptured,
             auxiliary_ports: ConfiguredAuxiliaryPorts {
@@ -270,12 +272,12 @@ impl ReplayMonitor for RunProgressReporter {
 }
 
 pub(super) fn run(args: &ReplayRunArgs) -> Result<ExitStatus> {
-    let how = match (args.seeded, args.server.allow_non_empty) {
+    let seed_mode = match (args.seeded, args.server.allow_non_empty) {
         (true, _) => SeedMode::Find,
         (false, true) => SeedMode::Complete,
         (false, false) => SeedMode::Make,
     };
-    run_and_report(&args.trace, &args.trace, &args.server, &args.how, how)
+    run_and_report(&args.trace, &args.trace, &args.server, &args.how, seed_mode)
 }
 
 pub(super) struct FinishedReplay {
@@ -293,7 +295,7 @@ fn remove_copies(path: &Path, server: &ReplayServerArgs, tag: &str, copies: u32)
         let tag = tag.to_owned();
         let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree: false };
         let removed = server.remove(path, &mut open_trace(path)?, &copy);
-        not_removed.extend(removed.err().map(|refused| refused.to_string()));
+        not_removed.extend(removed.err().map(|error| error.to_string()));
     }
     Ok(not_removed)
 }
@@ -303,80 +305,83 @@ pub(super) fn seed_and_run(
     path: &Path,
     inputs: &ProtectedInputFiles,
     server: &ReplayServerArgs,
-    how: &ReplayRunOptionArgs,
-    seeding: SeedMode,
+    run_args: &ReplayRunOptionArgs,
+    seed_mode: SeedMode,
 ) -> Result<FinishedReplay, ReplayStartError> {
     // Invalid options are reported before anything is created.
-    let part = how.part.select_steps(path)?;
-    let excluded = require_single_server(path, &part, "--filter")?;
-    let mut options = how.options(server, part)?;
+    let selection = run_args.part.select_steps(path)?;
+    let excluded = require_single_server(path, &selection, "--filter")?;
+    let mut options = run_args.options(server, selection)?;
     if options.gss == GssCallReplayPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
-    let tape = how
+    let recorder = run_args
         .reports
         .begin_recording(path, inputs)?
-        .map(|tape| Box::new(tape) as Box<dyn ReplayMessageRecorder>);
+        .map(|recorder| Box::new(recorder) as Box<dyn ReplayMessageRecorder>);
     // Ctrl-C ends seeding or the replay gracefully; a second one ends the program.
     let interrupted = ShutdownSignalRegistration::new().map_err(anyhow::Error::from)?;
     let control = SeedingControl::new(&interrupted);
     let mut ready: Option<PreparedReplay> = None;
     let mut copies = Vec::new();
-    for number in 1..=how.clients {
+    for number in 1..=run_args.clients {
         let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         steps.exclude_objects(Arc::clone(&excluded));
         contents.exclude_objects(Arc::clone(&excluded));
         let tag = ready.as_ref().map_or_else(unique_tag, |ready| ready.tag.clone());
         let checks_tree = options.checks_tree;
         let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree };
-        let mut of_this = match server.prepare(path, &mut contents, seeding, &copy, &control) {
+        let mut prepared = match server.prepare(path, &mut contents, seed_mode, &copy, &control) {
             Ok(ready) => ready,
-            Err(refused) => {
+            Err(error) => {
                 // A directory that this replay did not begin to fill belongs to somebody else.
-                let made = if control.has_begun() { number } else { number - 1 };
-                if how.remove && seeding != SeedMode::Find {
-                    remove_copies(path, server, &copy.tag, made)?.iter().for_each(report_error);
+                let seeded_copies = if control.has_begun() { number } else { number - 1 };
+                if run_args.remove && seed_mode != SeedMode::Find {
+                    remove_copies(path, server, &copy.tag, seeded_copies)?.iter().for_each(report_error);
                 }
-                return Err(refused);
+                return Err(error);
             }
         };
-        if of_this.earlier_use.is_of_other_trace {
+        if prepared.earlier_use.is_of_other_trace {
             report_error(format!(
                 "{}: seeded for another trace, so mismatches may result",
-                of_this.directory
+                prepared.directory
             ));
         }
-        if of_this.earlier_use.was_run {
+        if prepared.earlier_use.was_run {
             report_error(format!(
                 "{}: an earlier run changed this directory, which may cause mismatches; seed another directory",
-                of_this.directory
+                prepared.directory
             ));
         }
-        copies.push((steps, contents, std::mem::take(&mut of_this.seeded)));
+        copies.push((steps, contents, std::mem::take(&mut prepared.seeded)));
         // The connections of the first copy carry all.
-        ready.get_or_insert(of_this);
+        ready.get_or_insert(prepared);
     }
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
-    let mut looker = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape };
-    let parties =
+    let mut reporter = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape: recorder };
+    let client_copies =
         copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
-    let outcome = drive(parties.collect(), &mut *ready.transport, &ready.target, &options, &mut looker);
-    drop(looker);
-    let mut made = SeedCounts::default();
+    let outcome =
+        drive(client_copies.collect(), &mut *ready.transport, &ready.target, &options, &mut reporter);
+    drop(reporter);
+    let mut seed_counts = SeedCounts::default();
     for (_, _, seeded) in &copies {
         let SeedCounts { objects, links, bytes, unknown_bytes: unknown, left_out } = seeded.counts;
-        made.objects += objects;
-        made.links += links;
-        made.bytes += bytes;
-        made.unknown_bytes += unknown;
-        made.left_out += left_out;
+        seed_counts.objects += objects;
+        seed_counts.links += links;
+        seed_counts.bytes += bytes;
+        seed_counts.unknown_bytes += unknown;
+        seed_counts.left_out += left_out;
     }
     drop(copies);
     let not_removed =
-        if how.remove { remove_copies(path, server, &ready.tag, how.clients)? } else { Vec::new() };
+        if run_args.remove { remove_copies(path, server, &ready.tag, run_args.clients)? } else { Vec::new() };
     match outcome {
-        Ok(report) => Ok(FinishedReplay { report, directory: ready.directory, made, not_removed }),
+        Ok(report) => {
+            Ok(FinishedReplay { report, directory: ready.directory, made: seed_counts, not_removed })
+        }
         Err(ReplayRunError::Transport(error)) => Err(error.into()),
         Err(ReplayRunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
         Err(ReplayRunError::Security(error)) => Err(error.into()),
@@ -389,29 +394,29 @@ pub(super) fn run_and_report(
     file: &Path,
     path: &Path,
     server: &ReplayServerArgs,
-    how: &ReplayRunOptionArgs,
-    seeding: SeedMode,
+    run_args: &ReplayRunOptionArgs,
+    seed_mode: SeedMode,
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    let inputs = ProtectedInputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
-    let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
-    let ran = match seed_and_run(path, &inputs, server, how, seeding) {
-        Ok(ran) => ran,
-        Err(refused) => {
-            let (trace, error) = (file.to_string_lossy(), refused.to_string());
+    let inputs = ProtectedInputFiles::new([file, path].into_iter().chain(run_args.rules.as_deref()));
+    let pages = run_args.reports.open(run_args.junit.as_ref(), &inputs)?;
+    let replay = match seed_and_run(path, &inputs, server, run_args, seed_mode) {
+        Ok(replay) => replay,
+        Err(start_error) => {
+            let (trace, error) = (file.to_string_lossy(), start_error.to_string());
             pages.write(&[ReplayReportOrRefusal::Refused { trace: &trace, error: &error }], started)?;
-            return refused.report();
+            return start_error.report();
         }
     };
     let name = file.to_string_lossy();
-    let view = ran.view(&name, server, how);
-    if !how.quiet {
-        print_report(how.format, &view)?;
+    let view = replay.view(&name, server, run_args);
+    if !run_args.quiet {
+        print_report(run_args.format, &view)?;
     }
     pages.write(&[ReplayReportOrRefusal::Report(Box::new(view))], started)?;
-    ran.report_problems(how.min_coverage);
-    ran.check_recording(&how.reports)?;
-    Ok(ran.exit_status(how.min_coverage))
+    replay.report_problems(run_args.min_coverage);
+    replay.check_recording(&run_args.reports)?;
+    Ok(replay.exit_status(run_args.min_coverage))
 }
 
 impl FinishedReplay {
@@ -419,7 +424,7 @@ impl FinishedReplay {
         &'v self,
         trace: &'v str,
         server: &'v ReplayServerArgs,
-        how: &ReplayRunOptionArgs,
+        run_args: &ReplayRunOptionArgs,
     ) -> PrintableReplayReport<'v> {
         PrintableReplayReport {
             trace,
@@ -427,9 +432,9 @@ impl FinishedReplay {
             directory: &self.directory,
             report: &self.report,
             seeded: self.made,
-            pace: how.pace,
-            min_coverage: how.min_coverage,
-            screen: terminal_capabilities::screen(how.color),
+            pace: run_args.pace,
+            min_coverage: run_args.min_coverage,
+            screen: terminal_capabilities::screen(run_args.color),
         }
     }
 
@@ -462,11 +467,11 @@ impl FinishedReplay {
             let seconds = limit.as_secs_f64();
             report_error(format!("the run was stopped after {seconds} s; --max-time changes the limit"));
         }
-        if let Some(why) = &self.report.end.unreachable {
-            report_error(format!("{why}; the run was aborted"));
+        if let Some(reason) = &self.report.end.unreachable {
+            report_error(format!("{reason}; the run was aborted"));
         }
-        if let Some(why) = &self.report.end.silent_program {
-            report_error(format!("{why}; its calls were not replayed"));
+        if let Some(reason) = &self.report.end.silent_program {
+            report_error(format!("{reason}; its calls were not replayed"));
         }
         self.not_removed.iter().for_each(report_error);
         for line in own_error_lines(&self.report.protocol.own) {
@@ -484,10 +489,10 @@ fn own_error_lines(errors: &[String]) -> Vec<String> {
     };
     let mut kinds: Vec<((String, String), &String, u64)> = Vec::new();
     for error in errors {
-        let of_this = kind(error);
-        match kinds.iter_mut().find(|(other, ..)| *other == of_this) {
+        let error_kind = kind(error);
+        match kinds.iter_mut().find(|(other, ..)| *other == error_kind) {
             Some((_, _, count)) => *count += 1,
-            None => kinds.push((of_this, error, 1)),
+            None => kinds.push((error_kind, error, 1)),
         }
     }
     let lines = kinds.into_iter().map(|(_, first, count)| match count {

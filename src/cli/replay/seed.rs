@@ -43,25 +43,25 @@ pub(super) struct FileTreeSeedArgs {
 pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     require_single_server(&args.trace, &StepSelection::default(), "replay compile -Y")?;
     let mut trace = open_trace(&args.trace)?;
-    let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
+    let seed_mode = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let interrupted = ShutdownSignalRegistration::new()?;
     let (copy, control) = (ReplayClientCopyIdentity::only(), SeedingControl::new(&interrupted));
-    let ready = match args.server.prepare(&args.trace, &mut trace, how, &copy, &control) {
+    let ready = match args.server.prepare(&args.trace, &mut trace, seed_mode, &copy, &control) {
         Ok(ready) => ready,
-        Err(refused) => return refused.report(),
+        Err(error) => return error.report(),
     };
     if !args.quiet {
-        let made = ready.seeded.counts;
+        let counts = ready.seeded.counts;
         let mut to = std::io::stdout().lock();
         let mut write_summary = || -> std::io::Result<()> {
-            let [objects, links] = [(made.objects, "object"), (made.links, "further name")]
-                .map(|(count, thing)| PluralCount(count, thing));
-            writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(made.bytes))?;
-            if made.unknown_bytes > 0 {
-                writeln!(to, "  {} of it not captured: replaced by zeros", HumanSize(made.unknown_bytes))?;
+            let [objects, links] = [(counts.objects, "object"), (counts.links, "further name")]
+                .map(|(count, noun)| PluralCount(count, noun));
+            writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(counts.bytes))?;
+            if counts.unknown_bytes > 0 {
+                writeln!(to, "  {} of it not captured: replaced by zeros", HumanSize(counts.unknown_bytes))?;
             }
-            if made.left_out > 0 {
-                let left_out = PluralCount(made.left_out, "object");
+            if counts.left_out > 0 {
+                let left_out = PluralCount(counts.left_out, "object");
                 writeln!(
                     to,
                     "  {left_out} not created: devices, refused names or sizes, or nested too deeply"

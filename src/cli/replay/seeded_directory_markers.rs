@@ -18,11 +18,11 @@ pub(super) fn trace_marker(trace: &TraceFile) -> String {
 /// Marks the directory of a replay as seeded for a trace.
 pub(super) fn mark_seeded(
     files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
+    run_directory: &RunDirectory<'_>,
     trace: &str,
 ) -> Result<(), FileServerClientError> {
-    let export = files.export(place.export)?;
-    match files.lookup(&export, place.directory.as_bytes())? {
+    let export = files.export(run_directory.export)?;
+    match files.lookup(&export, run_directory.directory.as_bytes())? {
         Some(home) => make_marker(files, &home, trace),
         None => Ok(()),
     }
@@ -45,7 +45,7 @@ fn make_marker(
     let mut at = home.to_vec();
     for name in [SEED_MARKER_DIRECTORY, marker] {
         at = match files.lookup(&at, name.as_bytes())? {
-            Some(there) => there,
+            Some(existing) => existing,
             None => files.make(&at, name.as_bytes(), NewObjectKind::Directory, 0o755)?,
         };
     }
@@ -64,12 +64,12 @@ pub(super) struct RunDirectoryPreviousUse {
 /// Marks the begin of a replay of a trace in its directory. Returns how it was used before.
 pub(super) fn mark_run(
     files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
+    run_directory: &RunDirectory<'_>,
     trace: &str,
 ) -> Result<RunDirectoryPreviousUse, FileServerClientError> {
-    let export = files.export(place.export)?;
+    let export = files.export(run_directory.export)?;
     let unused = RunDirectoryPreviousUse::default();
-    let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(unused) };
+    let Some(home) = files.lookup(&export, run_directory.directory.as_bytes())? else { return Ok(unused) };
     // A directory seeded by hand has no markers.
     let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(unused) };
     let (mut is_same, mut is_other) = (false, false);
@@ -87,11 +87,11 @@ pub(super) fn mark_run(
 /// Describes a directory that is not empty, and the remedies.
 pub(super) fn describe_content(
     files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
+    run_directory: &RunDirectory<'_>,
     trace: &str,
 ) -> Result<String, FileServerClientError> {
-    let name = place.directory;
-    let export = files.export(place.export)?;
+    let name = run_directory.directory;
+    let export = files.export(run_directory.export)?;
     let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
     let mut is_of_run = files.lookup(&run, TREE_DIRECTORY.as_bytes())?.is_some();
     let seeded = files.lookup(&run, SEED_MARKER_DIRECTORY.as_bytes())?;
@@ -103,19 +103,19 @@ pub(super) fn describe_content(
             is_other |= name.starts_with(TRACE_MARKER_PREFIX.as_bytes());
         })?;
     }
-    let what = match (is_of_run, is_same, is_other) {
+    let state = match (is_of_run, is_same, is_other) {
         (false, ..) => "its content is not that of a run",
         (true, true, _) => "it was seeded for this trace, and a run may have used it since",
         (true, false, true) => "it was seeded for another trace, and a run may have used it since",
         // The directory of the markers may be there without one.
         (true, false, false) => "a run ended before its tree was complete",
     };
-    let then = match (is_of_run, is_same) {
+    let advice = match (is_of_run, is_same) {
         (false, _) => "name another directory, or use --allow-non-empty to create the tree beside it",
         (true, true) => {
             "name another directory, remove this one, or use --seeded to run in it unchanged, or --allow-non-empty to complete it"
         }
         (true, false) => "name another directory, remove this one, or use --allow-non-empty to complete it",
     };
-    Ok(format!("{name}: directory not empty: {what}; {then}"))
+    Ok(format!("{name}: directory not empty: {state}; {advice}"))
 }

@@ -88,7 +88,7 @@ fn has_capture_name(path: &Path) -> bool {
 /// Returns an error with the reason and the remedy if the file cannot be opened.
 pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|error| {
-        let (name, why) = (path.display(), os_error_text(&error));
+        let (name, reason) = (path.display(), os_error_text(&error));
         let advice = match error.kind() {
             // An output named like a capture may overwrite one whose name was mistyped.
             io::ErrorKind::NotFound if has_capture_name(path) => "; check the path".to_owned(),
@@ -98,7 +98,7 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
             io::ErrorKind::PermissionDenied => "; check the permissions".to_owned(),
             _ => String::new(),
         };
-        anyhow!("{name}: cannot open: {why}{advice}")
+        anyhow!("{name}: cannot open: {reason}{advice}")
     })
 }
 

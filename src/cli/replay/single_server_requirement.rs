@@ -23,7 +23,7 @@ const MAX_NAMED_SERVERS: usize = 5;
 /// Returns an error if the trace cannot be read, or if the selected steps that run belong to more than one server.
 pub(super) fn require_single_server(
     path: &Path,
-    part: &StepSelection,
+    selection: &StepSelection,
     option: &str,
 ) -> Result<Arc<FxHashSet<u32>>> {
     let mut trace = open_trace(path)?;
@@ -32,21 +32,21 @@ pub(super) fn require_single_server(
         return Ok(Arc::default());
     }
     let unreadable = |error: TraceError| anyhow!("{}: {error}", path.display());
-    let used = servers_of_steps(&mut trace, part).map_err(unreadable)?;
+    let used_servers = servers_of_steps(&mut trace, selection).map_err(unreadable)?;
     let hosts = trace.summary().hosts.iter();
     let servers: Vec<_> = hosts
-        .filter(|host| host.is_server && used.contains(&host.number))
+        .filter(|host| host.is_server && used_servers.contains(&host.number))
         .map(|host| host.address.as_str())
         .collect();
     let [first, _, ..] = servers[..] else {
-        return Ok(Arc::new(objects_of_other_servers(&mut trace, &used).map_err(unreadable)?));
+        return Ok(Arc::new(objects_of_other_servers(&mut trace, &used_servers).map_err(unreadable)?));
     };
-    let mut named = servers.iter().take(MAX_NAMED_SERVERS).copied().collect::<Vec<_>>().join(", ");
+    let mut server_list = servers.iter().take(MAX_NAMED_SERVERS).copied().collect::<Vec<_>>().join(", ");
     if servers.len() > MAX_NAMED_SERVERS {
-        named += ", ...";
+        server_list += ", ...";
     }
     bail!(
-        "{}: the trace has {} servers ({named}), and a replay has one; choose one, e.g. with {option} \
+        "{}: the trace has {} servers ({server_list}), and a replay has one; choose one, e.g. with {option} \
          'nfsrdma.server == {first}'",
         path.display(),
         servers.len()
@@ -54,8 +54,8 @@ pub(super) fn require_single_server(
 }
 
 /// Returns the numbers of the servers of the NFS steps that run.
-fn servers_of_steps(trace: &mut TraceFile, part: &StepSelection) -> Result<FxHashSet<u32>, TraceError> {
-    let mut planner = StepPlanner::new(trace)?.with_selection(part.chosen.clone(), part.gss);
+fn servers_of_steps(trace: &mut TraceFile, selection: &StepSelection) -> Result<FxHashSet<u32>, TraceError> {
+    let mut planner = StepPlanner::new(trace)?.with_selection(selection.chosen.clone(), selection.gss);
     let mut servers = FxHashSet::default();
     trace.for_each_step(|step| {
         let is_sent = planner.plan_step(step).state().is_sent();
@@ -73,17 +73,19 @@ fn servers_of_steps(trace: &mut TraceFile, part: &StepSelection) -> Result<FxHas
 /// filehandle the used server has is not one of them.
 fn objects_of_other_servers(
     trace: &mut TraceFile,
-    used: &FxHashSet<u32>,
+    used_servers: &FxHashSet<u32>,
 ) -> Result<FxHashSet<u32>, TraceError> {
-    let mut own = FxHashSet::default();
+    let mut used_handles = FxHashSet::default();
     trace.for_each_step(|step| {
-        if used.contains(&step.caller.server) {
-            own.extend(step.filehandles());
+        if used_servers.contains(&step.caller.server) {
+            used_handles.extend(step.filehandles());
         }
     })?;
     let mut excluded = FxHashSet::default();
     trace.for_each_object(|object| {
-        if !used.contains(&object.server) && !object.handles.iter().any(|handle| own.contains(&handle)) {
+        if !used_servers.contains(&object.server)
+            && !object.handles.iter().any(|handle| used_handles.contains(&handle))
+        {
             excluded.insert(object.number);
         }
     })?;

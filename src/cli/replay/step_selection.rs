@@ -71,11 +71,11 @@ impl StepSelectionArgs {
         let (filter, gss) = self.parse_options()?;
         let Some(filter) = filter else { return Ok(StepSelection { chosen: None, gss }) };
         let (mut steps, mut contents) = (open_trace(path)?, open_trace(path)?);
-        let chosen = SelectedSteps::select(&mut steps, &mut contents, filter);
-        let chosen = chosen.map_err(|error| anyhow!("{}: {error}", path.display()))?;
-        if chosen.selected == 0 {
+        let selection = SelectedSteps::select(&mut steps, &mut contents, filter);
+        let selection = selection.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        if selection.selected == 0 {
             bail!("{}: --filter selects no step; 'replay plan' lists the operations", path.display());
         }
-        Ok(StepSelection { chosen: Some(Rc::new(chosen)), gss })
+        Ok(StepSelection { chosen: Some(Rc::new(selection)), gss })
     }
 }

@@ -11,15 +11,15 @@ use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Returns the object of a side; `None` if it has neither a Transaction nor a value.
-fn side(half: &DifferenceSideValue) -> Option<impl Serialize> {
-    let place = half.location;
-    (place.is_some() || half.value.is_some()).then(|| {
+fn side(side: &DifferenceSideValue) -> Option<impl Serialize> {
+    let location = side.location;
+    (location.is_some() || side.value.is_some()).then(|| {
         json_object! {
-            index: place.map(|place| place.index).filter(|index| *index > 0),
-            call: place.and_then(|place| place.call).map(|frame| frame.0),
-            reply: place.and_then(|place| place.reply).map(|frame| frame.0),
-            frame: half.frame.map(|frame| frame.0),
-            value: half.value.as_deref(),
+            index: location.map(|location| location.index).filter(|index| *index > 0),
+            call: location.and_then(|location| location.call).map(|frame| frame.0),
+            reply: location.and_then(|location| location.reply).map(|frame| frame.0),
+            frame: side.frame.map(|frame| frame.0),
+            value: side.value.as_deref(),
         }
     })
 }
@@ -38,7 +38,7 @@ fn capture(trace: &ComparedCaptureSummary) -> impl Serialize {
 }
 
 pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
-    let word = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    let non_empty = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let object = json_object! {
         schema: SCHEMA,
         kind: "difference",
@@ -46,8 +46,8 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
         operation: &*difference.operation,
         #[serde(flatten)]
         file: file.map(|file| json_object! { file: file }),
-        path: word(&difference.path),
-        field: word(difference.field),
+        path: non_empty(&difference.path),
+        field: non_empty(difference.field),
         times: difference.count,
         a: side(&difference.a),
         b: side(&difference.b),

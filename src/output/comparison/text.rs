@@ -12,8 +12,8 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 /// Width in columns if lines have no limit.
 const DEFAULT_WIDTH: usize = 100;
 
-fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
-    words.map(String::as_str).collect::<Vec<_>>().join(", ")
+fn joined<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn describe(trace: &ComparedCaptureSummary) -> String {
@@ -21,10 +21,10 @@ fn describe(trace: &ComparedCaptureSummary) -> String {
     if trace.incomplete > 0 {
         text += &format!(", {} incomplete", HumanCount(trace.incomplete));
     }
-    for words in [&trace.transports, &trace.versions] {
-        if !words.is_empty() {
+    for names in [&trace.transports, &trace.versions] {
+        if !names.is_empty() {
             text += "; ";
-            text += &joined(words.iter());
+            text += &joined(names.iter());
         }
     }
     text
@@ -34,20 +34,20 @@ pub(super) fn write(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> i
     let screen = view.screen;
     let width = screen.width.unwrap_or(DEFAULT_WIDTH);
     let styles = screen.styles;
-    for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        writeln!(to, "{}  {}", StyledText(styles.header, letter), escape::escape_line(&trace.name))?;
+    for (label, trace) in [("A", view.a), ("B", view.b)] {
+        writeln!(to, "{}  {}", StyledText(styles.header, label), escape::escape_line(&trace.name))?;
         writeln!(to, "   {}", fit(&describe(trace), width.saturating_sub(3), &screen.glyphs))?;
     }
     writeln!(to)?;
     let comparison = view.comparison;
     match view.first.first() {
         None => {
-            let what = if comparison.total() == 0 {
+            let summary = if comparison.total() == 0 {
                 "No differences.".to_owned()
             } else {
                 format!("{}.", PluralCount(comparison.total(), "difference"))
             };
-            writeln!(to, "{}", StyledText(styles.operation, what))?;
+            writeln!(to, "{}", StyledText(styles.operation, summary))?;
         }
         Some(first) => {
             first_difference(view, to, first)?;
@@ -70,12 +70,12 @@ fn first_difference(
     if !first.path.is_empty() {
         writeln!(to, "   {}", StyledText(styles.label, &first.path))?;
     }
-    for (letter, half) in [("A", &first.a), ("B", &first.b)] {
-        let place = frame_text(half);
-        let value = half.value.as_deref().unwrap_or("-");
-        let room = width.saturating_sub(5 + columns(&place));
-        let value = fit(value, room.max(20), &view.screen.glyphs);
-        writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
+    for (label, side) in [("A", &first.a), ("B", &first.b)] {
+        let location = frame_text(side);
+        let value = side.value.as_deref().unwrap_or("-");
+        let value_width = width.saturating_sub(5 + columns(&location));
+        let value = fit(value, value_width.max(20), &view.screen.glyphs);
+        writeln!(to, "   {label}  {}{}{value}", location, if location.is_empty() { "" } else { "  " })?;
     }
     if first.count > 1 {
         writeln!(to, "   and {} more of this field in this Transaction", HumanCount(first.count - 1))?;
@@ -84,8 +84,8 @@ fn first_difference(
 }
 
 /// Formats the frame of a side, with that of its Call if it differs: `frame 590`, `frame 595 (Call in 590)`.
-fn frame_text(half: &DifferenceSideValue) -> String {
-    match (half.frame, half.location.and_then(|place| place.call)) {
+fn frame_text(side: &DifferenceSideValue) -> String {
+    match (side.frame, side.location.and_then(|location| location.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
         (None, _) => String::new(),
@@ -128,8 +128,8 @@ fn write_count_differences(
         .max()
         .unwrap_or(0)
         .clamp(9, width.saturating_sub(24).max(9));
-    let head = format!("{:<name$}  {:>9}  {:>9}", "OPERATION", "IN A", "IN B");
-    writeln!(to, "\n{}", StyledText(styles.header, head))?;
+    let header = format!("{:<name$}  {:>9}  {:>9}", "OPERATION", "IN A", "IN B");
+    writeln!(to, "\n{}", StyledText(styles.header, header))?;
     for (operation, mix) in differing {
         let operation = fit(operation, name, &view.screen.glyphs);
         writeln!(
@@ -144,41 +144,45 @@ fn write_count_differences(
 
 fn list(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differences = view.first;
-    let (total, shown) = (view.comparison.total(), differences.len() as u64);
+    let (total, shown_count) = (view.comparison.total(), differences.len() as u64);
     if total < 2 {
         return Ok(());
     }
     let styles = view.screen.styles;
     let frame =
-        |half: &DifferenceSideValue| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
+        |side: &DifferenceSideValue| frame_of(side).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
     let operation =
         |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
-    let widest = |text: &dyn Fn(&Difference) -> String, least: usize| {
-        differences.iter().map(|difference| columns(&text(difference))).max().unwrap_or(0).max(least)
+    let widest = |text: &dyn Fn(&Difference) -> String, min_width: usize| {
+        differences.iter().map(|difference| columns(&text(difference))).max().unwrap_or(0).max(min_width)
     };
     let a = widest(&|difference| frame(&difference.a), 7);
     let b = widest(&|difference| frame(&difference.b), 7);
     let name = widest(&operation, 9).min(20);
-    let head = format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
-    writeln!(to, "\n{}", StyledText(styles.header, head))?;
+    let header =
+        format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
+    writeln!(to, "\n{}", StyledText(styles.header, header))?;
     for difference in differences {
-        let before = a + b + name + 20;
-        let room = width.saturating_sub(before).max(20);
-        let what = difference_text(difference, view.screen.glyphs.to);
-        let what =
-            if view.screen.width.is_some() { fit(&what, room, &view.screen.glyphs) } else { what.into() };
+        let fixed_width = a + b + name + 20;
+        let text_width = width.saturating_sub(fixed_width).max(20);
+        let text = difference_text(difference, view.screen.glyphs.to);
+        let text = if view.screen.width.is_some() {
+            fit(&text, text_width, &view.screen.glyphs)
+        } else {
+            text.into()
+        };
         let operation = operation(difference);
         writeln!(
             to,
-            "{:>a$}  {:>b$}  {:<12}  {:<name$}  {what}",
+            "{:>a$}  {:>b$}  {:<12}  {:<name$}  {text}",
             frame(&difference.a),
             frame(&difference.b),
             difference.kind,
             fit(&operation, name, &view.screen.glyphs),
         )?;
     }
-    if shown < total {
-        writeln!(to, "and {} more; -c shows more", HumanCount(total - shown))?;
+    if shown_count < total {
+        writeln!(to, "and {} more; -c shows more", HumanCount(total - shown_count))?;
     }
     Ok(())
 }
@@ -205,12 +209,12 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
         (comparison.setup_calls(), "Call of NULL or PORTMAP", "not compared: only one capture uses RDMA"),
     ];
-    for (number, what, why) in notes {
+    for (number, unit, reason) in notes {
         if number > 0 {
             writeln!(
                 to,
-                "{} {why}.",
-                PluralCount(number, what)
+                "{} {reason}.",
+                PluralCount(number, unit)
                     .to_string()
                     .replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
             )?;
@@ -223,9 +227,9 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
             "{forgotten} of identities forgotten (limit reached); --max-memory {needed} keeps all."
         )?;
     }
-    for (letter, trace) in [("A", view.a), ("B", view.b)] {
-        for (what, number) in &trace.evicted {
-            writeln!(to, "{letter}: state dropped (limit reached): {number} {}.", what.replace('_', " "))?;
+    for (label, trace) in [("A", view.a), ("B", view.b)] {
+        for (name, number) in &trace.evicted {
+            writeln!(to, "{label}: state dropped (limit reached): {number} {}.", name.replace('_', " "))?;
         }
     }
     Ok(())

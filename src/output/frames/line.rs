@@ -57,22 +57,22 @@ impl FrameListLine {
         self.end_piece(style);
     }
 
-    /// Writes the line from column `left` on, truncated at the end of the screen.
+    /// Writes the line from column `scroll_columns` on, truncated at the end of the screen.
     pub(super) fn write_line(
         &mut self,
         out: &mut impl Write,
         screen: &TerminalProfile,
-        left: usize,
+        scroll_columns: usize,
     ) -> io::Result<()> {
         self.end_piece(Style::new());
-        let past = bytes_of_columns(&self.text, left);
-        let shown = self.text.get(past..).unwrap_or_default();
+        let skipped_bytes = bytes_of_columns(&self.text, scroll_columns);
+        let visible = self.text.get(skipped_bytes..).unwrap_or_default();
         let text = match screen.width {
-            Some(width) => fit_words(shown, width, &screen.glyphs),
-            None => shown.into(),
+            Some(width) => fit_words(visible, width, &screen.glyphs),
+            None => visible.into(),
         };
         let mut from = 0;
-        let pieces = self.pieces.iter().map(|(end, style)| (end.saturating_sub(past), style));
+        let pieces = self.pieces.iter().map(|(end, style)| (end.saturating_sub(skipped_bytes), style));
         for (end, style) in pieces {
             // The truncation mark takes the style of the truncated piece.
             let is_cut = end >= text.len() || !text.is_char_boundary(end);
@@ -91,10 +91,10 @@ impl FrameListLine {
 
 /// Returns the length in bytes of the first `columns` columns of a text.
 fn bytes_of_columns(text: &str, columns: usize) -> usize {
-    let mut taken = 0;
+    let mut width = 0;
     let is_past = |(_, character): &(usize, char)| {
-        taken += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
-        taken > columns
+        width += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
+        width > columns
     };
     text.char_indices().find(is_past).map_or(text.len(), |(at, _)| at)
 }

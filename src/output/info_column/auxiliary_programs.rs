@@ -139,9 +139,9 @@ impl InfoColumnDetailWriter<'_> {
             Some(_) => self.text.push_str(" exclusive"),
             None => {}
         }
-        for (flag, word) in [(args.block, " wait"), (args.reclaim, " reclaim")] {
+        for (flag, text) in [(args.block, " wait"), (args.reclaim, " reclaim")] {
             if call.number(flag) == Some(1) {
-                self.text.push_str(word);
+                self.text.push_str(text);
             }
         }
         self.enum_name(share.access, "fsa_");

@@ -49,8 +49,8 @@ impl InfoFieldCollector {
         self.text.clear();
     }
 
-    pub(super) fn find(&self, wanted: &FieldDefinition) -> Option<&InfoColumnFieldValue> {
-        self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
+    pub(super) fn find(&self, definition: &FieldDefinition) -> Option<&InfoColumnFieldValue> {
+        self.fields.iter().find(|(field, _)| *field == definition).map(|(_, value)| value)
     }
 
     pub(super) fn number(&self, field: &FieldDefinition) -> Option<u64> {
@@ -64,15 +64,17 @@ impl InfoFieldCollector {
     }
 
     /// Returns the texts of these fields in the order of the message.
-    pub(super) fn texts(&self, wanted: &[&FieldDefinition]) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(|(field, _)| wanted.contains(field)).filter_map(|(_, value)| match value {
-            InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
-            _ => None,
+    pub(super) fn texts(&self, definitions: &[&FieldDefinition]) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(|(field, _)| definitions.contains(field)).filter_map(|(_, value)| {
+            match value {
+                InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
+                _ => None,
+            }
         })
     }
 
-    pub(super) fn count(&self, wanted: &FieldDefinition) -> usize {
-        self.fields.iter().filter(|(field, _)| *field == wanted).count()
+    pub(super) fn count(&self, definition: &FieldDefinition) -> usize {
+        self.fields.iter().filter(|(field, _)| *field == definition).count()
     }
 
     /// Returns `true` inside the operation, except in an entry of a directory.

@@ -265,9 +265,9 @@ fn is_mode(item: &BufferedField<'_>) -> bool {
 
 /// Returns the names of a mask, or of all words of a bitmap.
 fn mask_names<'t>(
-    words: BufferedStructureFields<'t, '_>,
+    fields: BufferedStructureFields<'t, '_>,
 ) -> impl Iterator<Item = FlagNameOrBitNumber> + use<'t> {
-    let items: &'t [BufferedField<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
+    let items: &'t [BufferedField<'_>] = fields.items.get(fields.at..fields.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
         BufferedFieldContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
         _ => (0, &[][..]),
@@ -301,16 +301,19 @@ fn flag_names(
 ) -> impl Iterator<Item = FlagNameOrBitNumber> {
     let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
     let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);
-    let is_part = move |part: u64| {
-        has_groups && names.iter().any(|(flag, _)| *flag != part && is_set(*flag) && *flag & part == part)
+    let is_part = move |candidate: u64| {
+        has_groups
+            && names
+                .iter()
+                .any(|(flag, _)| *flag != candidate && is_set(*flag) && *flag & candidate == candidate)
     };
-    let shown = names.iter().filter(move |(flag, _)| is_set(*flag) && !is_part(*flag));
-    let known = names.iter().fold(0, |known, (flag, _)| if is_set(*flag) { known | flag } else { known });
-    let unknown = mask & !known;
+    let set_flags = names.iter().filter(move |(flag, _)| is_set(*flag) && !is_part(*flag));
+    let known_bits = names.iter().fold(0, |bits, (flag, _)| if is_set(*flag) { bits | flag } else { bits });
+    let unknown = mask & !known_bits;
     let bits = (0..64)
         .filter(move |bit| unknown >> bit & 1 == 1)
         .map(move |bit| FlagNameOrBitNumber::Bit(first + bit));
-    shown.map(|(_, name)| FlagNameOrBitNumber::Named(name)).chain(bits)
+    set_flags.map(|(_, name)| FlagNameOrBitNumber::Named(name)).chain(bits)
 }
 
 #[cfg(test)]

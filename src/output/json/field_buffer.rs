@@ -107,7 +107,7 @@ impl MessageFieldBuffer<'_> {
 
     /// Returns `true` if the last operation has no items yet.
     fn is_operation_empty(&self) -> bool {
-        self.parts.last().is_some_and(|part| part.items.start == self.items.len())
+        self.parts.last().is_some_and(|operation| operation.items.start == self.items.len())
     }
 }
 
@@ -189,8 +189,8 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
         let end = self.items.len();
         match self.levels.pop() {
             Some(EnteredStructure::Operation) => {
-                if let Some(part) = self.parts.last_mut() {
-                    part.items.end = end;
+                if let Some(operation) = self.parts.last_mut() {
+                    operation.items.end = end;
                 }
             }
             // Its message ended before its first field.
@@ -230,11 +230,11 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
             None if self.procedure.is_none() || field.label == "status" => {}
             None if field.name.starts_with("rpc") => {}
             Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
-                if let (Some(part), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
+                if let (Some(operation), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == "op" {
-                        (part.number, part.name) = (number, name);
+                        (operation.number, operation.name) = (number, name);
                     } else {
-                        part.status = Some((number, name));
+                        operation.status = Some((number, name));
                     }
                 }
             }

@@ -63,7 +63,7 @@ pub(in crate::output) fn connection_members(name: &TransactionConnection) -> imp
 /// messages in ISO 8601.
 pub(super) fn line_object<'t>(
     transaction: &Transaction,
-    facts: &RpcSummary,
+    summary: &RpcSummary,
     names: &'t FileNames,
     values: &DecodedValuesJson<'t, '_>,
     has_iso: bool,
@@ -71,8 +71,8 @@ pub(super) fn line_object<'t>(
 ) -> impl Serialize {
     let OperationPaths { path, new_path, .. } = names.paths();
     let reply_read_chunks = Some(&transaction.reply_read_chunks).filter(|chunks| !chunks.is_empty());
-    let missing = facts.missing(transaction);
-    let message = |which| message_object(transaction, facts, which, has_iso);
+    let missing = summary.missing(transaction);
+    let message = |kind| message_object(transaction, summary, kind, has_iso);
     let is_compound = !values.tape.parts.is_empty();
     let [arguments, results] =
         values.bodies().map(|body| Some(body).filter(|body| !is_compound && !body.is_empty()));
@@ -88,12 +88,12 @@ pub(super) fn line_object<'t>(
             CallDirection::Reverse => "reverse",
         },
         xid: DisplayAsJsonString(transaction.xid),
-        program: facts.program.map(|program| program.0),
-        program_name: facts.program_name(),
-        version: facts.version,
-        minor_version: facts.minor_version,
-        procedure: procedure(facts),
-        operation: facts.operation.map(name_or_number),
+        program: summary.program.map(|program| program.0),
+        program_name: summary.program_name(),
+        version: summary.version,
+        minor_version: summary.minor_version,
+        procedure: procedure(summary),
+        operation: summary.operation.map(name_or_number),
         #[serde(flatten)]
         path: path.map(|path| json_object! { path: String::from_utf8_lossy(path) }),
         #[serde(flatten)]
@@ -103,8 +103,8 @@ pub(super) fn line_object<'t>(
         arguments: arguments.map(|arguments| json_object! { arguments: arguments }),
         #[serde(flatten)]
         results: results.map(|results| json_object! { results: results }),
-        status: status(facts),
-        rpc_status: facts.rpc_status.and_then(rpc_status),
+        status: status(summary),
+        rpc_status: summary.rpc_status.and_then(rpc_status),
         call: message(RpcMessageKind::Call),
         reply: message(RpcMessageKind::Reply),
         read_chunks: chunk_list(&transaction.read_chunks, ChunkKind::Read),
@@ -159,13 +159,13 @@ pub(crate) fn name_or_number(operation: ProcedureOrMainOperation) -> Cow<'static
     }
 }
 
-pub(crate) fn procedure(facts: &RpcSummary) -> Option<Cow<'static, str>> {
-    let number = facts.procedure?;
-    Some(facts.procedure_name.map_or_else(|| number.to_string().into(), Cow::from))
+pub(crate) fn procedure(summary: &RpcSummary) -> Option<Cow<'static, str>> {
+    let number = summary.procedure?;
+    Some(summary.procedure_name.map_or_else(|| number.to_string().into(), Cow::from))
 }
 
-pub(crate) fn status(facts: &RpcSummary) -> Option<Cow<'static, str>> {
-    facts.status.map(|status| status.name.map_or_else(|| status.number.to_string().into(), Cow::from))
+pub(crate) fn status(summary: &RpcSummary) -> Option<Cow<'static, str>> {
+    summary.status.map(|status| status.name.map_or_else(|| status.number.to_string().into(), Cow::from))
 }
 
 pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
@@ -192,19 +192,20 @@ impl<'t, 'a> DecodedValuesJson<'t, 'a> {
 
     /// Returns the operations of a COMPOUND, with their paths if `names` has them.
     fn operations(&self, names: Option<&'t FileNames>) -> impl Serialize + use<'t, 'a> {
-        let tape = self.tape;
-        let (calls, replies) = tape.parts.split_at(self.call_parts.min(tape.parts.len()));
+        let buffer = self.tape;
+        let (calls, replies) = buffer.parts.split_at(self.call_parts.min(buffer.parts.len()));
         let names = move |at| names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
-        let entry = move |about, call, reply| CompoundOperationJson { tape, about, call, reply };
+        let entry =
+            move |paths, call, reply| CompoundOperationJson { tape: buffer, about: paths, call, reply };
         JsonArray(move || {
             (0..calls.len().max(replies.len())).flat_map(move |at| {
-                let about = names(at).unwrap_or_default();
+                let paths = names(at).unwrap_or_default();
                 match (calls.get(at), replies.get(at)) {
                     (Some(call), Some(reply)) if !is_result_of(call, reply) => [
-                        Some(entry(about, Some(call), None)),
+                        Some(entry(paths, Some(call), None)),
                         Some(entry(OperationPaths::default(), None, Some(reply))),
                     ],
-                    (call, reply) => [Some(entry(about, call, reply)), None],
+                    (call, reply) => [Some(entry(paths, call, reply)), None],
                 }
                 .into_iter()
                 .flatten()
@@ -248,19 +249,20 @@ struct CompoundOperationJson<'t, 'a> {
 
 impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = |part: Option<&JsonCompoundOperationFields>| {
-            let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
+        let members = |operation: Option<&JsonCompoundOperationFields>| {
+            let (at, end) =
+                operation.map_or((0, 0), |operation| (operation.items.start, operation.items.end));
             BufferedStructureFields::new(&self.tape.items, at, end)
         };
         let (arguments, results) = (members(self.call), members(self.reply));
         let mut map = serializer.serialize_map(None)?;
-        if let Some(part) = self.call.or(self.reply) {
-            match part.name {
+        if let Some(operation) = self.call.or(self.reply) {
+            match operation.name {
                 Some(name) => map.serialize_entry("op", name)?,
-                None => map.serialize_entry("op", &DisplayAsJsonString(part.number))?,
+                None => map.serialize_entry("op", &DisplayAsJsonString(operation.number))?,
             }
         }
-        match self.reply.and_then(|part| part.status) {
+        match self.reply.and_then(|operation| operation.status) {
             Some((_, Some(name))) => map.serialize_entry("status", name)?,
             Some((number, None)) => map.serialize_entry("status", &DisplayAsJsonString(number))?,
             None => {}
@@ -288,13 +290,13 @@ impl Serialize for CompoundOperationJson<'_, '_> {
 /// Returns the object of a Call or Reply, if it was captured.
 fn message_object(
     transaction: &Transaction,
-    facts: &RpcSummary,
-    which: RpcMessageKind,
+    summary: &RpcSummary,
+    kind: RpcMessageKind,
     has_iso: bool,
 ) -> Option<impl Serialize> {
-    let record = transaction.message(which)?;
+    let record = transaction.message(kind)?;
     let iso = |time| has_iso.then_some(DisplayAsJsonString(IsoTimestamp(time)));
-    let lost_copy = transaction.lost_copy().filter(|_| which == RpcMessageKind::Call);
+    let lost_copy = transaction.lost_copy().filter(|_| kind == RpcMessageKind::Call);
     Some(json_object! {
         frames: JsonArray(|| record.frames.iter().map(|frame| frame.0)),
         time: DisplayAsJsonString(record.time),
@@ -308,23 +310,23 @@ fn message_object(
         resent: record.retransmissions,
         sends: record.sends,
         lists: record.chunk_lists().map(ChunkListCompleteness::key),
-        rpcrdma: record.rpcrdma.map(|words| {
+        rpcrdma: record.rpcrdma.map(|header| {
             json_object! {
-                proc: DisplayAsJsonString(words.message_type),
-                version: words.version,
+                proc: DisplayAsJsonString(header.message_type),
+                version: header.version,
                 dialect: record.dialect().map(Dialect::key),
-                credits: words.credit_word(),
+                credits: header.credit_word(),
             }
         }),
         length: inline_length(record),
-        rpc_length: transaction.rpc_length(which),
-        undecoded: facts.decode_error(transaction, which).map(|error| {
+        rpc_length: transaction.rpc_length(kind),
+        undecoded: summary.decode_error(transaction, kind).map(|error| {
             json_object! { offset: error.at(), reason: error.reason().to_string() }
         }),
         // Evidence that an earlier copy of the Call was lost before the capture point.
         #[serde(flatten)]
-        lost_copy: lost_copy.map(|lost| {
-            json_object! { lost_copy: json_object! { evidence: lost.key(), ns: lost.ns() } }
+        lost_copy: lost_copy.map(|copy| {
+            json_object! { lost_copy: json_object! { evidence: copy.key(), ns: copy.ns() } }
         }),
     })
 }

@@ -49,7 +49,7 @@ fn time(nanoseconds: u64) -> HumanDuration {
 /// Returns an error if writing fails.
 pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayReportOrRefusal<'_>]) -> io::Result<()> {
     let title = match outcomes {
-        [ReplayReportOrRefusal::Report(one)] => format!("{} on {}", one.trace, one.server),
+        [ReplayReportOrRefusal::Report(report)] => format!("{} on {}", report.trace, report.server),
         [ReplayReportOrRefusal::Refused { trace, .. }] => (*trace).to_owned(),
         _ => format!("{} runs", outcomes.len()),
     };
@@ -134,22 +134,22 @@ fn run(to: &mut impl Write, at: usize, view: &PrintableReplayReport<'_>) -> io::
 
 /// Writes the states as a bar, and their counts.
 fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    let named = || {
-        let named = report.steps.states.iter().filter(|(_, steps)| *steps > 0);
-        named.map(|(state, steps)| (state.name(), steps))
+    let state_counts = || {
+        let counts = report.steps.states.iter().filter(|(_, steps)| *steps > 0);
+        counts.map(|(state, steps)| (state.name(), steps))
     };
     writeln!(
         to,
         r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#,
         HumanCount(report.steps.total)
     )?;
-    for (name, steps) in named() {
+    for (name, steps) in state_counts() {
         // A minimum width keeps small counts visible.
-        let part = (steps as f64 * 1000.0 / report.steps.total.max(1) as f64).max(6.0);
-        writeln!(to, r#"<i class="{name}" style="flex-grow:{part:.1}"></i>"#)?;
+        let width = (steps as f64 * 1000.0 / report.steps.total.max(1) as f64).max(6.0);
+        writeln!(to, r#"<i class="{name}" style="flex-grow:{width:.1}"></i>"#)?;
     }
     writeln!(to, r#"</div><ul class="states">"#)?;
-    for (name, steps) in named() {
+    for (name, steps) in state_counts() {
         let percent = steps as f64 * 100.0 / report.steps.total.max(1) as f64;
         writeln!(
             to,
@@ -168,10 +168,10 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
         _ => format!("{} Calls/s", EventRateText(calls as f64 * 1e9 / nanoseconds as f64)),
     };
     let ComparedFieldAndByteCounts { fields, data_bytes, .. } = report.compared;
-    let made = view.seeded;
-    let mut facts = vec![
+    let seeded = view.seeded;
+    let mut rows = vec![
         ("directory", HtmlText(view.directory).to_string()),
-        ("seeded", format!("{}, {}", PluralCount(made.objects, "object"), HumanSize(made.bytes))),
+        ("seeded", format!("{}, {}", PluralCount(seeded.objects, "object"), HumanSize(seeded.bytes))),
         ("pace", view.pace.to_string()),
         (
             "run",
@@ -193,7 +193,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
         ("connections", HumanCount(report.connections).to_string()),
         ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(data_bytes))),
     ];
-    if let Some(walked) = &report.tree_check {
+    if let Some(tree_check) = &report.tree_check {
         let FinalTreeCheckReport {
             names,
             objects,
@@ -204,7 +204,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             tolerated,
             failed,
             ..
-        } = walked;
+        } = tree_check;
         let mut text = format!(
             "{}, {}, {}: {}",
             PluralCount(*names, "name"),
@@ -213,50 +213,50 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             PluralCount(*differing, "difference")
         );
         if *left_out > 0 {
-            text += &format!("; {} were not checked{}", HumanCount(*left_out), unchecked_paths(walked));
+            text += &format!("; {} were not checked{}", HumanCount(*left_out), unchecked_paths(tree_check));
         }
         if *tolerated > 0 {
             text += &format!("; {} tolerated by rules", PluralCount(*tolerated, "attribute"));
         }
-        if let Some(why) = failed {
-            text += &format!("; check incomplete: {}", HtmlText(why));
+        if let Some(reason) = failed {
+            text += &format!("; check incomplete: {}", HtmlText(reason));
         }
-        facts.push(("files", text));
+        rows.push(("files", text));
     }
     let lateness = &report.timing.issue_delay;
     if lateness.count() > 0 {
-        let [half, most, last] = [0.5, 0.99, 1.0].map(|part| time(lateness.quantile_ns(part)));
-        facts.push(("issue times", format!("p50 {half} late, p99 {most}, latest {last}")));
+        let [p50, p99, latest] = [0.5, 0.99, 1.0].map(|quantile| time(lateness.quantile_ns(quantile)));
+        rows.push(("issue times", format!("p50 {p50} late, p99 {p99}, latest {latest}")));
     }
     if report.synthesized != SynthesizedStateCounts::default() {
-        facts.push(("synthesized", synthesized_text(report.synthesized)));
+        rows.push(("synthesized", synthesized_text(report.synthesized)));
     }
-    for (why, count) in &report.protocol.discarded {
-        let text = format!("{}: {why}", PluralCount(*count, "message"));
-        facts.push(("discarded", HtmlText(&text).to_string()));
+    for (reason, count) in &report.protocol.discarded {
+        let text = format!("{}: {reason}", PluralCount(*count, "message"));
+        rows.push(("discarded", HtmlText(&text).to_string()));
     }
     let events = view.events().into_iter().filter(|(_, count)| *count > 0);
-    facts.extend(events.map(|(what, count)| (what, HumanCount(count).to_string())));
+    rows.extend(events.map(|(name, count)| (name, HumanCount(count).to_string())));
     writeln!(to, "<section><h2>Run</h2><dl>")?;
-    for (name, value) in facts {
+    for (name, value) in rows {
         writeln!(to, "<div><dt>{name}</dt><dd>{value}</dd></div>")?;
     }
     writeln!(to, "</dl>")?;
-    if let Some(why) = &report.callbacks.listen_error {
-        writeln!(to, "<p>no callback listener: {}</p>", HtmlText(why))?;
+    if let Some(error) = &report.callbacks.listen_error {
+        writeln!(to, "<p>no callback listener: {}</p>", HtmlText(error))?;
     }
-    for how in report.protocol.violations.keys() {
-        writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
+    for violation in report.protocol.violations.keys() {
+        writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(violation))?;
     }
     if let Some(FileUserAndGroup { user, group }) = &report.squashed {
         let [user, group] = [user, group].map(|name| HtmlText(name));
         writeln!(to, "<p>the export squashes root to user {user} and group {group}</p>")?;
     }
-    for why in view.early_end() {
-        writeln!(to, "<p>{}</p>", HtmlText(&why))?;
+    for reason in view.early_end() {
+        writeln!(to, "<p>{}</p>", HtmlText(&reason))?;
     }
-    for what in &report.refused {
-        writeln!(to, "<p>refused: {}</p>", HtmlText(what))?;
+    for refusal in &report.refused {
+        writeln!(to, "<p>refused: {}</p>", HtmlText(refusal))?;
     }
     writeln!(to, "</section>")
 }
@@ -270,44 +270,48 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     for mismatch in &report.steps.mismatches {
         let count = mismatch.differences.len();
         let similar = similar_steps(mismatch).map_or_else(String::new, |similar| format!("<br>{similar}"));
-        let shown = count.min(MAX_SHOWN_DIFFERENCES);
+        let shown_count = count.min(MAX_SHOWN_DIFFERENCES);
         writeln!(
             to,
             r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{similar}</small></th>"#,
-            shown.max(1) + usize::from(count > shown),
+            shown_count.max(1) + usize::from(count > shown_count),
             HtmlText(&mismatch.operation),
             copy_frames(&mismatch.step, mismatch.copy)
         )?;
-        for (at, difference) in mismatch.differences.iter().take(shown).enumerate() {
-            let begin = if at == 0 { "" } else { "<tr>" };
-            writeln!(to, "{begin}{}</tr>", HtmlDifferenceCells(difference))?;
+        for (at, difference) in mismatch.differences.iter().take(shown_count).enumerate() {
+            let row_start = if at == 0 { "" } else { "<tr>" };
+            writeln!(to, "{row_start}{}</tr>", HtmlDifferenceCells(difference))?;
         }
-        if count > shown {
-            writeln!(to, r#"<tr><td colspan="3">and {} more</td></tr>"#, HumanCount((count - shown) as u64))?;
+        if count > shown_count {
+            writeln!(
+                to,
+                r#"<tr><td colspan="3">and {} more</td></tr>"#,
+                HumanCount((count - shown_count) as u64)
+            )?;
         }
         writeln!(to, "</tbody>")?;
     }
     writeln!(to, "</table></div>")?;
-    let more = report.steps.unlisted_mismatches;
-    if more > 0 {
-        let more = HumanCount(more);
-        writeln!(to, "<p>And {more} more steps with other differences; -c shows more of them.</p>")?;
+    let unlisted = report.steps.unlisted_mismatches;
+    if unlisted > 0 {
+        let unlisted = HumanCount(unlisted);
+        writeln!(to, "<p>And {unlisted} more steps with other differences; -c shows more of them.</p>")?;
     }
     writeln!(to, "</section>")
 }
 
 fn files(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
-    let Some(walked) = report.tree_check.as_ref().filter(|walked| walked.differing > 0) else {
+    let Some(tree_check) = report.tree_check.as_ref().filter(|tree_check| tree_check.differing > 0) else {
         return Ok(());
     };
     writeln!(to, r#"<section><h2>Files that differ</h2><ul class="reasons">"#)?;
-    for (path, difference) in tree_differences(walked) {
+    for (path, difference) in tree_differences(tree_check) {
         writeln!(to, "<li><b>{}</b> {}</li>", HtmlText(path), HtmlText(&difference))?;
     }
     writeln!(to, "</ul>")?;
-    let more = walked.differing.saturating_sub(walked.mismatches.len() as u64);
-    if more > 0 {
-        writeln!(to, "<p>And {} more; -c shows more of them.</p>", HumanCount(more))?;
+    let unlisted = tree_check.differing.saturating_sub(tree_check.mismatches.len() as u64);
+    if unlisted > 0 {
+        writeln!(to, "<p>And {} more; -c shows more of them.</p>", HumanCount(unlisted))?;
     }
     writeln!(to, "</section>")
 }
@@ -318,14 +322,14 @@ struct HtmlDifferenceCells<'a>(&'a Difference);
 impl fmt::Display for HtmlDifferenceCells<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Difference { kind, path, field, count: times, a, b, .. } = self.0;
-        let what = if path.is_empty() { kind.word() } else { path };
-        write!(f, r#"<td title="{}"><code>{}</code>"#, XmlText(field), HtmlText(what))?;
+        let location = if path.is_empty() { kind.word() } else { path };
+        write!(f, r#"<td title="{}"><code>{}</code>"#, XmlText(field), HtmlText(location))?;
         if *times > 1 {
             write!(f, " <small>{} times</small>", HumanCount(*times))?;
         }
         write!(f, "</td>")?;
-        for half in [a, b] {
-            match &half.value {
+        for side in [a, b] {
+            match &side.value {
                 Some(value) => write!(f, "<td><code>{}</code></td>", HtmlText(value))?,
                 None => write!(f, "<td>nothing</td>")?,
             }
@@ -336,8 +340,14 @@ impl fmt::Display for HtmlDifferenceCells<'_> {
 
 fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, r#"<section><h2>Operations</h2>"#)?;
-    let timed =
-        || report.steps.operations.values().flat_map(|of| &of.latencies).filter(|all| all.count() > 0);
+    let timed = || {
+        report
+            .steps
+            .operations
+            .values()
+            .flat_map(|results| &results.latencies)
+            .filter(|latencies| latencies.count() > 0)
+    };
     let axis = HtmlLatencyAxis {
         from: timed().map(Latencies::min).min().unwrap_or(1),
         to: timed().map(Latencies::max).max().unwrap_or(1),
@@ -351,9 +361,9 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         time(axis.to)
     )?;
     let mut rows: Vec<_> = report.steps.operations.iter().collect();
-    rows.sort_by_key(|(_, of)| std::cmp::Reverse(of.states.total()));
-    for (name, of) in rows {
-        let StepResultsOfOperationType { states, latencies } = of;
+    rows.sort_by_key(|(_, results)| std::cmp::Reverse(results.states.total()));
+    for (name, results) in rows {
+        let StepResultsOfOperationType { states, latencies } = results;
         let class = if states.mismatched > 0 { r#" class="differs""# } else { "" };
         write!(
             to,
@@ -363,11 +373,11 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             HumanCount(states.agreeing()),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
-        for part in [0.5, 0.99] {
-            for (of, class) in latencies.iter().zip(["recorded", "live"]) {
-                match of.count() {
+        for quantile in [0.5, 0.99] {
+            for (distribution, class) in latencies.iter().zip(["recorded", "live"]) {
+                match distribution.count() {
                     0 => write!(to, r#"<td class="{class}">-</td>"#)?,
-                    _ => write!(to, r#"<td class="{class}">{}</td>"#, time(of.quantile(part)))?,
+                    _ => write!(to, r#"<td class="{class}">{}</td>"#, time(distribution.quantile(quantile)))?,
                 }
             }
         }
@@ -395,15 +405,17 @@ impl HtmlLatencyAxis {
 
 /// Writes the cumulative distributions of the recorded and live latencies.
 fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxis) -> io::Result<()> {
-    if latencies.iter().all(|of| of.count() == 0) {
+    if latencies.iter().all(|distribution| distribution.count() == 0) {
         return Ok(());
     }
     let (width, height) = CURVE_SIZE;
     let label: Vec<_> = latencies
         .iter()
         .zip(["recorded", "live"])
-        .filter(|(of, _)| of.count() > 0)
-        .map(|(of, name)| format!("{name} {} to {}", time(of.min()), time(of.max())))
+        .filter(|(distribution, _)| distribution.count() > 0)
+        .map(|(distribution, name)| {
+            format!("{name} {} to {}", time(distribution.min()), time(distribution.max()))
+        })
         .collect();
     write!(
         to,
@@ -420,12 +432,14 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
         }
         decade = decade.saturating_mul(10);
     }
-    for (of, class) in latencies.iter().zip(["recorded", "live"]).filter(|(of, _)| of.count() > 0) {
-        write!(to, r#"<path class="{class}" d="M{:.1} {height}"#, axis.x_position(of.min()))?;
+    for (distribution, class) in
+        latencies.iter().zip(["recorded", "live"]).filter(|(distribution, _)| distribution.count() > 0)
+    {
+        write!(to, r#"<path class="{class}" d="M{:.1} {height}"#, axis.x_position(distribution.min()))?;
         for point in 0..=CURVE_POINTS {
-            let part = f64::from(point) / f64::from(CURVE_POINTS);
-            let latency = if point == 0 { of.min() } else { of.quantile(part) };
-            write!(to, "L{:.1} {:.1}", axis.x_position(latency), height * (1.0 - part))?;
+            let fraction = f64::from(point) / f64::from(CURVE_POINTS);
+            let latency = if point == 0 { distribution.min() } else { distribution.quantile(fraction) };
+            write!(to, "L{:.1} {:.1}", axis.x_position(latency), height * (1.0 - fraction))?;
         }
         write!(to, r#""/>"#)?;
     }
@@ -434,26 +448,26 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
 
 fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     for state in STATES_WITH_REASONS {
-        let mut own: Vec<(&str, &StepOutcomeReasonCount)> = report
+        let mut state_reasons: Vec<(&str, &StepOutcomeReasonCount)> = report
             .steps
             .reasons
             .iter()
-            .filter(|((of, _), _)| *of == state)
-            .map(|((_, reason), because)| (reason.as_str(), because))
+            .filter(|((other, _), _)| *other == state)
+            .map(|((_, reason), reason_count)| (reason.as_str(), reason_count))
             .collect();
-        own.sort_by_key(|(_, because)| std::cmp::Reverse(because.steps));
-        if own.is_empty() {
+        state_reasons.sort_by_key(|(_, reason_count)| std::cmp::Reverse(reason_count.steps));
+        if state_reasons.is_empty() {
             continue;
         }
         let name = state.name();
         writeln!(to, r#"<section><h2><i class="{name}"></i>{name}: why</h2><ul class="reasons">"#)?;
-        for (reason, because) in own {
-            let operations: Vec<_> = because.operations.keys().take(6).map(String::as_str).collect();
-            let first: Vec<_> = because.first.iter().map(frames).collect();
+        for (reason, reason_count) in state_reasons {
+            let operations: Vec<_> = reason_count.operations.keys().take(6).map(String::as_str).collect();
+            let first: Vec<_> = reason_count.first.iter().map(frames).collect();
             writeln!(
                 to,
                 "<li><b>{}</b> {}<br><small>{}; {}</small></li>",
-                HumanCount(because.steps),
+                HumanCount(reason_count.steps),
                 HtmlText(&reason_text(report, state, reason)),
                 HtmlText(&operations.join(", ")),
                 first.join("; ")

@@ -27,8 +27,8 @@ impl ReplayVerdict {
 
     /// Returns the verdict of a report, of which `min_coverage` percent must be verified.
     pub(super) fn of(report: &ReplayReport, min_coverage: f64) -> Self {
-        let walked = report.tree_check.as_ref();
-        let files = walked.map_or(0, |walked| walked.differing);
+        let tree_check = report.tree_check.as_ref();
+        let files = tree_check.map_or(0, |tree_check| tree_check.differing);
         let steps = report.mismatched();
         let bad = |text: String| Self::new(ReplayVerdictSeverity::Bad, text);
         let incomplete = |text: &str| Self::new(ReplayVerdictSeverity::Incomplete, text);
@@ -50,7 +50,7 @@ impl ReplayVerdict {
             incomplete("stopped at the time limit")
         } else if report.end.is_interrupted {
             incomplete("stopped before the last step")
-        } else if walked.is_some_and(|walked| walked.failed.is_some()) {
+        } else if tree_check.is_some_and(|tree_check| tree_check.failed.is_some()) {
             incomplete("the final check is incomplete")
         } else if report.replayed() == 0 {
             incomplete("nothing was replayed and compared")
@@ -76,10 +76,10 @@ fn without_difference(report: &ReplayReport) -> String {
     if report.uncompared() > 0 {
         parts.push(format!("{} sent without a Reply to compare", PluralCount(report.uncompared(), "step")));
     }
-    if report.tree_check.as_ref().is_some_and(|walked| walked.left_out > 0) {
+    if report.tree_check.as_ref().is_some_and(|tree_check| tree_check.left_out > 0) {
         parts.push("some files not checked".to_owned());
     }
-    let tolerated = report.tree_check.as_ref().map_or(0, |walked| walked.tolerated);
+    let tolerated = report.tree_check.as_ref().map_or(0, |tree_check| tree_check.tolerated);
     if tolerated > 0 {
         parts.push(format!("{} in the final check tolerated by rules", PluralCount(tolerated, "attribute")));
     }

@@ -52,7 +52,7 @@ fn write_counts(
     }
     let widest = rows.iter().map(|(count, _)| count.len()).max().unwrap_or(0);
     writeln!(to, "\n{title}")?;
-    rows.iter().try_for_each(|(count, what)| writeln!(to, "  {count:>widest$}  {what}"))
+    rows.iter().try_for_each(|(count, name)| writeln!(to, "  {count:>widest$}  {name}"))
 }
 
 fn totals(summary: &CaptureSummary<'_>) -> String {
@@ -66,9 +66,9 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         None => totals_of_frames(summary),
     };
     push_recovery(statistics.recovery(), &mut text);
-    let twice = summary.flow.stats().duplicate_frames();
-    if twice > 0 {
-        let _ = write!(text, " {} captured twice.", PluralCount(twice, "frame"));
+    let duplicates = summary.flow.stats().duplicate_frames();
+    if duplicates > 0 {
+        let _ = write!(text, " {} captured twice.", PluralCount(duplicates, "frame"));
     }
     if let Some(icrc) = summary.icrc {
         let _ = write!(text, " ICRC: {} right, {} wrong", HumanCount(icrc.good), HumanCount(icrc.bad));
@@ -121,7 +121,7 @@ fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, te
             continue;
         }
         let (mut rules, mut unnamed) = (Vec::new(), 0);
-        for (_, rule, count) in findings.iter().filter(|(of, ..)| *of == severity) {
+        for (_, rule, count) in findings.iter().filter(|(other, ..)| *other == severity) {
             if severity == SeverityLevel::Info && !rule.starts_with("transport/") {
                 unnamed += 1;
             } else {
@@ -129,14 +129,14 @@ fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, te
             }
         }
         if unnamed > 0 {
-            let other = if rules.is_empty() { "rule" } else { "other rule" };
-            rules.push(PluralCount(unnamed, other).to_string());
+            let noun = if rules.is_empty() { "rule" } else { "other rule" };
+            rules.push(PluralCount(unnamed, noun).to_string());
         }
         parts.push(format!("{} ({})", SeverityCount(severity, count), rules.join(", ")));
     }
-    let found = if parts.is_empty() { "none".to_owned() } else { parts.join("; ") };
-    let about = if is_filtered { " of these transactions" } else { "" };
-    let _ = write!(text, " Conformance findings{about}: {found}.");
+    let listing = if parts.is_empty() { "none".to_owned() } else { parts.join("; ") };
+    let scope = if is_filtered { " of these transactions" } else { "" };
+    let _ = write!(text, " Conformance findings{scope}: {listing}.");
 }
 
 /// Appends the number of retransmissions by sender, and the time spent in recovery.
@@ -150,24 +150,25 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     }
     if tally.transactions > 0 {
         let waited = HumanDuration(tally.wait_ns, Glyphs::UNICODE);
-        let of = PluralCount(tally.transactions, "Transaction");
-        let _ = write!(text, " {of} spent {waited} in loss recovery.");
+        let count = PluralCount(tally.transactions, "Transaction");
+        let _ = write!(text, " {count} spent {waited} in loss recovery.");
     }
     // A slow server alone is no sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
-        let of = PluralCount(tally.suspected_transactions, "Transaction");
+        let count = PluralCount(tally.suspected_transactions, "Transaction");
         let _ =
-            write!(text, " {of} waited an ACK timeout or longer for the server: lost packets may be why.");
+            write!(text, " {count} waited an ACK timeout or longer for the server: lost packets may be why.");
     }
     if tally.lost_copies > 0 {
-        let of = PluralCount(tally.lost_copies, "Call");
-        let _ = write!(text, " Copies of {of} were lost before the capture point: latencies lack that time.");
+        let count = PluralCount(tally.lost_copies, "Call");
+        let _ =
+            write!(text, " Copies of {count} were lost before the capture point: latencies lack that time.");
     }
     if tally.possible_lost_copies > 0 && tally.has_loss() {
-        let of = PluralCount(tally.possible_lost_copies, "Call");
+        let count = PluralCount(tally.possible_lost_copies, "Call");
         let _ = write!(
             text,
-            " {of} came after an ACK timeout or longer without a message: the client was idle, or copies were \
+            " {count} came after an ACK timeout or longer without a message: the client was idle, or copies were \
              possibly lost before the capture point."
         );
     }
@@ -193,7 +194,7 @@ fn push_capture_counters(counters: &CapturePacketCounters, text: &mut String) {
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, where_)| format!(" {} {where_}", HumanCount(count)))
+        .map(|(count, cause)| format!(" {} {cause}", HumanCount(count)))
         .collect();
         let _ = write!(text, "{}.", parts.join(","));
     }
@@ -201,20 +202,20 @@ fn push_capture_counters(counters: &CapturePacketCounters, text: &mut String) {
 
 /// Describes the frames of a capture without Transactions.
 fn describe_frames(summary: &CaptureSummary<'_>) -> String {
-    let passed: Vec<_> = summary.flow.stats().ignored_counts().collect();
-    let others: u64 = passed.iter().map(|(_, count)| count).sum();
-    let without_meaning = [
+    let ignored_counts: Vec<_> = summary.flow.stats().ignored_counts().collect();
+    let ignored_total: u64 = ignored_counts.iter().map(|(_, count)| count).sum();
+    let undecoded_counts = [
         ("unknown NFS-port segments", undecoded(summary, UndecodedReason::UnknownStream)),
         ("cut NFS-port segments", undecoded(summary, UndecodedReason::CutStream)),
         ("malformed frames", undecoded(summary, UndecodedReason::Malformed)),
     ];
-    let rdma = without_meaning.iter().fold(others, |sum, (_, count)| sum + count);
+    let rdma = undecoded_counts.iter().fold(ignored_total, |sum, (_, count)| sum + count);
     let rdma = summary.statistics.frames().saturating_sub(rdma);
     let counts = [("RDMA packets", rdma)].into_iter();
-    let counts = counts.chain(passed.iter().map(|(what, count)| (what.key(), *count)));
-    let counts = counts.chain(without_meaning).filter(|(_, count)| *count > 0);
+    let counts = counts.chain(ignored_counts.iter().map(|(reason, count)| (reason.key(), *count)));
+    let counts = counts.chain(undecoded_counts).filter(|(_, count)| *count > 0);
     let parts: Vec<_> = counts
-        .map(|(what, count)| PluralCount(count, what.strip_suffix('s').unwrap_or(what)).to_string())
+        .map(|(name, count)| PluralCount(count, name.strip_suffix('s').unwrap_or(name)).to_string())
         .collect();
     parts.join(", ")
 }
@@ -222,7 +223,7 @@ fn describe_frames(summary: &CaptureSummary<'_>) -> String {
 /// Returns the number of frames that were not decoded for this reason.
 fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
     let counts = summary.flow.stats().undecoded_counts();
-    counts.filter(|(why, _)| *why == reason).map(|(_, count)| count).sum()
+    counts.filter(|(other, _)| *other == reason).map(|(_, count)| count).sum()
 }
 
 /// Appends the number of Transactions and their missing parts.
@@ -249,10 +250,10 @@ fn push_transactions(statistics: &FrameAndTransactionStatistics, text: &mut Stri
             let are_all_alike = parts.iter().all(|(count, ..)| *count == incomplete);
             let parts: Vec<_> = parts
                 .into_iter()
-                .map(|(count, with, what)| match are_all_alike {
-                    true => what.to_owned(),
+                .map(|(count, preposition, problem)| match are_all_alike {
+                    true => problem.to_owned(),
                     // A count before "bytes missing" would read as a number of bytes.
-                    false => format!("{} {with}{what}", HumanCount(count)),
+                    false => format!("{} {preposition}{problem}", HumanCount(count)),
                 })
                 .collect();
             let _ = write!(text, ", {} incomplete ({}).", HumanCount(incomplete), parts.join(", "));
@@ -263,12 +264,13 @@ fn push_transactions(statistics: &FrameAndTransactionStatistics, text: &mut Stri
 /// Returns a table for each version of each program.
 fn operation_tables(statistics: &FrameAndTransactionStatistics, glyphs: Glyphs) -> Vec<SummaryTable> {
     let mut tables: Vec<SummaryTable> = Vec::new();
-    let mut before: Option<&OperationKey> = None;
+    let mut previous: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
-        if before.is_none_or(|before| (before.program, before.version) != (key.program, key.version)) {
+        if previous.is_none_or(|previous| (previous.program, previous.version) != (key.program, key.version))
+        {
             tables.push(operation_table(key, tally));
         }
-        before = Some(key);
+        previous = Some(key);
         if let Some(table) = tables.last_mut() {
             table.row(operation_cells(key, tally, glyphs));
         }
@@ -328,9 +330,9 @@ fn connection_table(statistics: &FrameAndTransactionStatistics) -> SummaryTable 
             HumanSize(tally.bytes).to_string(),
         ]);
     }
-    let more = connections.count().saturating_sub(SHOWN_CONNECTIONS as u64);
-    if more > 0 {
-        table.row(vec![format!("and {} more", HumanCount(more))]);
+    let hidden_count = connections.count().saturating_sub(SHOWN_CONNECTIONS as u64);
+    if hidden_count > 0 {
+        table.row(vec![format!("and {} more", HumanCount(hidden_count))]);
     }
     table
 }
@@ -378,14 +380,8 @@ struct SummaryTable {
 }
 
 impl SummaryTable {
-    fn new(title: String, columns: &[&'static str], less: &'static [&'static str]) -> Self {
-        Self {
-            title,
-            columns: columns.to_vec(),
-            optional_columns: less,
-            rows: Vec::new(),
-            min_first_width: 0,
-        }
+    fn new(title: String, columns: &[&'static str], optional_columns: &'static [&'static str]) -> Self {
+        Self { title, columns: columns.to_vec(), optional_columns, rows: Vec::new(), min_first_width: 0 }
     }
 
     fn row(&mut self, cells: Vec<String>) {
@@ -409,16 +405,17 @@ impl SummaryTable {
             return Ok(());
         }
         let first = self.first_width().max(self.min_first_width);
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let mut visible_columns: Vec<usize> = (0..self.columns.len()).collect();
         for column in self.optional_columns.iter().rev() {
-            if first + shown.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width {
+            if first + visible_columns.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width
+            {
                 break;
             }
-            shown.retain(|at| self.columns.get(*at) != Some(column));
+            visible_columns.retain(|at| self.columns.get(*at) != Some(column));
         }
         let mut line = |name: &str, cell: &dyn Fn(usize) -> Option<String>| {
             let mut text = format!("{name:first$}");
-            for column in &shown {
+            for column in &visible_columns {
                 let _ = write!(text, "  {:>1$}", cell(*column).unwrap_or_default(), self.width_of(*column));
             }
             writeln!(to, "{}", text.trim_end())

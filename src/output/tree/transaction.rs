@@ -68,12 +68,12 @@ impl FieldTreeTextWriter {
         &mut self,
         out: &mut impl Write,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         (names, findings): (&FileNames, &[Finding]),
         frames: &impl FrameStore,
     ) -> io::Result<()> {
-        self.transaction_lines(transaction, reading, facts, names, findings, frames);
+        self.transaction_lines(transaction, messages, summary, names, findings, frames);
         self.write(out)
     }
 
@@ -81,23 +81,23 @@ impl FieldTreeTextWriter {
     pub fn transaction_lines(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        transaction_messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         names: &FileNames,
         findings: &[Finding],
         frames: &impl FrameStore,
     ) -> &[TreeLine] {
         self.lines.clear();
-        let known = FilehandleNamingContext { names, transaction, facts };
-        self.summary_lines(transaction, reading, known);
+        let context = FilehandleNamingContext { names, transaction, facts: summary };
+        self.summary_lines(transaction, transaction_messages, context);
         let summary_end = self.lines.len();
-        let mut messages = Vec::new();
-        for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
+        let mut message_ranges = Vec::new();
+        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let start = self.lines.len();
-            match transaction.message(which) {
-                Some(message) => self.message(reading, known, which, message, frames),
+            match transaction.message(kind) {
+                Some(message) => self.message(transaction_messages, context, kind, message, frames),
                 None => {
-                    let text = match which {
+                    let text = match kind {
                         RpcMessageKind::Call => "Call: not in the capture",
                         RpcMessageKind::Reply if transaction.is_done => {
                             "Reply: none, an RDMA_DONE ended the Transaction"
@@ -107,10 +107,10 @@ impl FieldTreeTextWriter {
                     self.lines.push(heading(1, self.screen.styles.mark, text));
                 }
             }
-            let frames = transaction.message(which).map_or(&[][..], |message| &message.frames);
-            messages.push((start..self.lines.len(), frames));
+            let frames = transaction.message(kind).map_or(&[][..], |message| &message.frames);
+            message_ranges.push((start..self.lines.len(), frames));
         }
-        self.add_findings(findings, summary_end, &messages);
+        self.add_findings(findings, summary_end, &message_ranges);
         &self.lines
     }
 
@@ -122,7 +122,7 @@ impl FieldTreeTextWriter {
         summary_end: usize,
         messages: &[(Range<usize>, &[FrameNumber])],
     ) {
-        let place = |finding: &Finding| {
+        let locate = |finding: &Finding| {
             let name = finding.field?;
             let is_in = |frames: &[FrameNumber]| finding.frames.iter().any(|frame| frames.contains(frame));
             let (lines, _) = messages.iter().find(|(_, frames)| is_in(frames))?;
@@ -131,7 +131,7 @@ impl FieldTreeTextWriter {
         };
         let mut added: Vec<(usize, TreeLine)> = Vec::new();
         for finding in findings {
-            let (at, depth) = place(finding).unwrap_or((summary_end, 1));
+            let (at, depth) = locate(finding).unwrap_or((summary_end, 1));
             added.push((at, self.finding_line(finding, depth)));
         }
         // Those at one place keep their order, and the last places come first, so that the others stay valid.
@@ -144,18 +144,19 @@ impl FieldTreeTextWriter {
 
     fn finding_line(&self, finding: &Finding, depth: usize) -> TreeLine {
         let styles = self.screen.styles;
-        let (style, known) = match finding.severity {
+        let (style, deviation) = match finding.severity {
             SeverityLevel::Error => (styles.error, None),
             SeverityLevel::Warning => (styles.mark, None),
             SeverityLevel::Known => (styles.dim, finding.known.as_deref()),
             SeverityLevel::Info => (styles.dim, None),
         };
         let (severity, rule) = (finding.severity.name(), finding.rule);
-        let known = known.map(|known| format!(" deviation ({known})")).unwrap_or_default();
+        let known_deviation =
+            deviation.map(|deviation| format!(" deviation ({deviation})")).unwrap_or_default();
         let address = super::super::json::address(finding.endpoint().address);
         let address = address.map(|text| format!(" {}", text.0)).unwrap_or_default();
         let text = format_args!(
-            "{severity}{known}: {}, by the {}{address}: {} ({})",
+            "{severity}{known_deviation}: {}, by the {}{address}: {} ({})",
             rule.id, finding.side, finding.text, rule.section
         );
         heading(depth, style, text)
@@ -163,9 +164,9 @@ impl FieldTreeTextWriter {
 
     /// Returns the content of the chunk that contains a complete message, which lines with
     /// [`TreeLineByteSource::Chunk`] refer to, or `None` for an inline message.
-    pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
-        let message = transaction.message(which)?;
-        message_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
+    pub fn message_chunk_content(transaction: &Transaction, kind: RpcMessageKind) -> Option<Vec<u8>> {
+        let message = transaction.message(kind)?;
+        message_chunk(transaction, kind, message).map(std::borrow::Cow::into_owned)
     }
 
     /// Writes the headers of the frame that the flow decoded last, and the messages that it completed or repeated.
@@ -187,28 +188,28 @@ impl FieldTreeTextWriter {
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
-        for meaning in flow.frame_kinds() {
+        for frame_kind in flow.frame_kinds() {
             if let FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which } =
-                *meaning
+                *frame_kind
                 && let Some(transaction) = flow.transaction(key)
                 && let Some(message) = transaction.message(which)
             {
-                transaction.with_messages(|reading| {
-                    let known = FilehandleNamingContext { names, transaction, facts: &reading.summary() };
-                    self.fields(reading, known, which, message, 1);
+                transaction.with_messages(|messages| {
+                    let context = FilehandleNamingContext { names, transaction, facts: &messages.summary() };
+                    self.fields(messages, context, which, message, 1);
                 });
             }
         }
-        for lone in flow.header_only_messages(frame.number) {
-            self.header_only_message(lone);
+        for message in flow.header_only_messages(frame.number) {
+            self.header_only_message(message);
         }
         &self.lines
     }
 
     /// Adds the lines of a message that consists of a header only.
-    fn header_only_message(&mut self, lone: &RpcRdmaControlMessage) {
+    fn header_only_message(&mut self, message: &RpcRdmaControlMessage) {
         self.tree.clear();
-        let result = lone.observe(&mut self.tree);
+        let result = message.observe(&mut self.tree);
         self.tree.finish();
         let styles = self.screen.styles;
         // Positions count in the message, and not in the frame.
@@ -222,13 +223,13 @@ impl FieldTreeTextWriter {
     fn summary_lines(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         FilehandleNamingContext { names, facts, .. }: FilehandleNamingContext<'_>,
     ) {
         let TerminalProfile { styles, glyphs, .. } = self.screen;
         let glyphs = &glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
-        self.labels.write(reading, facts, names.paths(), glyphs, &mut operation);
+        self.labels.write(messages, facts, names.paths(), glyphs, &mut operation);
         transaction_list::version(facts, &mut version);
         let is_ok = transaction_list::status(facts, &mut status);
         let title = format!("Transaction {}: {operation}", transaction.index);
@@ -253,8 +254,8 @@ impl FieldTreeTextWriter {
                 (None, Some(number)) => format!(", procedure {number}"),
                 _ => String::new(),
             };
-            let about = format_args!("{program} version {number}{minor}{procedure}");
-            self.lines.push(fact_line(&styles, 1, "program", about));
+            let text = format_args!("{program} version {number}{minor}{procedure}");
+            self.lines.push(fact_line(&styles, 1, "program", text));
         }
         if !status.is_empty() {
             let style = if is_ok { styles.ok } else { styles.error };
@@ -269,9 +270,9 @@ impl FieldTreeTextWriter {
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact_line(&styles, 1, "latency", phases));
         }
-        if let Some(lost) = transaction.lost_copy() {
-            let time = HumanDuration(lost.ns(), *glyphs);
-            let about = match lost {
+        if let Some(evidence) = transaction.lost_copy() {
+            let time = HumanDuration(evidence.ns(), *glyphs);
+            let text = match evidence {
                 UncapturedOriginalCallEvidence::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
                 ),
@@ -279,11 +280,11 @@ impl FieldTreeTextWriter {
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };
-            self.lines.push(styled_fact_line(&styles, 1, "earlier copy of the Call", styles.mark, about));
+            self.lines.push(styled_fact_line(&styles, 1, "earlier copy of the Call", styles.mark, text));
         }
         self.chunks(transaction);
-        if let Some(before) = transaction.retry_of {
-            self.lines.push(fact_line(&styles, 1, "retry of", format_args!("Transaction {before}")));
+        if let Some(original) = transaction.retry_of {
+            self.lines.push(fact_line(&styles, 1, "retry of", format_args!("Transaction {original}")));
         }
         let missing = facts.missing(transaction);
         if !missing.is_empty() {
@@ -314,12 +315,12 @@ impl FieldTreeTextWriter {
             chunk.returned_bytes().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered_bytes(), chunk.moved_bytes());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
-        let took = match chunk.times.and_then(|(first, last)| last.nanoseconds_since(first)) {
+        let duration = match chunk.times.and_then(|(first, last)| last.nanoseconds_since(first)) {
             Some(ns) if ns > 0 => format!(" in {}", HumanDuration(ns, self.screen.glyphs)),
             _ => String::new(),
         };
-        let about = format_args!("offered {offered}{returned}, moved {moved} bytes{took}{cut}");
-        self.lines.push(fact_line(&styles, 1, name, about));
+        let text = format_args!("offered {offered}{returned}, moved {moved} bytes{duration}{cut}");
+        self.lines.push(fact_line(&styles, 1, name, text));
         for (index, segment) in chunk.segments.iter().enumerate() {
             let ChunkSegment { handle, offset, length, frames, .. } = segment;
             let moved = segment.moved_coverage.total_bytes();
@@ -328,22 +329,22 @@ impl FieldTreeTextWriter {
                 Some((first, last)) => format!(", frames {first} to {last}"),
                 None => String::new(),
             };
-            let about = format_args!(
+            let text = format_args!(
                 "handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}"
             );
-            self.lines.push(fact_line(&styles, 2, &format!("segment {index}"), about));
+            self.lines.push(fact_line(&styles, 2, &format!("segment {index}"), text));
         }
     }
 
     fn message(
         &mut self,
-        reading: &TransactionMessages<'_>,
-        known: FilehandleNamingContext<'_>,
-        which: RpcMessageKind,
+        messages: &TransactionMessages<'_>,
+        context: FilehandleNamingContext<'_>,
+        kind: RpcMessageKind,
         message: &CapturedMessage,
         frames: &impl FrameStore,
     ) {
-        let name = match which {
+        let name = match kind {
             RpcMessageKind::Call => "Call",
             RpcMessageKind::Reply => "Reply",
         };
@@ -370,11 +371,11 @@ impl FieldTreeTextWriter {
         self.lines.push(heading(1, self.screen.styles.layer, text));
         for number in message.frames.iter().take(MAX_FRAMES_WITH_HEADERS) {
             if let Some(frame) = frames.frame(*number) {
-                let is_iwarp = known.transaction.connection.transport == ConnectionTransport::Iwarp;
+                let is_iwarp = context.transaction.connection.transport == ConnectionTransport::Iwarp;
                 self.frame_at(&frame, 2, is_iwarp, frames.crc(*number));
             }
         }
-        self.fields(reading, known, which, message, 2);
+        self.fields(messages, context, kind, message, 2);
     }
 
     /// Adds the lines of a frame, with the CRC results of the FPDUs that it completes.
@@ -389,7 +390,7 @@ impl FieldTreeTextWriter {
         self.lines.push(line);
         self.tree.clear();
         let datagram = net::decode(frame, &mut self.tree);
-        let mut trouble = None;
+        let mut error = None;
         match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => {
                 if let Some(mad) = Mad::from_packet(packet, &mut self.tree)
@@ -400,13 +401,13 @@ impl FieldTreeTextWriter {
                 }
             }
             NetworkLayerPayload::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
-            NetworkLayerPayload::Other(reason) => trouble = Some(reason.to_string()),
+            NetworkLayerPayload::Other(reason) => error = Some(reason.to_string()),
             _ => {}
         }
         self.tree.finish();
         self.tree.lines(&mut self.lines, &self.screen.styles, depth + 1, (origin, origin), None);
         for (verdict, count) in crc.named_counts() {
-            let (style, word) = match verdict {
+            let (style, description) = match verdict {
                 "good" => (self.screen.styles.ok, "right"),
                 "bad" => (self.screen.styles.error, "wrong"),
                 "absent" => (self.screen.styles.dim, "not in use"),
@@ -414,42 +415,42 @@ impl FieldTreeTextWriter {
             };
             let fpdus = if count == 1 { String::new() } else { format!(", {count} FPDUs") };
             let line = TreeLine::new(depth + 1, origin).with_text(self.screen.styles.label, "MPA CRC");
-            self.lines
-                .push(line.with_text(Style::new(), ": ").with_text(style, format_args!("{word}{fpdus}")));
+            self.lines.push(
+                line.with_text(Style::new(), ": ").with_text(style, format_args!("{description}{fpdus}")),
+            );
         }
-        self.lines.extend(trouble.map(|trouble| heading(depth + 1, self.screen.styles.mark, trouble)));
+        self.lines.extend(error.map(|error| heading(depth + 1, self.screen.styles.mark, error)));
     }
 
     fn fields(
         &mut self,
-        reading: &TransactionMessages<'_>,
-        known: FilehandleNamingContext<'_>,
-        which: RpcMessageKind,
+        messages: &TransactionMessages<'_>,
+        context: FilehandleNamingContext<'_>,
+        kind: RpcMessageKind,
         message: &CapturedMessage,
         depth: usize,
     ) {
-        let transaction = known.transaction;
+        let transaction = context.transaction;
         self.tree.clear();
-        self.tree.chunks = data_chunks(transaction, which);
-        let result =
-            reading.observe(which, &mut FilehandleNameAnnotator { tree: &mut self.tree, context: known });
+        self.tree.chunks = data_chunks(transaction, kind);
+        let result = messages.observe(kind, &mut FilehandleNameAnnotator { tree: &mut self.tree, context });
         let in_rpc = self.tree.rpc_root().is_some();
-        let whole = message_chunk(transaction, which, message).filter(|_| in_rpc);
-        let (bytes, base) = match &whole {
+        let chunk_content = message_chunk(transaction, kind, message).filter(|_| in_rpc);
+        let (bytes, base) = match &chunk_content {
             Some(content) => (&**content, 0),
             None => (message.bytes.as_slice(), message.rpc_offset.filter(|_| in_rpc).unwrap_or(0)),
         };
         let end = self.tree.end();
         self.tree.finish();
-        let note = whole.as_ref().map(|content| {
-            let name = match which {
+        let note = chunk_content.as_ref().map(|content| {
+            let name = match kind {
                 RpcMessageKind::Call => "Position-Zero Read chunk",
                 RpcMessageKind::Reply => "Reply chunk",
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        let inline = TreeLineByteSource::Message(which);
-        let rpc = if whole.is_some() { TreeLineByteSource::Chunk(which) } else { inline };
+        let inline = TreeLineByteSource::Message(kind);
+        let rpc = if chunk_content.is_some() { TreeLineByteSource::Chunk(kind) } else { inline };
         let styles = self.screen.styles;
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
@@ -528,8 +529,8 @@ fn chunk_name(kind: ChunkKind, index: usize, chunk: &Chunk) -> String {
 }
 
 /// Returns the chunks of the data items of a message, in the order in which the message uses them.
-fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> {
-    match which {
+fn data_chunks(transaction: &Transaction, kind: RpcMessageKind) -> Vec<String> {
+    match kind {
         RpcMessageKind::Call => {
             let chunks = transaction.read_chunks.iter().enumerate();
             let chunks = chunks.filter(|(_, chunk)| chunk.position != Some(0));
@@ -547,13 +548,13 @@ fn data_chunks(transaction: &Transaction, which: RpcMessageKind) -> Vec<String> 
 /// Returns the content of the chunk that contains the complete RPC message, if there is one.
 fn message_chunk<'t>(
     transaction: &'t Transaction,
-    which: RpcMessageKind,
+    kind: RpcMessageKind,
     message: &CapturedMessage,
 ) -> Option<std::borrow::Cow<'t, [u8]>> {
     if !message.is_nomsg() {
         return None;
     }
-    match which {
+    match kind {
         RpcMessageKind::Call => {
             let chunk = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
             Some(chunk.content(|segment| segment.length.into()).unwrap_or_default())

@@ -130,24 +130,24 @@ fn flags(mask: u64, names: &[FlagName], text: &mut String) {
         let _ = write!(text, "{mask:04o} ({})", UnixPermissionsText(mask));
         return;
     }
-    let mut left = mask;
+    let mut remaining = mask;
     let start = text.len();
     for (bits, name) in names {
         let is_part =
-            names.iter().any(|(more, _)| more != bits && more & bits == *bits && mask & more == *more);
-        if left & bits == *bits && *bits != 0 && !is_part {
+            names.iter().any(|(other, _)| other != bits && other & bits == *bits && mask & other == *other);
+        if remaining & bits == *bits && *bits != 0 && !is_part {
             if text.len() > start {
                 text.push_str(", ");
             }
             text.push_str(name);
-            left &= !bits;
+            remaining &= !bits;
         }
     }
-    let named = text.len() > start;
-    let _ = match (mask, left) {
+    let has_names = text.len() > start;
+    let _ = match (mask, remaining) {
         (0, _) => write!(text, "none"),
         (_, 0) => write!(text, " (0x{mask:x})"),
-        _ if named => write!(text, ", unknown 0x{left:x} (0x{mask:x})"),
+        _ if has_names => write!(text, ", unknown 0x{remaining:x} (0x{mask:x})"),
         _ => write!(text, "0x{mask:x}"),
     };
 }
@@ -159,15 +159,15 @@ impl std::fmt::Display for UnixPermissionsText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(mode) = *self;
         let special = [(0x800, 's', 'S'), (0x400, 's', 'S'), (0x200, 't', 'T')];
-        for ((bit, with, without), shift) in special.into_iter().zip([6, 3, 0]) {
-            let three = mode >> shift & 7;
-            f.write_str(if three & 4 != 0 { "r" } else { "-" })?;
-            f.write_str(if three & 2 != 0 { "w" } else { "-" })?;
-            let last = match (mode & bit != 0, three & 1 != 0) {
+        for ((bit, executable, not_executable), shift) in special.into_iter().zip([6, 3, 0]) {
+            let permissions = mode >> shift & 7;
+            f.write_str(if permissions & 4 != 0 { "r" } else { "-" })?;
+            f.write_str(if permissions & 2 != 0 { "w" } else { "-" })?;
+            let last = match (mode & bit != 0, permissions & 1 != 0) {
                 (false, true) => 'x',
                 (false, false) => '-',
-                (true, true) => with,
-                (true, false) => without,
+                (true, true) => executable,
+                (true, false) => not_executable,
             };
             f.write_char(last)?;
         }
@@ -182,20 +182,20 @@ pub(super) fn opaque(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
     } else if bytes.len() >= 4 && bytes.iter().all(|byte| matches!(byte, b' '..=b'~')) {
         quoted(bytes, glyphs, text);
     } else {
-        let shown = bytes.get(..MAX_SHOWN_BYTES).unwrap_or(bytes);
-        let _ = write!(text, "{}", HexBytes(shown));
-        push_truncation(bytes.len(), shown.len(), glyphs, text);
+        let prefix = bytes.get(..MAX_SHOWN_BYTES).unwrap_or(bytes);
+        let _ = write!(text, "{}", HexBytes(prefix));
+        push_truncation(bytes.len(), prefix.len(), glyphs, text);
     }
 }
 
 fn quoted(bytes: &[u8], glyphs: &Glyphs, text: &mut String) {
-    let shown = bytes.get(..MAX_SHOWN_TEXT_BYTES).unwrap_or(bytes);
-    quote(shown, glyphs, text);
-    push_truncation(bytes.len(), shown.len(), glyphs, text);
+    let prefix = bytes.get(..MAX_SHOWN_TEXT_BYTES).unwrap_or(bytes);
+    quote(prefix, glyphs, text);
+    push_truncation(bytes.len(), prefix.len(), glyphs, text);
 }
 
-fn push_truncation(length: usize, shown: usize, glyphs: &Glyphs, text: &mut String) {
-    if shown < length {
+fn push_truncation(length: usize, shown_length: usize, glyphs: &Glyphs, text: &mut String) {
+    if shown_length < length {
         let _ = write!(text, "{} ({length} bytes)", glyphs.cut);
     }
 }

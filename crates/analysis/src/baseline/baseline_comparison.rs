@@ -32,20 +32,20 @@ impl<'b> BaselineComparator<'b> {
         &mut self,
         mut report: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (mut then, mut now) = (self.baseline.records(), self.recorded.records());
-        let mut failed = None;
+        let (mut expected, mut actual) = (self.baseline.records(), self.recorded.records());
+        let mut read_error = None;
         let next = |side| {
             let read = match side {
-                ComparisonSide::A => then(),
-                ComparisonSide::B => now(),
+                ComparisonSide::A => expected(),
+                ComparisonSide::B => actual(),
             };
             read.unwrap_or_else(|error| {
-                failed.get_or_insert(error);
+                read_error.get_or_insert(error);
                 None
             })
         };
         self.comparison.run(next, &mut report)?;
-        if let Some(error) = failed {
+        if let Some(error) = read_error {
             return Err(error.into());
         }
         self.compare_totals();
@@ -53,17 +53,17 @@ impl<'b> BaselineComparator<'b> {
     }
 
     fn compare_totals(&mut self) {
-        let [then, now] = [self.baseline.counts(), self.recorded.counts()];
-        for key in then.keys(now) {
-            let (then, now) = (then.capture_count(key), now.capture_count(key));
+        let [expected, actual] = [self.baseline.counts(), self.recorded.counts()];
+        for key in expected.keys(actual) {
+            let (expected, actual) = (expected.capture_count(key), actual.capture_count(key));
             let kind = match key.split('.').next() {
                 Some("incomplete") => DifferenceKind::Incomplete,
                 Some("undecoded") => DifferenceKind::Undecoded,
                 Some("findings") => DifferenceKind::Finding,
                 _ => DifferenceKind::Account,
             };
-            if then != now && !self.comparison.tolerates(key, then, now) {
-                self.comparison.report_capture_difference(kind, key, then, now);
+            if expected != actual && !self.comparison.tolerates(key, expected, actual) {
+                self.comparison.report_capture_difference(kind, key, expected, actual);
             }
         }
     }

@@ -150,11 +150,11 @@ impl BaselineRecorder {
         }
         self.text.finish().map_err(BaselineRecordingError::Scratch)?;
         self.counts.add_capture_totals(totals);
-        self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
+        self.transactions.sort_unstable_by_key(|entry| (entry.location.frame(), entry.location.index));
         let headers = self.headers.texts;
         let mut names = BaselineHeaderTextDictionary::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
-        for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
+        for number in self.transactions.iter().flat_map(|entry| entry.headers).flatten() {
             let number = number as usize;
             if let (Some(name @ None), Some(text)) = (name_by_number.get_mut(number), headers.get(number)) {
                 *name = Some(names.add(text));
@@ -208,12 +208,12 @@ impl RecordedTransactionBaseline {
         last_frame: &mut u64,
         text: &mut String,
     ) -> io::Result<()> {
-        let stored = self.text.read(transaction.offset, transaction.length)?;
+        let template = self.text.read(transaction.offset, transaction.length)?;
         let frames = format!("  # {}", frames_text(&transaction.location, last_frame));
         let headers = transaction.headers.iter().flatten().map(|number| self.name(*number));
         let mut values = std::iter::once(&*frames).chain(headers);
         text.clear();
-        for (at, part) in stored.split(PLACEHOLDER).enumerate() {
+        for (at, part) in template.split(PLACEHOLDER).enumerate() {
             if at > 0 {
                 text.push_str(values.next().unwrap_or_default());
             }
@@ -245,11 +245,11 @@ impl RecordedTransactionBaseline {
         let mut transactions = (1..).zip(&self.transactions);
         move || {
             let Some((number, transaction)) = transactions.next() else { return Ok(None) };
-            let wrong =
+            let read_error =
                 |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
             self.transaction_text(transaction, &mut last_frame, &mut text)
-                .map_err(|error| wrong(error.to_string()))?;
-            text.lines().try_for_each(|line| parser.line(line)).map_err(wrong)?;
+                .map_err(|error| read_error(error.to_string()))?;
+            text.lines().try_for_each(|line| parser.line(line)).map_err(read_error)?;
             Ok(parser.finish_transaction().map(|parsed| {
                 let mut record = ComparisonRecord { location: transaction.location, ..parsed.record };
                 for (at, finding) in (0..u32::BITS).zip(&mut record.findings) {

@@ -35,36 +35,36 @@ pub(super) fn canonicalize(record: &mut ComparisonRecord) {
     }
     for chunk in &mut record.chunks {
         chunk.varying = 0;
-        if let ComparedChunkKind::Read(_, before) = &mut chunk.kind {
-            *before = 0;
+        if let ComparedChunkKind::Read(_, varying) = &mut chunk.kind {
+            *varying = 0;
         }
     }
 }
 
 /// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
-fn shorten(identity: MappedIdentifierType, datum: &mut ComparedFieldValue) {
-    if let ComparedFieldValue::Bytes(bytes) = datum
+fn shorten(identity: MappedIdentifierType, value: &mut ComparedFieldValue) {
+    if let ComparedFieldValue::Bytes(bytes) = value
         && bytes.iter().any(|byte| *byte != 0)
         && bytes.iter().any(|byte| *byte != 0xff)
     {
-        *datum = ComparedFieldValue::Name(identity, (hash(bytes) >> 96) as u32);
+        *value = ComparedFieldValue::Name(identity, (hash(bytes) >> 96) as u32);
     }
 }
 
 /// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
 /// are included unless they are ignored.
 pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool) {
-    let (mut all, mut about) = (String::new(), String::new());
+    let (mut arguments, mut subject) = (String::new(), String::new());
     for entry in record.call_fields() {
         if has_identities || !matches!(entry.path.class, FieldEqualityRequirement::Identity(_)) {
-            let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
+            let _ = write!(arguments, "{}={} ", entry.path.text, entry.datum);
         }
         if entry.path.class.is_subject() {
-            let _ = write!(about, "{} ", entry.datum);
+            let _ = write!(subject, "{} ", entry.datum);
         }
     }
-    record.arguments = hash(all.as_bytes()) as u64;
-    record.subject_hash = hash(about.as_bytes()) as u64;
+    record.arguments = hash(arguments.as_bytes()) as u64;
+    record.subject_hash = hash(subject.as_bytes()) as u64;
 }
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
@@ -82,26 +82,26 @@ fn fold(section: &mut ComparedOperationOrHeaders) {
         return;
     }
     let mut texts: HashMap<*const str, String> = HashMap::new();
-    let mut kept: Vec<ComparableMessageField> = Vec::with_capacity(section.entries.len());
+    let mut entries: Vec<ComparableMessageField> = Vec::with_capacity(section.entries.len());
     for entry in std::mem::take(&mut section.entries) {
         if !counts.contains_key(&key(&entry)) {
-            kept.push(entry);
+            entries.push(entry);
             continue;
         }
         let is_first = !texts.contains_key(&key(&entry));
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            kept.push(ComparableMessageField {
+            entries.push(ComparableMessageField {
                 path: Rc::clone(&entry.path),
                 datum: ComparedFieldValue::Fold(0, 0),
             });
         }
     }
-    for entry in &mut kept {
+    for entry in &mut entries {
         if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
             entry.datum = ComparedFieldValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
         }
     }
-    section.entries = kept;
+    section.entries = entries;
 }

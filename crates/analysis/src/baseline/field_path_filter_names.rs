@@ -77,10 +77,10 @@ impl BaselineFieldNamesByPath {
 
     fn add(&mut self, program: &str, is_call: bool, operation: &str, path: &str, name: &str) {
         let entry = FilterFieldCatalog::shared().get(name);
-        let gone = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
-        let field = entry.map_or(gone, |entry| entry.name);
-        let above = path.rsplit_once('.').map_or("", |(above, _)| above);
-        let path = Rc::new(FieldPath::new(path, field, requirement_of_field(name, above, is_call)));
+        let fallback = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
+        let field = entry.map_or(fallback, |entry| entry.name);
+        let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
+        let path = Rc::new(FieldPath::new(path, field, requirement_of_field(name, parent, is_call)));
         let operations = self.programs.entry(program.into()).or_default();
         let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
         let paths = of_message.entry(operation.into()).or_default();
@@ -109,12 +109,12 @@ impl BaselineFieldNamesByPath {
         operation: &str,
         path: &str,
     ) -> Option<&BaselineFieldDescriptor> {
-        let known = if operation.is_empty() {
+        let descriptor = if operation.is_empty() {
             self.get(program, is_call, HEADERS, path).or_else(|| self.get(RPC, is_call, HEADERS, path))
         } else {
             self.get(program, is_call, operation, path)
         };
-        known.inspect(|known| known.is_used.set(true))
+        descriptor.inspect(|descriptor| descriptor.is_used.set(true))
     }
 
     /// Returns the lines, each with `true` if its field was used.
@@ -122,9 +122,9 @@ impl BaselineFieldNamesByPath {
         self.programs.iter().flat_map(|(program, messages)| {
             ["call", "reply"].into_iter().zip(messages).flat_map(move |(message, operations)| {
                 operations.iter().flat_map(move |(operation, paths)| {
-                    paths.iter().map(move |(text, known)| {
-                        let line = format!("{program} {message} {operation} {text} {}", known.name);
-                        (line, known.is_used.get())
+                    paths.iter().map(move |(text, descriptor)| {
+                        let line = format!("{program} {message} {operation} {text} {}", descriptor.name);
+                        (line, descriptor.is_used.get())
                     })
                 })
             })

@@ -23,8 +23,8 @@ impl<'f> PositionalFileReader<'f> {
 }
 
 impl Read for PositionalFileReader<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(into, self.offset)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
         self.offset += read as u64;
         Ok(read)
     }
@@ -47,25 +47,25 @@ pub(super) struct BaselineLineReader<'f> {
 }
 
 impl<'f> BaselineLineReader<'f> {
-    pub(super) fn new(file: &'f File, place: BaselineReadPosition, max_line_bytes: usize) -> Self {
+    pub(super) fn new(file: &'f File, position: BaselineReadPosition, max_line_bytes: usize) -> Self {
         Self {
-            input: PositionalFileReader::buffered(file, place.offset),
+            input: PositionalFileReader::buffered(file, position.offset),
             line: Vec::new(),
             max_line_bytes,
-            place,
+            place: position,
         }
     }
 
     /// Reads the next line, without white space at its end; `None` at the end of the file.
     pub(super) fn next_bytes(&mut self) -> Result<Option<&[u8]>, BaselineReadError> {
         let number = self.place.number + 1;
-        let most = (self.max_line_bytes as u64).saturating_add(1);
+        let max_bytes = (self.max_line_bytes as u64).saturating_add(1);
         self.line.clear();
-        let read = self.input.by_ref().take(most).read_until(b'\n', &mut self.line);
+        let read = self.input.by_ref().take(max_bytes).read_until(b'\n', &mut self.line);
         let read = read.map_err(|error| {
             BaselineReadError::new(number, format!("cannot read: {error}; check the file"))
         })?;
-        if read as u64 == most {
+        if read as u64 == max_bytes {
             return Err(BaselineReadError::too_large(number));
         }
         if read == 0 {
@@ -78,21 +78,21 @@ impl<'f> BaselineLineReader<'f> {
     /// Reads the next line as text; `None` at the end of the file.
     pub(super) fn next_line(&mut self) -> Result<Option<&str>, BaselineReadError> {
         let number = self.place.number + 1;
-        let wrong = |reason: &str| BaselineReadError::new(number, reason.to_owned());
+        let read_error = |reason: &str| BaselineReadError::new(number, reason.to_owned());
         let Some(line) = self.next_bytes()? else { return Ok(None) };
         // No baseline contains bytes that are not UTF-8.
         match str::from_utf8(line) {
-            Ok(line) if is_conflict(line) => {
-                Err(wrong("unresolved merge conflict; rewrite with check --bless, which keeps the settings"))
-            }
+            Ok(line) if is_conflict(line) => Err(read_error(
+                "unresolved merge conflict; rewrite with check --bless, which keeps the settings",
+            )),
             Ok(line) if !line.contains(char::is_control) => Ok(Some(line)),
-            _ => Err(wrong(&format!("a control character; {REWRITE_ADVICE}"))),
+            _ => Err(read_error(&format!("a control character; {REWRITE_ADVICE}"))),
         }
     }
 }
 
-/// Calls `see` with the length and the first bytes of each line of a file, however long the lines are.
-pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8])) -> io::Result<()> {
+/// Calls `visit` with the length and the first bytes of each line of a file, however long the lines are.
+pub(super) fn for_each_line_length(file: &File, mut visit: impl FnMut(u64, &[u8])) -> io::Result<()> {
     const FIRST_BYTES: usize = 2;
     let mut input = PositionalFileReader::buffered(file, 0);
     let (mut length, mut first) = (0, Vec::with_capacity(FIRST_BYTES));
@@ -100,7 +100,7 @@ pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8]))
         let bytes = input.fill_buf()?;
         if bytes.is_empty() {
             if length > 0 {
-                see(length, &first);
+                visit(length, &first);
             }
             return Ok(());
         }
@@ -111,7 +111,7 @@ pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8]))
         let used = part.len();
         input.consume(used);
         if end.is_some() {
-            see(length, &first);
+            visit(length, &first);
             length = 0;
             first.clear();
         }

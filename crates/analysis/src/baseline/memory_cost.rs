@@ -14,8 +14,8 @@ const CAPTURE_BYTES: usize = 32 << 10;
 
 /// Returns the memory for a line of a part in bytes: of `[transactions]` for what a record has of it, the line itself,
 /// and the line that is written again.
-pub(super) fn line_bytes(part: &str, length: usize) -> usize {
-    match part {
+pub(super) fn line_bytes(section: &str, length: usize) -> usize {
+    match section {
         SETTINGS_HEAD => 64 + length,
         "[capture]" => 256 + length,
         "[operations]" | "[fields]" => 512 + length,

@@ -37,11 +37,11 @@ pub(super) struct BaselineHeaderTextDictionary(BTreeMap<Rc<str>, Rc<str>>);
 impl BaselineHeaderTextDictionary {
     /// Adds a text that has no name, and returns its name: as many digits of its hash as the earlier ones leave free.
     pub(super) fn add(&mut self, text: &Rc<str>) -> Rc<str> {
-        let whole = format!("{:032x}", hash(text.as_bytes()));
-        let free = (MIN_HASH_DIGITS..=whole.len())
-            .filter_map(|digits| whole.get(..digits))
+        let full_name = format!("{:032x}", hash(text.as_bytes()));
+        let free_name = (MIN_HASH_DIGITS..=full_name.len())
+            .filter_map(|digits| full_name.get(..digits))
             .find(|name| !self.0.contains_key(*name));
-        let name: Rc<str> = free.unwrap_or(&whole).into();
+        let name: Rc<str> = free_name.unwrap_or(&full_name).into();
         self.0.insert(Rc::clone(&name), Rc::clone(text));
         name
     }

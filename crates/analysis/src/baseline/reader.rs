@@ -58,9 +58,9 @@ impl std::fmt::Display for BaselineReadError {
 
 impl std::error::Error for BaselineReadError {}
 
-/// Returns the part that was the last of `begun` parts.
-fn part(begun: usize) -> &'static str {
-    begun.checked_sub(1).and_then(|part| PARTS.get(part)).copied().unwrap_or_default()
+/// Returns the part that was the last of `begun_parts` parts.
+fn part(begun_parts: usize) -> &'static str {
+    begun_parts.checked_sub(1).and_then(|index| PARTS.get(index)).copied().unwrap_or_default()
 }
 
 /// Returns the beginning of a line, for a message.
@@ -73,9 +73,9 @@ pub(super) fn begin(line: &str) -> String {
 }
 
 /// Returns the message for a line that differs from what the other lines say.
-pub(super) fn contradiction(found: &str, expected: &str) -> String {
-    let (found, expected) = (begin(found), begin(expected));
-    format!("{found:?} contradicts {expected:?}, which follows from the other lines; {REWRITE_ADVICE}")
+pub(super) fn contradiction(actual: &str, expected: &str) -> String {
+    let (actual, expected) = (begin(actual), begin(expected));
+    format!("{actual:?} contradicts {expected:?}, which follows from the other lines; {REWRITE_ADVICE}")
 }
 
 /// File with a baseline.
@@ -243,10 +243,10 @@ impl OpenBaselineFile {
             return Err(BaselineReadError::new(lines.place.number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
-        let mut same = RewrittenBaselineLineComparer { lines: lines(), line: Vec::new(), wrong: None };
-        let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
-        match (written, same.wrong) {
-            (Err(_), Some(wrong)) => Err(wrong),
+        let mut comparer = RewrittenBaselineLineComparer { lines: lines(), line: Vec::new(), wrong: None };
+        let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut comparer);
+        match (written, comparer.wrong) {
+            (Err(_), Some(error)) => Err(error),
             _ => Ok(()),
         }
     }
@@ -258,8 +258,8 @@ impl OpenBaselineFile {
     /// Adds the needed memory to an error, if it is that for a part that is too large.
     fn with_needed_bytes(&self, mut error: BaselineReadError) -> BaselineReadError {
         if error.needed_bytes.is_some() {
-            let (mut parts, mut head, mut transaction, mut most) = (0, 0, 0, 0);
-            let seen = for_each_line_length(&self.file, |length, first| {
+            let (mut parts, mut head, mut transaction, mut max_transaction) = (0, 0, 0, 0);
+            let result = for_each_line_length(&self.file, |length, first| {
                 let length = usize::try_from(length).unwrap_or(usize::MAX / 64);
                 let bytes = line_bytes(part(parts), length);
                 if parts < PARTS.len() {
@@ -267,13 +267,13 @@ impl OpenBaselineFile {
                     parts += usize::from(first.starts_with(b"["));
                 } else {
                     transaction = if first.starts_with(b"  ") { transaction + bytes } else { bytes };
-                    most = most.max(transaction);
+                    max_transaction = max_transaction.max(transaction);
                 }
             });
-            match seen {
-                Ok(()) => error.needed_bytes = Some(head.max(most) as u64),
-                Err(failed) => {
-                    let reason = format!("cannot read: {failed}; check the file");
+            match result {
+                Ok(()) => error.needed_bytes = Some(head.max(max_transaction) as u64),
+                Err(cause) => {
+                    let reason = format!("cannot read: {cause}; check the file");
                     error = BaselineReadError::new(error.line, reason);
                 }
             }
@@ -300,8 +300,9 @@ fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
     };
     match line.strip_prefix(FORMAT_NAME).map(|rest| rest.trim().parse::<u32>()) {
         Some(Ok(VERSION)) => Ok(()),
-        Some(Ok(other)) => {
-            let reason = format!("baseline version {other}, expected {VERSION}; rewrite with check --bless");
+        Some(Ok(version)) => {
+            let reason =
+                format!("baseline version {version}, expected {VERSION}; rewrite with check --bless");
             Err(BaselineReadError::new(1, reason))
         }
         _ => Err(not_a_baseline()),
@@ -408,12 +409,14 @@ impl<'h> BaselineRoundTripVerifier<'h> {
     }
 
     fn line(&mut self, number: u64, line: &str) -> Result<(), BaselineReadError> {
-        let wrong = |reason: String| BaselineReadError::new(number, reason);
+        let read_error = |reason: String| BaselineReadError::new(number, reason);
         let is_detail = line.starts_with("  ");
         if line.starts_with('[') {
             if !line.starts_with(LAST_LINE_PREFIX) {
                 let line = begin(line);
-                return Err(wrong(format!("unexpected {line:?} among the Transactions; {REWRITE_ADVICE}")));
+                return Err(read_error(format!(
+                    "unexpected {line:?} among the Transactions; {REWRITE_ADVICE}"
+                )));
             }
             self.has_end = true;
             self.lines += line;
@@ -432,7 +435,7 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         }
         self.lines += line;
         self.lines.push('\n');
-        if line.is_empty() { Ok(()) } else { self.parser.line(line).map_err(wrong) }
+        if line.is_empty() { Ok(()) } else { self.parser.line(line).map_err(read_error) }
     }
 
     /// Writes the Transaction again, and the end if it follows.
@@ -461,13 +464,13 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         if self.lines == self.written {
             return Ok(());
         }
-        let (mut found, mut written) = (self.lines.lines(), self.written.lines());
+        let (mut actual, mut written) = (self.lines.lines(), self.written.lines());
         let mut number = self.first_line;
         loop {
-            match (found.next(), written.next()) {
-                (found, written) if found == written => number += 1,
-                (found, written) => {
-                    let reason = contradiction(found.unwrap_or_default(), written.unwrap_or_default());
+            match (actual.next(), written.next()) {
+                (actual, written) if actual == written => number += 1,
+                (actual, written) => {
+                    let reason = contradiction(actual.unwrap_or_default(), written.unwrap_or_default());
                     return Err(BaselineReadError::new(number, reason));
                 }
             }
@@ -495,13 +498,13 @@ impl RewrittenBaselineLineComparer<'_> {
     fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
         let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
         self.line.clear();
-        let found = self.lines.next_line()?.unwrap_or_default();
+        let actual = self.lines.next_line()?.unwrap_or_default();
         // The comments of another version say the same in other words.
-        let are_comments = found.starts_with('#') && expected.starts_with('#');
-        if found == expected || are_comments {
+        let are_comments = actual.starts_with('#') && expected.starts_with('#');
+        if actual == expected || are_comments {
             return Ok(());
         }
-        let reason = contradiction(found, &expected);
+        let reason = contradiction(actual, &expected);
         Err(BaselineReadError::new(self.lines.place.number, reason))
     }
 }
@@ -511,9 +514,9 @@ impl Write for RewrittenBaselineLineComparer<'_> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
             if part.ends_with(b"\n")
-                && let Err(wrong) = self.end_of_line()
+                && let Err(error) = self.end_of_line()
             {
-                self.wrong = Some(wrong);
+                self.wrong = Some(error);
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
@@ -533,9 +536,9 @@ struct BaselineFileByteComparer<R> {
 
 impl<R: BufRead> Write for BaselineFileByteComparer<R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let found = self.input.fill_buf()?;
-        let length = bytes.len().min(found.len());
-        self.differs = length == 0 && !bytes.is_empty() || found.get(..length) != bytes.get(..length);
+        let actual = self.input.fill_buf()?;
+        let length = bytes.len().min(actual.len());
+        self.differs = length == 0 && !bytes.is_empty() || actual.get(..length) != bytes.get(..length);
         if self.differs {
             return Err(io::ErrorKind::InvalidData.into());
         }

@@ -105,11 +105,11 @@ impl<'b> BaselineRecordParser<'b> {
             _ => return None,
         };
         let (status, title) = (words.next()?, words.next()?);
-        let place = self.place(frames)?;
+        let location = self.place(frames)?;
         let class = class(title);
         let record = ComparisonRecord {
-            location: place,
-            end_frame: place.reply.or(place.call).map_or(0, |frame| frame.0),
+            location,
+            end_frame: location.reply.or(location.call).map_or(0, |frame| frame.0),
             title: self.words.share(title),
             minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
             signature: signature(&class),
@@ -126,18 +126,18 @@ impl<'b> BaselineRecordParser<'b> {
     /// Reads relative frame numbers: `call +4, reply +5`.
     fn place(&mut self, text: &str) -> Option<TransactionCaptureLocation> {
         let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
-        let (mut place, mut last) = (TransactionCaptureLocation::default(), self.previous_frame);
+        let (mut location, mut last) = (TransactionCaptureLocation::default(), self.previous_frame);
         for part in text.split(", ").filter(|part| *part != "nowhere") {
             let (word, steps) = part.split_once(' ')?;
             last = step(last, steps)?;
             match word {
-                "call" => place.call = Some(FrameNumber(last)),
-                "reply" => place.reply = Some(FrameNumber(last)),
+                "call" => location.call = Some(FrameNumber(last)),
+                "reply" => location.reply = Some(FrameNumber(last)),
                 _ => return None,
             }
         }
-        self.previous_frame = place.frame().map_or(self.previous_frame, |frame| frame.0);
-        Some(place)
+        self.previous_frame = location.frame().map_or(self.previous_frame, |frame| frame.0);
+        Some(location)
     }
 
     fn read_detail(&mut self, line: &str) -> ParseResult<()> {
@@ -196,8 +196,8 @@ impl<'b> BaselineRecordParser<'b> {
     /// Reads a message, and returns it with the text of its header.
     fn message(&mut self, text: &str, is_call: bool) -> ParseResult<(ComparableMessage, Rc<str>)> {
         let mut words = text.split(' ');
-        let mut word = || words.next().ok_or(None);
-        let (proc, length, header) = (word()?, word()?, word()?);
+        let mut next_word = || words.next().ok_or(None);
+        let (proc, length, header) = (next_word()?, next_word()?, next_word()?);
         let completeness = match words.next() {
             None => MessageDecodeCompleteness::Complete,
             Some("cut") => MessageDecodeCompleteness::Truncated,
@@ -222,8 +222,8 @@ impl<'b> BaselineRecordParser<'b> {
         is_call: bool,
     ) -> Result<(Rc<str>, Vec<ComparableMessageField>), String> {
         let key = (self.program.clone(), is_call, name.to_owned());
-        if let Some(known) = self.decoded_headers.get(&key) {
-            return Ok(known.clone());
+        if let Some(decoded) = self.decoded_headers.get(&key) {
+            return Ok(decoded.clone());
         }
         let Some(text) = self.headers.text(name) else {
             return Err(format!("{name} is not under [headers]; {REWRITE_ADVICE}"));
@@ -256,13 +256,13 @@ impl<'b> BaselineRecordParser<'b> {
             let (word, after) = rest.split_at(end);
             rest = after.trim_start();
             let (path, text) = word.split_once('=').unwrap_or((word, ""));
-            let Some(known) = self.fields.find(&self.program, is_call, operation, path) else {
+            let Some(descriptor) = self.fields.find(&self.program, is_call, operation, path) else {
                 return Err(format!("{operation} {path} is not under [fields]; {REWRITE_ADVICE}"));
             };
-            let Some(datum) = value(text, known.entry) else {
+            let Some(value) = value(text, descriptor.entry) else {
                 return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
             };
-            entries.push(ComparableMessageField { path: Rc::clone(&known.path), datum });
+            entries.push(ComparableMessageField { path: Rc::clone(&descriptor.path), datum: value });
         }
         Ok(entries)
     }
@@ -270,11 +270,11 @@ impl<'b> BaselineRecordParser<'b> {
 
 fn outside_quotes(line: &str, text: &str) -> Option<usize> {
     let (mut is_quoted, mut is_escaped) = (false, false);
-    line.char_indices().find_map(|(at, letter)| {
+    line.char_indices().find_map(|(at, character)| {
         if !is_quoted && line.get(at..).is_some_and(|rest| rest.starts_with(text)) {
             return Some(at);
         }
-        match letter {
+        match character {
             _ if is_escaped => is_escaped = false,
             '\\' if is_quoted => is_escaped = true,
             '"' => is_quoted = !is_quoted,
@@ -286,8 +286,8 @@ fn outside_quotes(line: &str, text: &str) -> Option<usize> {
 
 fn chunk(text: &str) -> Option<ComparedChunk> {
     let mut words = text.split(' ');
-    let head = words.next()?;
-    let (letter, position) = head.split_once('@').unwrap_or((head, "0"));
+    let kind_and_position = words.next()?;
+    let (letter, position) = kind_and_position.split_once('@').unwrap_or((kind_and_position, "0"));
     let position = position.parse().ok()?;
     let kind = match letter {
         "R" => ComparedChunkKind::Read(position, 0),

@@ -27,14 +27,14 @@ impl Default for BaselineSettings {
 /// Returns the names of the capture counts that a tolerance can apply to.
 fn counts() -> Vec<String> {
     let mut names: Vec<String> = ["frames", "transactions", "incomplete"].map(str::to_owned).into();
-    names.extend(UndecodedReason::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
-    names.extend(EvictedState::ALL.iter().map(|what| format!("given_up.{}", what.key())));
+    names.extend(UndecodedReason::ALL.iter().map(|reason| format!("undecoded.{}", reason.key())));
+    names.extend(EvictedState::ALL.iter().map(|state| format!("given_up.{}", state.key())));
     names
 }
 
 /// Returns `true` if a line is a git conflict marker.
 pub(super) fn is_conflict(line: &str) -> bool {
-    ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
+    ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|marker| line.starts_with(marker))
 }
 
 impl BaselineSettings {
@@ -54,8 +54,8 @@ impl BaselineSettings {
     /// Adds a line of a baseline whose other parts may be unreadable. A line that both sides of a git conflict have is
     /// added once.
     pub(super) fn keep_line(&mut self, line: &str) -> Result<(), String> {
-        let is_again = !line.is_empty() && self.lines.iter().any(|known| known == line);
-        if is_conflict(line) || is_again { Ok(()) } else { self.add_line(line) }
+        let is_repeated = !line.is_empty() && self.lines.iter().any(|existing| existing == line);
+        if is_conflict(line) || is_repeated { Ok(()) } else { self.add_line(line) }
     }
 
     /// Ends the lines that were kept with an empty one.
@@ -80,20 +80,20 @@ impl BaselineSettings {
             (None, ..) => {}
             (Some("ignore"), Some(list), None, None) => {
                 for word in list.split(',') {
-                    let word: IgnoreKey = word.parse()?;
-                    if self.options.ignore.contains(&word) {
-                        return Err(format!("{word} is ignored twice; remove one of them"));
+                    let key: IgnoreKey = word.parse()?;
+                    if self.options.ignore.contains(&key) {
+                        return Err(format!("{key} is ignored twice; remove one of them"));
                     }
-                    self.options.ignore.push(word);
+                    self.options.ignore.push(key);
                 }
             }
-            (Some("tolerate"), Some(fields), Some(most), None) => {
+            (Some("tolerate"), Some(fields), Some(max), None) => {
                 let counts = counts();
                 let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
-                if self.options.tolerances.iter().any(|known| known.fields == fields) {
+                if self.options.tolerances.iter().any(|existing| existing.fields == fields) {
                     return Err(format!("{fields} is tolerated twice; remove one of them"));
                 }
-                self.options.tolerances.push(NumericTolerance::new(fields, most.parse()?, &counts)?);
+                self.options.tolerances.push(NumericTolerance::new(fields, max.parse()?, &counts)?);
             }
             _ => {
                 return Err(format!(

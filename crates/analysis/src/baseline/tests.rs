@@ -124,11 +124,15 @@ fn canonical_records(name: &str) -> Vec<ComparisonRecord> {
 #[test]
 fn the_records_of_a_baseline_are_at_the_places_where_they_were() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v42-deleg.pcap", "rxe-v42-snap128.pcap"] {
-        let places = |records: Vec<ComparisonRecord>| -> Vec<_> {
+        let locations = |records: Vec<ComparisonRecord>| -> Vec<_> {
             records.iter().map(|record| (record.location.call, record.location.reply)).collect()
         };
         let recorded = of_capture(name);
-        assert_eq!(places(records_of(&read_again(&recorded))), places(canonical_records(name)), "{name}");
+        assert_eq!(
+            locations(records_of(&read_again(&recorded))),
+            locations(canonical_records(name)),
+            "{name}"
+        );
         assert!(file(&written(&recorded)).has_text(&recorded).unwrap());
     }
 }
@@ -238,9 +242,9 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
         if is_information(line) || line.is_empty() {
             continue;
         }
-        let held = line.split("  # ").next().unwrap().len();
+        let length = line.split("  # ").next().unwrap().len();
         // Changes the last letter of each word.
-        for (end, _) in line[..held].match_indices(' ').chain([(held, "")]).skip(at % 5).step_by(5) {
+        for (end, _) in line[..length].match_indices(' ').chain([(length, "")]).skip(at % 5).step_by(5) {
             let Some(letter) = line[..end].chars().last().filter(char::is_ascii_alphanumeric) else {
                 continue;
             };
@@ -305,9 +309,9 @@ fn what_is_there_twice_or_against_another_line_is_refused() {
 fn a_text_that_was_cut_is_called_cut() {
     let text = small();
     let lines: Vec<_> = text.lines().collect();
-    for most in (3..lines.len()).step_by(17) {
-        let cut = lines[..most].join("\n") + "\n";
-        assert!(refused(&cut).contains("truncated"), "{most}: {}", refused(&cut));
+    for line_count in (3..lines.len()).step_by(17) {
+        let cut = lines[..line_count].join("\n") + "\n";
+        assert!(refused(&cut).contains("truncated"), "{line_count}: {}", refused(&cut));
     }
     // Without lines in the middle.
     let without = [&lines[..lines.len() - 20], &lines[lines.len() - 1..]].concat().join("\n");
@@ -376,8 +380,8 @@ proptest! {
         let client = ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
         let baseline = recorded_in(&MEMORY, || record.take()).unwrap();
-        let again = records_of(&read_again(&baseline));
-        let found = again[0].reply.as_ref().map(|reply| {
+        let reread = records_of(&read_again(&baseline));
+        let found = reread[0].reply.as_ref().map(|reply| {
             reply.sections[1].entries.iter().map(|entry| entry.datum.clone()).collect::<Vec<_>>()
         });
         let mut expected = record_of(&names);
@@ -451,9 +455,9 @@ fn recorded_lookups(
 fn calls_without_replies_are_in_their_place_however_many_they_are() {
     let recorded = recorded_lookups(&MEMORY, 20_000, |number| number.is_multiple_of(2)).unwrap();
     let text = written(&recorded);
-    let places: Vec<_> = text.lines().filter(|line| line.contains("  # call ")).collect();
-    assert_eq!(places.len(), 20_000);
-    assert!(places.iter().skip(1).all(|line| line.contains("# call +2")));
+    let call_lines: Vec<_> = text.lines().filter(|line| line.contains("  # call ")).collect();
+    assert_eq!(call_lines.len(), 20_000);
+    assert!(call_lines.iter().skip(1).all(|line| line.contains("# call +2")));
     let changed = text.replacen("\"name 7\"", "\"name 8\"", 1);
     let found = differences(&read(&changed).unwrap(), &recorded);
     assert_eq!(
@@ -480,10 +484,10 @@ fn a_baseline_that_is_too_large_says_how_much_memory_it_needs() {
     let text = written(&recorded_lookups(&shares(needed), 5_000, |_| false).unwrap());
     // Whatever can be written can be read.
     assert!(file(&text).read(needed).is_ok());
-    for (limit, place) in [(4 << 10, 1), (needed / 10, 40)] {
-        let read = |most: usize| file(&text).read(most).map(|_| ());
+    for (limit, min_line) in [(4 << 10, 1), (needed / 10, 40)] {
+        let read = |max_bytes: usize| file(&text).read(max_bytes).map(|_| ());
         let error = read(limit).unwrap_err();
-        assert!(error.line >= place, "{error}");
+        assert!(error.line >= min_line, "{error}");
         let needed = error.needed_bytes.unwrap() as usize;
         assert_eq!(read(needed), Ok(()));
         assert!(read(needed / 10 * 9).unwrap_err().needed_bytes.is_some());
@@ -499,21 +503,21 @@ fn neither_recording_nor_checking_holds_a_baseline_in_memory() {
     let baseline = file(&other);
     let memory = shares(10 << 20);
     let mut lookups = lookups(LENGTH, |_| false).into_iter();
-    let mut found = 0;
+    let mut difference_count = 0;
     let measured = allocation_counter::measure(|| {
         let recorded = recorded_in(&memory, || lookups.next()).unwrap();
         assert!(!baseline.has_text(&recorded).unwrap());
         let baseline = baseline.read(memory.baseline_bytes).unwrap();
         let mut checking = BaselineComparator::new(&baseline, &recorded, memory.comparison_bytes);
         let run = checking.run(|_| {
-            found += 1;
+            difference_count += 1;
             Ok::<_, BaselineReadError>(())
         });
         run.unwrap();
     });
     // The name is in the Call and in the Reply.
-    assert_eq!(found, 2 * LENGTH);
-    let most = 2 * memory.baseline_bytes + memory.text_bytes + memory.comparison_bytes;
-    assert!(measured.bytes_max < most as u64, "{} of {most} bytes", measured.bytes_max);
+    assert_eq!(difference_count, 2 * LENGTH);
+    let max_bytes = 2 * memory.baseline_bytes + memory.text_bytes + memory.comparison_bytes;
+    assert!(measured.bytes_max < max_bytes as u64, "{} of {max_bytes} bytes", measured.bytes_max);
     assert!((other.len() as u64) < measured.bytes_total / 4);
 }

@@ -9,13 +9,13 @@ pub(super) fn value(
     text: &str,
     entry: Option<&'static FilterFieldCatalogEntry>,
 ) -> Option<ComparedFieldValue> {
-    let datum = match text.bytes().next()? {
+    let value = match text.bytes().next()? {
         b'"' => ComparedFieldValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
         _ => word(text, entry)?,
     };
     // Each value has one text form.
-    (datum.to_string() == text).then_some(datum)
+    (value.to_string() == text).then_some(value)
 }
 
 fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedFieldValue> {
@@ -75,10 +75,10 @@ fn unquoted(text: &str) -> Option<Vec<u8>> {
     while let Some(at) = rest.find('\\') {
         bytes.extend_from_slice(rest.get(..at)?.as_bytes());
         rest = rest.get(at + 1..)?;
-        let letter = rest.chars().next()?;
-        rest = rest.get(letter.len_utf8()..)?;
-        match letter {
-            '"' | '\\' => bytes.push(letter as u8),
+        let escape = rest.chars().next()?;
+        rest = rest.get(escape.len_utf8()..)?;
+        match escape {
+            '"' | '\\' => bytes.push(escape as u8),
             'n' => bytes.push(b'\n'),
             'r' => bytes.push(b'\r'),
             't' => bytes.push(b'\t'),
@@ -88,8 +88,8 @@ fn unquoted(text: &str) -> Option<Vec<u8>> {
             }
             'u' => {
                 let (digits, after) = rest.strip_prefix('{')?.split_once('}')?;
-                let letter = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
-                bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                let character = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+                bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 rest = after;
             }
             _ => return None,

@@ -92,11 +92,11 @@ pub(super) fn write_end(to: &mut impl Write, transactions: u64) -> io::Result<()
 
 /// Returns the relative frames behind the first line of a Transaction: the first from that of the previous Transaction,
 /// which is updated, and the Reply from its Call.
-pub(super) fn frames_text(place: &TransactionCaptureLocation, last: &mut u64) -> String {
+pub(super) fn frames_text(location: &TransactionCaptureLocation, last: &mut u64) -> String {
     let from = |frame: u64, last: u64| frame as i64 - last as i64;
-    let first = place.frame().map_or(*last, |frame| frame.0);
+    let first = location.frame().map_or(*last, |frame| frame.0);
     let step = from(first, std::mem::replace(last, first));
-    match (place.call, place.reply) {
+    match (location.call, location.reply) {
         (Some(call), Some(reply)) => format!("call {step:+}, reply {:+}", from(reply.0, call.0)),
         (Some(_), None) => format!("call {step:+}"),
         (None, Some(_)) => format!("reply {step:+}"),
@@ -130,7 +130,7 @@ pub(super) fn transaction_text(
         };
         let _ = writeln!(text, "  {word} {proc} {} {header}{end}", message.length);
     }
-    record.chunks.iter().for_each(|of_record| chunk_text(text, of_record));
+    record.chunks.iter().for_each(|chunk| chunk_text(text, chunk));
     if !record.missing.is_empty() {
         let _ = writeln!(text, "  missing {}", record.missing.join(" "));
     }
@@ -167,7 +167,7 @@ fn operation_text(
     reply: Option<&ComparedOperationOrHeaders>,
 ) {
     let name = |text: &mut String, section: &ComparedOperationOrHeaders| {
-        text.extend(section.name.chars().map(|letter| if letter == ' ' { '_' } else { letter }));
+        text.extend(section.name.chars().map(|character| if character == ' ' { '_' } else { character }));
     };
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);
     if let Some(call) = call {

@@ -20,10 +20,10 @@ pub(super) fn heaviest_subsequence(
     let at = |sums: &[u32], i: usize, j: usize| sums.get(i * width + j).copied().unwrap_or(0);
     for i in (0..a).rev() {
         for j in (0..b).rev() {
-            let own = weight(i, j);
+            let pair_weight = weight(i, j);
             let mut best = at(&sums, i + 1, j).max(at(&sums, i, j + 1));
-            if own > 0 {
-                best = best.max(at(&sums, i + 1, j + 1).saturating_add(own));
+            if pair_weight > 0 {
+                best = best.max(at(&sums, i + 1, j + 1).saturating_add(pair_weight));
             }
             if let Some(sum) = sums.get_mut(i * width + j) {
                 *sum = best;
@@ -32,8 +32,8 @@ pub(super) fn heaviest_subsequence(
     }
     let (mut i, mut j, mut pairs) = (0, 0, Vec::new());
     while i < a && j < b {
-        let own = weight(i, j);
-        if own > 0 && at(&sums, i, j) == at(&sums, i + 1, j + 1).saturating_add(own) {
+        let pair_weight = weight(i, j);
+        if pair_weight > 0 && at(&sums, i, j) == at(&sums, i + 1, j + 1).saturating_add(pair_weight) {
             pairs.push((i, j));
             (i, j) = (i + 1, j + 1);
         } else if at(&sums, i + 1, j) >= at(&sums, i, j + 1) {
@@ -48,16 +48,16 @@ pub(super) fn heaviest_subsequence(
 /// Returns the pairs of keys unique in both sequences, as the longest subsequence in order on both sides.
 pub(super) fn anchors(a: &[u64], b: &[u64]) -> Vec<(usize, usize)> {
     // Index of each key, and `true` if it is unique.
-    let places = |row: &[u64]| {
-        let mut places: HashMap<u64, (usize, bool)> = HashMap::with_capacity(row.len());
+    let positions_of = |row: &[u64]| {
+        let mut positions: HashMap<u64, (usize, bool)> = HashMap::with_capacity(row.len());
         for (at, key) in row.iter().enumerate() {
-            places.entry(*key).and_modify(|place| place.1 = false).or_insert((at, true));
+            positions.entry(*key).and_modify(|position| position.1 = false).or_insert((at, true));
         }
-        places
+        positions
     };
-    let (in_a, in_b) = (places(a), places(b));
-    let single = |places: &HashMap<u64, (usize, bool)>, key: u64| {
-        places.get(&key).filter(|(_, is_single)| *is_single).map(|(at, _)| *at)
+    let (in_a, in_b) = (positions_of(a), positions_of(b));
+    let single = |positions: &HashMap<u64, (usize, bool)>, key: u64| {
+        positions.get(&key).filter(|(_, is_single)| *is_single).map(|(at, _)| *at)
     };
     let pairs: Vec<(usize, usize)> = a
         .iter()
@@ -71,24 +71,24 @@ pub(super) fn anchors(a: &[u64], b: &[u64]) -> Vec<(usize, usize)> {
 fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // ends[n]: the pair with the lowest second index that ends a sequence of n + 1; before: predecessors.
     let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    let mut predecessors: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     let second = |at: usize| pairs.get(at).map_or(0, |(_, j)| *j);
     for (at, (_, j)) in pairs.iter().enumerate() {
         let length = ends.partition_point(|end| second(*end) < *j);
-        before.push(length.checked_sub(1).and_then(|last| ends.get(last).copied()));
+        predecessors.push(length.checked_sub(1).and_then(|last| ends.get(last).copied()));
         match ends.get_mut(length) {
             Some(end) => *end = at,
             None => ends.push(at),
         }
     }
-    let mut row = Vec::with_capacity(ends.len());
+    let mut subsequence = Vec::with_capacity(ends.len());
     let mut next = ends.last().copied();
     while let Some(at) = next {
-        row.extend(pairs.get(at).copied());
-        next = before.get(at).copied().flatten();
+        subsequence.extend(pairs.get(at).copied());
+        next = predecessors.get(at).copied().flatten();
     }
-    row.reverse();
-    row
+    subsequence.reverse();
+    subsequence
 }
 
 pub(super) struct SequenceAlignmentInput<'k, W, S> {
@@ -121,42 +121,42 @@ pub(super) fn align_by_steps(
     lengths: (usize, usize),
     is_all: bool,
 ) -> SequenceAlignment {
-    let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
+    let mut end = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is split: both its records are covered.
     loop {
-        let of = |pair: &&(usize, usize)| pair.0 < until.0 || pair.1 < until.1;
+        let is_covered = |pair: &&(usize, usize)| pair.0 < end.0 || pair.1 < end.1;
         let (i, j) =
-            pairs.iter().filter(of).fold(until, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
-        if is_all || (i, j) == until {
+            pairs.iter().filter(is_covered).fold(end, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
+        if is_all || (i, j) == end {
             break;
         }
-        until = (i, j);
+        end = (i, j);
     }
-    if until == (0, 0) {
-        until = lengths;
+    if end == (0, 0) {
+        end = lengths;
     }
-    let mut within: Vec<_> = pairs.into_iter().filter(|(i, j)| *i < until.0 && *j < until.1).collect();
-    let in_order: HashSet<_> = ascending(&within).into_iter().collect();
-    let moved = within.iter().copied().filter(|pair| !in_order.contains(pair)).collect();
-    within.retain(|pair| in_order.contains(pair));
-    SequenceAlignment { pairs: within, moved, covered: until }
+    let mut covered_pairs: Vec<_> = pairs.into_iter().filter(|(i, j)| *i < end.0 && *j < end.1).collect();
+    let in_order: HashSet<_> = ascending(&covered_pairs).into_iter().collect();
+    let moved = covered_pairs.iter().copied().filter(|pair| !in_order.contains(pair)).collect();
+    covered_pairs.retain(|pair| in_order.contains(pair));
+    SequenceAlignment { pairs: covered_pairs, moved, covered: end }
 }
 
 impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentInput<'_, W, S> {
     /// Aligns both sequences. Returns `None` if they are not synchronized before their end, unless `is_all` (nothing
-    /// follows) or `must` (no more records fit).
-    pub(super) fn align(&self, is_all: bool, must: bool) -> Option<SequenceAlignment> {
+    /// follows) or `is_forced` (no more records fit).
+    pub(super) fn align(&self, is_all: bool, is_forced: bool) -> Option<SequenceAlignment> {
         let [a, b] = self.keys.map(<[u64]>::len);
         let mut pairs = Vec::new();
         self.align_range((0, 0), (a, b), &mut pairs);
-        let until = if is_all { (a, b) } else { self.resync_point(&pairs, must)? };
-        pairs.retain(|(i, j)| *i < until.0 && *j < until.1);
-        let moved = self.moved(&pairs, until);
+        let end = if is_all { (a, b) } else { self.resync_point(&pairs, is_forced)? };
+        pairs.retain(|(i, j)| *i < end.0 && *j < end.1);
+        let moved = self.moved(&pairs, end);
         // A moved record has its partner, so that its other pair is dissolved.
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
-        Some(SequenceAlignment { pairs, moved, covered: until })
+        Some(SequenceAlignment { pairs, moved, covered: end })
     }
 
     fn align_range(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
@@ -176,8 +176,8 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         let (a, b) = (to.0 - from.0, to.1 - from.1);
         if a > 0 && b > 0 {
             if a.saturating_mul(b) <= MAX_MATRIX_CELLS {
-                let found = heaviest_subsequence(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
-                pairs.extend(found.into_iter().map(|(i, j)| (from.0 + i, from.1 + j)));
+                let subsequence = heaviest_subsequence(a, b, |i, j| (self.weight)(from.0 + i, from.1 + j));
+                pairs.extend(subsequence.into_iter().map(|(i, j)| (from.0 + i, from.1 + j)));
             } else {
                 self.align_at_anchors(from, to, pairs);
             }
@@ -187,8 +187,8 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
 
     fn align_at_anchors(&self, from: (usize, usize), to: (usize, usize), pairs: &mut Vec<(usize, usize)>) {
         let [a, b] = self.keys;
-        let part = |row: &'_ [u64], from: usize, to: usize| row.get(from..to).unwrap_or_default().to_vec();
-        let mut anchors = anchors(&part(a, from.0, to.0), &part(b, from.1, to.1));
+        let range = |row: &'_ [u64], from: usize, to: usize| row.get(from..to).unwrap_or_default().to_vec();
+        let mut anchors = anchors(&range(a, from.0, to.0), &range(b, from.1, to.1));
         anchors.iter_mut().for_each(|(i, j)| (*i, *j) = (*i + from.0, *j + from.1));
         if anchors.is_empty() {
             // No anchors: align both halves separately.
@@ -208,10 +208,10 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
 
     /// Returns pairs of equal records at different positions, each unpaired or paired with a record that is only
     /// similar.
-    fn moved(&self, pairs: &[(usize, usize)], until: (usize, usize)) -> Vec<(usize, usize)> {
-        let known: HashSet<_> = pairs.iter().collect();
-        let mut free_a = vec![true; until.0];
-        let mut free_b = vec![true; until.1];
+    fn moved(&self, pairs: &[(usize, usize)], end: (usize, usize)) -> Vec<(usize, usize)> {
+        let paired: HashSet<_> = pairs.iter().collect();
+        let mut free_a = vec![true; end.0];
+        let mut free_b = vec![true; end.1];
         for (i, j) in pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)) {
             if let (Some(a), Some(b)) = (free_a.get_mut(*i), free_b.get_mut(*j)) {
                 (*a, *b) = (false, false);
@@ -219,34 +219,34 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         }
         // By key, so that long sequences are scanned once.
         let [a, b] = self.keys;
-        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (j, key) in b.iter().enumerate().take(until.1) {
+        let mut positions: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (j, key) in b.iter().enumerate().take(end.1) {
             if free_b.get(j).copied().unwrap_or(false) {
-                places.entry(*key).or_default().push(j);
+                positions.entry(*key).or_default().push(j);
             }
         }
         let mut moved = Vec::new();
-        for (i, key) in a.iter().enumerate().take(until.0) {
+        for (i, key) in a.iter().enumerate().take(end.0) {
             if free_a.get(i).copied().unwrap_or(false)
-                && let Some(places) = places.get_mut(key)
+                && let Some(positions) = positions.get_mut(key)
                 && let Some(at) =
-                    places.iter().position(|j| !known.contains(&(i, *j)) && (self.is_same)(i, *j))
+                    positions.iter().position(|j| !paired.contains(&(i, *j)) && (self.is_same)(i, *j))
             {
-                moved.push((i, places.remove(at)));
+                moved.push((i, positions.remove(at)));
             }
         }
         moved
     }
 
-    /// Returns the point where both sides are synchronized again, or a point near the middle if `must`.
-    fn resync_point(&self, pairs: &[(usize, usize)], must: bool) -> Option<(usize, usize)> {
-        let mut run = 0;
+    /// Returns the point where both sides are synchronized again, or a point near the middle if `is_forced`.
+    fn resync_point(&self, pairs: &[(usize, usize)], is_forced: bool) -> Option<(usize, usize)> {
+        let mut run_length = 0;
         let mut start = None;
         let mut last = None;
         for pair in pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)) {
             let follows = last.is_some_and(|(i, j)| *pair == (i + 1, j + 1));
-            (run, start) = if follows { (run + 1, start) } else { (1, Some(*pair)) };
-            if run >= MIN_RESYNC_PAIRS && start != Some((0, 0)) {
+            (run_length, start) = if follows { (run_length + 1, start) } else { (1, Some(*pair)) };
+            if run_length >= MIN_RESYNC_PAIRS && start != Some((0, 0)) {
                 return start;
             }
             last = Some(*pair);
@@ -254,7 +254,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         let [a, b] = self.keys.map(<[u64]>::len);
         let is_middle = |(i, j): &&(usize, usize)| *i <= a * 3 / 4 && *j <= b * 3 / 4 && (*i > 0 || *j > 0);
         let middle = pairs.iter().filter(|(i, j)| (self.is_same)(*i, *j)).rfind(is_middle);
-        must.then(|| middle.copied().unwrap_or((a.div_ceil(2), b.div_ceil(2))))
+        is_forced.then(|| middle.copied().unwrap_or((a.div_ceil(2), b.div_ceil(2))))
     }
 }
 

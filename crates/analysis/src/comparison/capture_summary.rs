@@ -53,9 +53,13 @@ impl ComparedCaptureSummary {
 
     /// Takes the counts of undecoded frames and evicted state at the end of the capture.
     pub fn record_flow_counts(&mut self, flow: &Flow) {
-        self.undecoded =
-            flow.stats().undecoded_counts().map(|(why, count)| (UndecodedReason::key(why), count)).collect();
-        self.evicted = flow.evicted_counts().map(|(what, count)| (EvictedState::key(what), count)).collect();
+        self.undecoded = flow
+            .stats()
+            .undecoded_counts()
+            .map(|(reason, count)| (UndecodedReason::key(reason), count))
+            .collect();
+        self.evicted =
+            flow.evicted_counts().map(|(state, count)| (EvictedState::key(state), count)).collect();
     }
 
     /// Takes the counts of violations in no Transaction at the end of the capture.

@@ -87,7 +87,7 @@ impl RecordComparisonPolicy {
             Some(MinorVersionDependentField { common: 0, .. }) => {
                 FieldComparisonTreatment::MinorVersionDependent
             }
-            Some(follows) => FieldComparisonTreatment::EqualBits(kind, follows.common),
+            Some(field) => FieldComparisonTreatment::EqualBits(kind, field.common),
             None => FieldComparisonTreatment::Equal(kind),
         }
     }
@@ -118,6 +118,6 @@ impl RecordComparisonPolicy {
 
 /// Returns `true` if a field is an NFSv4 attribute, part of a `fattr4` (RFC 8881 section 3.3.7).
 fn is_attribute(path: &FieldPath) -> bool {
-    let mut above = path.text.split('.').rev().skip(1);
-    above.any(|word| matches!(word, "obj_attributes" | "attrs" | "createattrs" | "cva_attrs"))
+    let mut parents = path.text.split('.').rev().skip(1);
+    parents.any(|name| matches!(name, "obj_attributes" | "attrs" | "createattrs" | "cva_attrs"))
 }

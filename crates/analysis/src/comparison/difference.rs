@@ -174,14 +174,14 @@ impl Difference {
 
     /// Returns the memory of the difference in bytes, with that of the allocator, in a list that grows and is sorted.
     pub(super) fn memory_bytes(&self) -> usize {
-        let values = [&self.a, &self.b].map(|half| half.value.as_ref().map_or(0, String::capacity));
+        let values = [&self.a, &self.b].map(|side| side.value.as_ref().map_or(0, String::capacity));
         let texts = [self.operation.capacity(), self.path.capacity()].into_iter().chain(values);
         5 * size_of::<Self>() / 2 + texts.map(allocated::<u8>).sum::<usize>()
     }
 
     /// Returns the sort key: the frame of A, or else of B; then the frame of B, and the kind.
     pub fn sort_key(&self) -> (Option<u64>, Option<u64>, DifferenceKind) {
-        let [a, b] = [&self.a, &self.b].map(|half| half.frame.map(|frame| frame.0));
+        let [a, b] = [&self.a, &self.b].map(|side| side.frame.map(|frame| frame.0));
         (a.or(b), b, self.kind)
     }
 }

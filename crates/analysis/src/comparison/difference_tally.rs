@@ -16,9 +16,9 @@ pub struct FirstDifferences {
 }
 
 impl FirstDifferences {
-    /// Creates a list of at most `most` differences.
-    pub fn new(most: usize) -> Self {
-        Self { max_count: most, differences: Vec::new() }
+    /// Creates a list of at most `max_count` differences.
+    pub fn new(max_count: usize) -> Self {
+        Self { max_count, differences: Vec::new() }
     }
 
     /// Adds a difference.
@@ -27,7 +27,7 @@ impl FirstDifferences {
         if self.differences.len() >= self.max_count && is_late || self.max_count == 0 {
             return;
         }
-        let at = self.differences.partition_point(|kept| kept.sort_key() <= difference.sort_key());
+        let at = self.differences.partition_point(|existing| existing.sort_key() <= difference.sort_key());
         self.differences.truncate(self.max_count - 1);
         self.differences.insert(at.min(self.differences.len()), difference.clone());
     }
@@ -57,9 +57,9 @@ pub struct DifferenceTally {
 }
 
 impl DifferenceTally {
-    /// Creates a tally that keeps `of_all` differences of all operations, and `of_each` of each.
-    pub fn new(of_all: usize, of_each: usize) -> Self {
-        Self { first: FirstDifferences::new(of_all), max_per_operation: of_each, operations: BTreeMap::new() }
+    /// Creates a tally that keeps `max_count` differences of all operations, and `max_per_operation` of each.
+    pub fn new(max_count: usize, max_per_operation: usize) -> Self {
+        Self { first: FirstDifferences::new(max_count), max_per_operation, operations: BTreeMap::new() }
     }
 
     /// Counts a difference.
@@ -68,11 +68,11 @@ impl DifferenceTally {
         let is_known =
             self.operations.contains_key(&difference.operation) || self.operations.len() < MAX_OPERATIONS;
         let name = if is_known { &*difference.operation } else { OTHER_OPERATIONS };
-        let of_each = self.max_per_operation;
-        let operation = self
-            .operations
-            .entry(name.to_owned())
-            .or_insert_with(|| OperationDifferenceTally { count: 0, first: FirstDifferences::new(of_each) });
+        let max_per_operation = self.max_per_operation;
+        let operation = self.operations.entry(name.to_owned()).or_insert_with(|| OperationDifferenceTally {
+            count: 0,
+            first: FirstDifferences::new(max_per_operation),
+        });
         operation.count += 1;
         operation.first.push(difference);
     }

@@ -24,15 +24,15 @@ impl<'e> ReplyDirectoryEntryFields<'e> {
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
-        let above = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
-        let is_below = |entry: &&ComparableMessageField| entry.path.text.starts_with(above);
+        let prefix = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
+        let is_below = |entry: &&ComparableMessageField| entry.path.text.starts_with(prefix);
         let start = entries.iter().position(is_below)?;
         let length = entries.iter().skip(start).take_while(|entry| is_below(entry)).count();
         let fields = start..start + length;
-        let of = entries.get(fields.clone())?;
-        let first = of.first()?;
-        let starts: Vec<usize> = (0..of.len())
-            .filter(|at| of.get(*at).is_some_and(|entry| entry.path.text == first.path.text))
+        let field_entries = entries.get(fields.clone())?;
+        let first = field_entries.first()?;
+        let starts: Vec<usize> = (0..field_entries.len())
+            .filter(|at| field_entries.get(*at).is_some_and(|entry| entry.path.text == first.path.text))
             .map(|at| start + at)
             .collect();
         let ends = starts.iter().copied().skip(1).chain([fields.end]);
@@ -40,8 +40,8 @@ impl<'e> ReplyDirectoryEntryFields<'e> {
         let names: Vec<_> = elements
             .iter()
             .filter_map(|element| {
-                let named = |entry: &&&ComparableMessageField| entry.path.text == name.path.text;
-                entries.get(element.clone())?.iter().find(named).map(|entry| &entry.datum)
+                let is_entry_name = |entry: &&&ComparableMessageField| entry.path.text == name.path.text;
+                entries.get(element.clone())?.iter().find(is_entry_name).map(|entry| &entry.datum)
             })
             .collect();
         (names.len() == elements.len()).then_some(Self { fields, elements, names })
@@ -58,44 +58,49 @@ impl<'e> ReplyDirectoryEntryFields<'e> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
         };
         let (keys_a, keys_b) = (keys(self), keys(other));
-        let mut met = Vec::new();
+        let mut pairs = Vec::new();
         let mut from = (0, 0);
         let ends = [(self.names.len(), other.names.len())];
-        let places = |keys: &[u64]| -> HashMap<u64, usize> { keys.iter().copied().zip(0..).collect() };
-        let (in_a, in_b) = (places(&keys_a), places(&keys_b));
-        let place = |others: &HashMap<u64, usize>, keys: &[u64], at: usize| {
-            keys.get(at).and_then(|key| others.get(key).copied())
+        let positions = |keys: &[u64]| -> HashMap<u64, usize> { keys.iter().copied().zip(0..).collect() };
+        let (in_a, in_b) = (positions(&keys_a), positions(&keys_b));
+        let position = |other_positions: &HashMap<u64, usize>, keys: &[u64], at: usize| {
+            keys.get(at).and_then(|key| other_positions.get(key).copied())
         };
         for to in anchors(&keys_a, &keys_b).into_iter().chain(ends) {
             // Between two common names: unmatched entries, if equally many, were renamed.
-            let gone: Vec<usize> = (from.0..to.0).filter(|at| place(&in_b, &keys_a, *at).is_none()).collect();
-            let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
-            let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
-            if gone.len() == new.len() {
-                met.extend(
-                    gone.iter()
-                        .zip(&new)
-                        .filter_map(both)
+            let removed: Vec<usize> =
+                (from.0..to.0).filter(|at| position(&in_b, &keys_a, *at).is_none()).collect();
+            let added: Vec<usize> =
+                (from.1..to.1).filter(|at| position(&in_a, &keys_b, *at).is_none()).collect();
+            let element_pair = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
+            if removed.len() == added.len() {
+                pairs.extend(
+                    removed
+                        .iter()
+                        .zip(&added)
+                        .filter_map(element_pair)
                         .map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)),
                 );
             } else {
-                met.extend(gone.iter().filter_map(|at| {
+                pairs.extend(removed.iter().filter_map(|at| {
                     Some(ComparedDirectoryEntryPair::OnlyInA(self.names.get(*at).copied()?))
                 }));
-                met.extend(new.iter().filter_map(|at| {
+                pairs.extend(added.iter().filter_map(|at| {
                     Some(ComparedDirectoryEntryPair::OnlyInB(other.names.get(*at).copied()?))
                 }));
             }
             // Names at a different position in the other listing.
             for at in from.0..to.0 {
-                if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
-                    met.push(ComparedDirectoryEntryPair::Moved(name, at, place));
+                if let (Some(name), Some(index_b)) =
+                    (self.names.get(at).copied(), position(&in_b, &keys_a, at))
+                {
+                    pairs.push(ComparedDirectoryEntryPair::Moved(name, at, index_b));
                 }
             }
-            met.extend(both((&to.0, &to.1)).map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)));
+            pairs.extend(element_pair((&to.0, &to.1)).map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)));
             from = (to.0 + 1, to.1 + 1);
         }
-        met
+        pairs
     }
 
     fn element(&self, at: usize) -> Option<Range<usize>> {
@@ -122,14 +127,17 @@ mod tests {
     use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: ComparedFieldValue) -> ComparableMessageField {
+    fn field(text: &str, value: ComparedFieldValue) -> ComparableMessageField {
         let is_name = text.ends_with("name");
-        let role = FieldEqualityRequirement::Equal(if is_name {
+        let requirement = FieldEqualityRequirement::Equal(if is_name {
             DifferenceKind::Name
         } else {
             DifferenceKind::Result
         });
-        ComparableMessageField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
+        ComparableMessageField {
+            path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", requirement)),
+            datum: value,
+        }
     }
 
     /// Returns a READDIR Reply with these names, each entry with a cookie before it.

@@ -77,8 +77,8 @@ const fn identity(identity: MappedIdentifierType, fields: &'static [&'static str
     FieldEqualityRule { fields, class: FieldEqualityRequirement::Identity(identity) }
 }
 
-const fn varies(why: &'static str, fields: &'static [&'static str]) -> FieldEqualityRule {
-    FieldEqualityRule { fields, class: FieldEqualityRequirement::Varies(why) }
+const fn varies(reason: &'static str, fields: &'static [&'static str]) -> FieldEqualityRule {
+    FieldEqualityRule { fields, class: FieldEqualityRequirement::Varies(reason) }
 }
 
 const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> FieldEqualityRule {
@@ -266,8 +266,8 @@ pub struct MinorVersionDependentField {
     pub why: &'static str,
 }
 
-const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionDependentField {
-    MinorVersionDependentField { field, common, why }
+const fn follows(field: &'static str, common: u64, reason: &'static str) -> MinorVersionDependentField {
+    MinorVersionDependentField { field, common, why: reason }
 }
 
 /// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
@@ -311,8 +311,8 @@ pub(super) fn pattern_covers(pattern: &str, field: &str) -> bool {
 /// Returns `true` for times that a Call sets, by the name of the parent: SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC
 /// 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the server
 /// and of a delegation (RFC 9754) come from a clock.
-fn is_set_time(field: &str, above: &str) -> bool {
-    let leaf = above.rsplit('.').next().unwrap_or_default();
+fn is_set_time(field: &str, parent: &str) -> bool {
+    let leaf = parent.rsplit('.').next().unwrap_or_default();
     match field.rsplit_once('.').map_or("", |(group, _)| group) {
         "nfs.nfstime3" | "nfs.nfstime4" => leaf == "time",
         "nfs.timeval" => true,
@@ -321,8 +321,8 @@ fn is_set_time(field: &str, above: &str) -> bool {
 }
 
 /// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
-pub fn requirement_of_field(field: &str, above: &str, is_call: bool) -> FieldEqualityRequirement {
-    if is_call && is_set_time(field, above) {
+pub fn requirement_of_field(field: &str, parent: &str, is_call: bool) -> FieldEqualityRequirement {
+    if is_call && is_set_time(field, parent) {
         return FieldEqualityRequirement::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
@@ -448,7 +448,7 @@ mod tests {
                 rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
             assert!(missing.is_empty(), "{missing:?}");
             match rule.class {
-                FieldEqualityRequirement::Varies(why) => assert!(document.contains(why), "{why}"),
+                FieldEqualityRequirement::Varies(reason) => assert!(document.contains(reason), "{reason}"),
                 FieldEqualityRequirement::Identity(identity) => {
                     assert!(document.contains(identity.word()), "{identity:?}")
                 }

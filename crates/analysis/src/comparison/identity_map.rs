@@ -33,10 +33,10 @@ impl ServerAssignedValueHash {
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
     pub fn from_value(
         identity: MappedIdentifierType,
-        datum: &ComparedFieldValue,
+        value: &ComparedFieldValue,
         scope: Option<Self>,
     ) -> Option<Self> {
-        let is_constant = match datum {
+        let is_constant = match value {
             ComparedFieldValue::Number(0) => {
                 !matches!(identity, MappedIdentifierType::MinorVersion | MappedIdentifierType::Program)
             }
@@ -49,7 +49,7 @@ impl ServerAssignedValueHash {
         if is_constant {
             return None;
         }
-        let mut bytes = format!("{} {datum}", identity.word()).into_bytes();
+        let mut bytes = format!("{} {value}", identity.word()).into_bytes();
         if identity == MappedIdentifierType::Cookie
             && let Some(Self(scope)) = scope
         {
@@ -116,8 +116,8 @@ impl Default for CrossCaptureIdentityMap {
 
 impl CrossCaptureIdentityMap {
     pub(super) fn for_memory(memory_bytes: usize) -> Self {
-        let all = memory_bytes / IDENTITY_PAIR_BYTES;
-        Self::with_limits(all - all / DISPUTE_PART, all / DISPUTE_PART)
+        let max_pairs = memory_bytes / IDENTITY_PAIR_BYTES;
+        Self::with_limits(max_pairs - max_pairs / DISPUTE_PART, max_pairs / DISPUTE_PART)
     }
 
     fn with_limits(max_pairs: usize, max_disputes: usize) -> Self {
@@ -153,7 +153,7 @@ impl CrossCaptureIdentityMap {
         &mut self,
         a: ServerAssignedValueHash,
         b: ServerAssignedValueHash,
-        sighting: impl FnOnce() -> FirstOccurrenceOfIdentifierPair,
+        occurrence: impl FnOnce() -> FirstOccurrenceOfIdentifierPair,
     ) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
@@ -167,7 +167,7 @@ impl CrossCaptureIdentityMap {
                 link.count
             }
             None => {
-                let link = IdentityPairOccurrences { count: 1, first: Box::new(sighting()) };
+                let link = IdentityPairOccurrences { count: 1, first: Box::new(occurrence()) };
                 if self.count_of(a, b) == 0 {
                     self.insert_pair(a, b, link);
                     return;
@@ -220,7 +220,7 @@ impl CrossCaptureIdentityMap {
     fn resolve_disputes(&mut self) {
         let mut disputes: Vec<_> = self.disputes.drain().collect();
         disputes.sort_by_key(|(_, link)| {
-            let [a, b] = link.first.places.map(|place| place.index);
+            let [a, b] = link.first.places.map(|location| location.index);
             (std::cmp::Reverse(link.count), a, b, link.first.frames)
         });
         for ((a, b), link) in disputes {
@@ -231,8 +231,8 @@ impl CrossCaptureIdentityMap {
             let other = self.a_by_b.get(b).copied();
             let of_a = self.pairs.get(a).map(|pair| pair.link.first.frames);
             let of_b = other.and_then(|other| self.pairs.get(other)).map(|pair| pair.link.first.frames);
-            let since = [of_a.or(of_b).and_then(|[a, _]| a), of_b.or(of_a).and_then(|[_, b]| b)];
-            self.differences.push(difference(link, since));
+            let earlier_frames = [of_a.or(of_b).and_then(|[a, _]| a), of_b.or(of_a).and_then(|[_, b]| b)];
+            self.differences.push(difference(link, earlier_frames));
         }
     }
 
@@ -245,22 +245,22 @@ impl CrossCaptureIdentityMap {
     }
 }
 
-/// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
-fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) -> Difference {
+/// Returns the difference for names that are paired otherwise elsewhere, `earlier_frames` these frames.
+fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber>; 2]) -> Difference {
     let FirstOccurrenceOfIdentifierPair { operation, section, path, identity, places, frames, values } =
         *link.first;
-    let half = |at: usize| {
-        let [value, since] = [
+    let side_value = |at: usize| {
+        let [value, suffix] = [
             values.get(at).map(ComparedFieldValue::display_text).unwrap_or_default(),
-            match since.get(at) {
-                Some(Some(since)) => format!(", unlike in frame {since}"),
+            match earlier_frames.get(at) {
+                Some(Some(frame)) => format!(", unlike in frame {frame}"),
                 _ => String::new(),
             },
         ];
         DifferenceSideValue {
             location: places.get(at).copied(),
             frame: frames.get(at).copied().flatten(),
-            value: Some(format!("{} {value}{since}", identity.word())),
+            value: Some(format!("{} {value}{suffix}", identity.word())),
         }
     };
     let dot = if section.is_empty() { "" } else { "." };
@@ -270,8 +270,8 @@ fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) ->
         path: format!("{section}{dot}{}", path.text),
         field: path.field,
         count: link.count,
-        a: half(0),
-        b: half(1),
+        a: side_value(0),
+        b: side_value(1),
     }
 }
 
@@ -295,8 +295,11 @@ mod tests {
         for (at, (a, b)) in (1..).zip(pairs) {
             see(&mut renaming, at, a, b);
         }
-        let wrong = renaming.take_differences(true);
-        wrong.into_iter().map(|wrong| (wrong.a.frame.unwrap().0, wrong.b.value.unwrap())).collect()
+        let differences = renaming.take_differences(true);
+        differences
+            .into_iter()
+            .map(|difference| (difference.a.frame.unwrap().0, difference.b.value.unwrap()))
+            .collect()
     }
 
     fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {

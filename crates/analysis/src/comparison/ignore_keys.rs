@@ -22,13 +22,13 @@ const OPERATIONS: [&str; 2] = [field_names::NFS_OPCODE, field_names::NFS_CB_OPER
 
 /// Returns `true` if records have the field: RPC-over-RDMA (with `--strict`), RPC and procedures.
 fn is_compared(entry: &FilterFieldCatalogEntry) -> bool {
-    let is_heard = match &entry.origin {
+    let is_in_records = match &entry.origin {
         FilterFieldSource::Structure(layers) => layers.iter().any(|layer| {
             matches!(layer, FieldDecodeLayer::RpcRdma | FieldDecodeLayer::Rpc | FieldDecodeLayer::Procedure)
         }),
         _ => false,
     };
-    is_heard && !matches!(entry.kind, FilterType::Structure | FilterType::Protocol)
+    is_in_records && !matches!(entry.kind, FilterType::Structure | FilterType::Protocol)
 }
 
 fn fields() -> impl Iterator<Item = &'static str> {
@@ -65,8 +65,8 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
     if FilterFieldCatalog::shared().iter().any(|entry| pattern_covers(pattern, entry.name)) {
         return Err(format!("{pattern} is not compared: not a field of RPC-over-RDMA, RPC or a procedure"));
     }
-    let near = nearest(pattern.trim_end_matches('*'), fields());
-    Err(format!("unknown field {pattern}{}", proposal(&near)))
+    let similar = nearest(pattern.trim_end_matches('*'), fields());
+    Err(format!("unknown field {pattern}{}", proposal(&similar)))
 }
 
 /// Checks that an operation or a procedure has this name.
@@ -74,25 +74,25 @@ pub(super) fn operation(name: &str) -> Result<(), String> {
     if operations().contains(name) {
         return Ok(());
     }
-    let near = nearest(name, operations().iter().copied().chain(kinds()));
-    Err(format!("unknown operation {name}{}", proposal(&near)))
+    let similar = nearest(name, operations().iter().copied().chain(kinds()));
+    Err(format!("unknown operation {name}{}", proposal(&similar)))
 }
 
 /// Returns the message for a word that is no kind, field or operation.
 pub(super) fn unknown(word: &str) -> String {
     // A kind with this prefix wins over a similar procedure: `stat` is `status`, not STAT of NSM.
-    let mut near: Vec<_> = kinds().filter(|kind| !word.is_empty() && kind.starts_with(word)).collect();
-    if near.is_empty() {
-        near = nearest(word, kinds().chain(operations().iter().copied()));
+    let mut similar: Vec<_> = kinds().filter(|kind| !word.is_empty() && kind.starts_with(word)).collect();
+    if similar.is_empty() {
+        similar = nearest(word, kinds().chain(operations().iter().copied()));
     }
-    if near.is_empty() {
+    if similar.is_empty() {
         let kinds: Vec<_> = kinds().collect();
         return format!(
             "give a kind of difference ({}), a field such as nfs.fattr4.size, or an operation such as READ",
             kinds.join(", ")
         );
     }
-    format!("unknown difference kind {word}{} (compare --help lists them)", proposal(&near))
+    format!("unknown difference kind {word}{} (compare --help lists them)", proposal(&similar))
 }
 
 fn kinds() -> impl Iterator<Item = &'static str> {
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn what_is_not_compared_cannot_be_chosen() {
-        assert!(field("frame.number").is_err_and(|what| what.contains("is not compared")));
-        assert!(field("infiniband.bth.*").is_err_and(|what| what.contains("is not compared")));
+        assert!(field("frame.number").is_err_and(|message| message.contains("is not compared")));
+        assert!(field("infiniband.bth.*").is_err_and(|message| message.contains("is not compared")));
         assert_eq!(field("nfs.fattr4.*"), Ok(()));
     }
 }

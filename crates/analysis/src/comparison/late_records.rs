@@ -32,7 +32,7 @@ impl CaptureComparator {
     /// Returns `true` if more than a number of late records wait on a side, or as many bytes in proportion.
     fn has_late(&self, records: usize) -> bool {
         let bytes = self.memory.waiting_bytes / MAX_WAITING_RECORDS * records;
-        self.late.iter().any(|late| late.count > records || late.bytes > bytes)
+        self.late.iter().any(|queued| queued.count > records || queued.bytes > bytes)
     }
 
     /// Pairs late records if there are many.
@@ -41,59 +41,59 @@ impl CaptureComparator {
             return;
         }
         for at in 0..self.queues.len() {
-            self.with_queue(at, |this, lane| this.pair_late_records(lane, receive));
+            self.with_queue(at, |this, queue| this.pair_late_records(queue, receive));
         }
         for at in 0..self.queues.len() {
             if !self.has_late(MAX_LATE_RECORDS / 2) {
                 return;
             }
-            self.with_queue(at, |this, lane| this.give_up_late_records(lane));
+            self.with_queue(at, |this, queue| this.give_up_late_records(queue));
         }
     }
 
     /// Pairs the late records of a queue with late ones and with records without partners of the other side.
     pub(super) fn pair_late_records(
         &mut self,
-        lane: &mut ComparisonPairingQueue,
+        queue: &mut ComparisonPairingQueue,
         receive: &mut DifferenceReceiver<'_>,
     ) {
-        if lane.sides.iter().all(|row| row.late.is_empty()) {
+        if queue.sides.iter().all(|row| row.late.is_empty()) {
             return;
         }
-        let across = differs_in_rdma(lane);
-        let pairs = self.late_pairs(lane);
-        let mut taken = [0, 1].map(|side| {
-            let row = &mut lane.sides[side];
-            let late = std::mem::take(&mut row.late).into_iter();
-            let unpaired = std::mem::take(&mut row.unpaired).into_iter();
+        let differs_in_rdma = differs_in_rdma(queue);
+        let pairs = self.late_pairs(queue);
+        let mut records = [0, 1].map(|side| {
+            let queue_side = &mut queue.sides[side];
+            let late = std::mem::take(&mut queue_side.late).into_iter();
+            let unpaired = std::mem::take(&mut queue_side.unpaired).into_iter();
             [late.map(Some).collect::<Vec<_>>(), unpaired.map(Some).collect()]
         });
         for pair in pairs {
             let mut take = |side: usize| {
                 let (is_late, at) = pair[side];
-                let record = taken[side][usize::from(!is_late)].get_mut(at)?.take()?;
+                let record = records[side][usize::from(!is_late)].get_mut(at)?.take()?;
                 if is_late { &mut self.late[side] } else { &mut self.unpaired }.subtract(&record);
                 Some(record)
             };
-            if let (Some(one), Some(other)) = (take(0), take(1)) {
-                self.compare(&one.record, &other.record, across, receive);
+            if let (Some(a), Some(b)) = (take(0), take(1)) {
+                self.compare(&a.record, &b.record, differs_in_rdma, receive);
             }
         }
-        for (row, [late, unpaired]) in lane.sides.iter_mut().zip(taken) {
-            row.late = late.into_iter().flatten().collect();
-            row.unpaired = unpaired.into_iter().flatten().collect();
+        for (queue_side, [late, unpaired]) in queue.sides.iter_mut().zip(records) {
+            queue_side.late = late.into_iter().flatten().collect();
+            queue_side.unpaired = unpaired.into_iter().flatten().collect();
         }
     }
 
-    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPairIndices> {
-        let is_other_minor = lane.differs_in_minor_version();
+    fn late_pairs(&mut self, queue: &ComparisonPairingQueue) -> Vec<LateRecordPairIndices> {
+        let is_other_minor = queue.differs_in_minor_version();
         let mut candidates = |side: usize| {
-            let row = &lane.sides[side];
-            let late = row.late.iter().enumerate().map(|(at, waiting)| ((true, at), waiting));
-            let unpaired = row.unpaired.iter().enumerate().map(|(at, waiting)| ((false, at), waiting));
-            let all = late.chain(unpaired).map(|(place, waiting)| {
+            let queue_side = &queue.sides[side];
+            let late = queue_side.late.iter().enumerate().map(|(at, waiting)| ((true, at), waiting));
+            let unpaired = queue_side.unpaired.iter().enumerate().map(|(at, waiting)| ((false, at), waiting));
+            let all = late.chain(unpaired).map(|(position, waiting)| {
                 let key = waiting.key.with_numbers(side, is_other_minor, &mut self.identities);
-                LateRecordPartnerCandidate { waiting, key, place, is_taken: false }
+                LateRecordPartnerCandidate { waiting, key, place: position, is_taken: false }
             });
             all.collect::<Vec<_>>()
         };
@@ -110,44 +110,44 @@ impl CaptureComparator {
             }
         }
         let mut pairs = Vec::new();
-        for one in &of_a {
+        for candidate_a in &of_a {
             let is_free = |at: &usize| {
-                let other = &of_b[*at];
-                !other.is_taken && (one.place.0 || other.place.0)
+                let candidate_b = &of_b[*at];
+                !candidate_b.is_taken && (candidate_a.place.0 || candidate_b.place.0)
             };
-            let by_step = by_step.get(&one.waiting.record.location.index).copied();
+            let by_step = by_step.get(&candidate_a.waiting.record.location.index).copied();
             let by_step = by_step
-                .filter(|at| of_b[*at].waiting.record.signature == one.waiting.record.signature)
+                .filter(|at| of_b[*at].waiting.record.signature == candidate_a.waiting.record.signature)
                 .filter(is_free);
-            let find = |places: Option<&mut Vec<usize>>| {
-                let places = places?;
+            let find = |indices: Option<&mut Vec<usize>>| {
+                let indices = indices?;
                 // Partners come in the same order on both sides, so that the first are taken first.
-                while places.last().is_some_and(|at| of_b[*at].is_taken) {
-                    places.pop();
+                while indices.last().is_some_and(|at| of_b[*at].is_taken) {
+                    indices.pop();
                 }
-                let mut near = places.iter().rev().take(MAX_CANDIDATES).copied();
-                near.find(|at| is_free(at) && one.key.is_same(&of_b[*at].key))
+                let mut recent = indices.iter().rev().take(MAX_CANDIDATES).copied();
+                recent.find(|at| is_free(at) && candidate_a.key.is_same(&of_b[*at].key))
             };
-            let found = by_step
-                .or_else(|| find(by_origin.get_mut(&one.key.origin_hash())))
-                .or_else(|| find(by_call.get_mut(&one.key.call)));
-            if let Some(j) = found {
+            let partner = by_step
+                .or_else(|| find(by_origin.get_mut(&candidate_a.key.origin_hash())))
+                .or_else(|| find(by_call.get_mut(&candidate_a.key.call)));
+            if let Some(j) = partner {
                 of_b[j].is_taken = true;
-                pairs.push([one.place, of_b[j].place]);
+                pairs.push([candidate_a.place, of_b[j].place]);
             }
         }
         pairs
     }
 
     /// Makes late records without a partner records without partners.
-    pub(super) fn give_up_late_records(&mut self, lane: &mut ComparisonPairingQueue) {
+    pub(super) fn give_up_late_records(&mut self, queue: &mut ComparisonPairingQueue) {
         for side in 0..2 {
-            for late in std::mem::take(&mut lane.sides[side].late) {
-                self.late[side].subtract(&late);
-                self.unpaired.add(&late);
-                lane.sides[side].unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..late });
+            for record in std::mem::take(&mut queue.sides[side].late) {
+                self.late[side].subtract(&record);
+                self.unpaired.add(&record);
+                queue.sides[side].unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..record });
             }
         }
-        self.evict(lane);
+        self.evict(queue);
     }
 }

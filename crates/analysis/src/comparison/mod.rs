@@ -136,14 +136,14 @@ struct ComparisonMemoryShares {
 
 impl ComparisonMemoryShares {
     fn new(bytes: usize) -> Self {
-        let part = bytes / 16;
+        let sixteenth = bytes / 16;
         Self {
-            waiting_bytes: 3 * part,
-            unpaired_bytes: 2 * part,
-            difference_bytes: part,
-            identity_bytes: IDENTITY_PARTS as usize * part,
-            clients: MAX_IDLE_CLIENTS.min(part / IDLE_CLIENT_BYTES),
-            filehandles: part / 2 / FILEHANDLE_ORIGIN_BYTES,
+            waiting_bytes: 3 * sixteenth,
+            unpaired_bytes: 2 * sixteenth,
+            difference_bytes: sixteenth,
+            identity_bytes: IDENTITY_PARTS as usize * sixteenth,
+            clients: MAX_IDLE_CLIENTS.min(sixteenth / IDLE_CLIENT_BYTES),
+            filehandles: sixteenth / 2 / FILEHANDLE_ORIGIN_BYTES,
         }
     }
 
@@ -190,8 +190,8 @@ pub struct CaptureComparator {
 }
 
 impl CaptureComparator {
-    /// Creates a comparison with at most `most` differences that uses up to `memory_bytes` bytes.
-    pub fn new(selection: ComparisonOptions, most: usize, memory_bytes: usize) -> Self {
+    /// Creates a comparison with at most `max_differences` differences that uses up to `memory_bytes` bytes.
+    pub fn new(selection: ComparisonOptions, max_differences: usize, memory_bytes: usize) -> Self {
         let memory = ComparisonMemoryShares::new(memory_bytes);
         Self {
             options: selection,
@@ -205,7 +205,7 @@ impl CaptureComparator {
             memory,
             differences: Vec::new(),
             difference_bytes: 0,
-            max_differences: most.max(1),
+            max_differences: max_differences.max(1),
             counts: BTreeMap::new(),
             filtered: 0,
             operation_counts: BTreeMap::new(),
@@ -235,9 +235,9 @@ impl CaptureComparator {
         let mut result = Ok(());
         let has_failed = Cell::new(false);
         let mut receive = |this: &mut Self| {
-            let found = this.take_differences();
+            let differences = this.take_differences();
             if result.is_ok() {
-                result = found.into_iter().try_for_each(&mut report);
+                result = differences.into_iter().try_for_each(&mut report);
                 has_failed.set(result.is_err());
             }
         };
@@ -277,20 +277,20 @@ impl CaptureComparator {
         let at = side as usize;
         let name = self.counted_name(&record.class);
         self.operation_counts.entry(name).or_default().counts[at] += 1;
-        let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
-            let mut lane = ComparisonPairingQueue::default();
-            lane.sides[at].client = Some(client.clone());
-            self.queues.push(lane);
+        let queue_index = *self.clients[at].entry(client).or_insert_with_key(|client| {
+            let mut queue = ComparisonPairingQueue::default();
+            queue.sides[at].client = Some(client.clone());
+            self.queues.push(queue);
             self.queues.len() - 1
         });
         let key = self.origins[at].key(&record);
         let record = QueuedComparisonRecord::new(record, key);
-        if self.queues[lane].sides[at].is_late(&record) {
+        if self.queues[queue_index].sides[at].is_late(&record) {
             self.late[at].add(&record);
         } else {
             self.waiting[at].add(&record);
         }
-        self.queues[lane].sides[at].push(record);
+        self.queues[queue_index].sides[at].push(record);
     }
 
     /// Limits the number of names: a malformed capture can have any number of operations.
@@ -315,8 +315,8 @@ impl CaptureComparator {
         }
         self.pair_clients(false);
         for at in 0..self.queues.len() {
-            self.with_queue(at, |this, lane| {
-                this.match_queue(lane, PairingQueueDrainExtent::Steady, receive)
+            self.with_queue(at, |this, queue| {
+                this.match_queue(queue, PairingQueueDrainExtent::Steady, receive)
             });
         }
         let full_sides = ComparisonSide::BOTH.map(|side| (side, self.has_enough(side)));
@@ -326,13 +326,13 @@ impl CaptureComparator {
         self.settle_late_records(receive);
         // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
         // the records are removed, so that the next record does not start over.
-        for pace in [PairingQueueDrainExtent::WhileEqual, PairingQueueDrainExtent::Full] {
+        for extent in [PairingQueueDrainExtent::WhileEqual, PairingQueueDrainExtent::Full] {
             if !self.is_full(MAX_WAITING_RECORDS) {
                 return;
             }
             for at in 0..self.queues.len() {
                 if self.is_full(MAX_WAITING_RECORDS / 2) {
-                    self.with_queue(at, |this, lane| this.match_queue(lane, pace, receive));
+                    self.with_queue(at, |this, queue| this.match_queue(queue, extent, receive));
                 }
             }
         }
@@ -343,9 +343,9 @@ impl CaptureComparator {
         {
             self.visited += 1;
         }
-        let Some(mut lane) = self.queues.get_mut(at).map(std::mem::take) else { return };
-        work(self, &mut lane);
-        self.queues[at] = lane;
+        let Some(mut queue) = self.queues.get_mut(at).map(std::mem::take) else { return };
+        work(self, &mut queue);
+        self.queues[at] = queue;
     }
 
     /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
@@ -368,14 +368,14 @@ impl CaptureComparator {
     }
 
     /// Limits the number of records without partners that wait for a late one, and their memory.
-    fn evict(&mut self, lane: &mut ComparisonPairingQueue) {
-        let across = differs_in_rdma(lane);
+    fn evict(&mut self, queue: &mut ComparisonPairingQueue) {
+        let differs_in_rdma = differs_in_rdma(queue);
         for side in 0..2 {
             while (self.unpaired.count > MAX_UNPAIRED || self.unpaired.bytes > self.memory.unpaired_bytes)
-                && let Some(waiting) = lane.sides[side].unpaired.pop_front()
+                && let Some(waiting) = queue.sides[side].unpaired.pop_front()
             {
                 self.unpaired.subtract(&waiting);
-                self.report_unpaired(&waiting.record, side, across);
+                self.report_unpaired(&waiting.record, side, differs_in_rdma);
             }
         }
     }
@@ -384,9 +384,9 @@ impl CaptureComparator {
     /// memory.
     fn finish(&mut self, receive: &mut DifferenceReceiver<'_>) {
         self.pair_clients(true);
-        for mut lane in std::mem::take(&mut self.queues) {
-            self.match_queue(&mut lane, PairingQueueDrainExtent::Last, receive);
-            self.finish_queue(&mut lane, receive);
+        for mut queue in std::mem::take(&mut self.queues) {
+            self.match_queue(&mut queue, PairingQueueDrainExtent::Last, receive);
+            self.finish_queue(&mut queue, receive);
         }
         self.report_identity_differences(true);
         self.sort();
@@ -421,18 +421,18 @@ impl CaptureComparator {
         &mut self,
         a: &ComparisonRecord,
         b: &ComparisonRecord,
-        is_across: bool,
+        differs_in_rdma: bool,
         receive: &mut DifferenceReceiver<'_>,
     ) {
-        self.compare_records(a, b, is_across);
+        self.compare_records(a, b, differs_in_rdma);
         if self.difference_bytes > self.memory.difference_bytes {
             receive(self);
         }
     }
 
-    fn compare_records(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
+    fn compare_records(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, differs_in_rdma: bool) {
         self.pairs += 1;
-        if is_across && a.is_connection_setup && !a.is_null {
+        if differs_in_rdma && a.is_connection_setup && !a.is_null {
             self.setup_calls += 1;
             return;
         }
@@ -458,18 +458,18 @@ impl CaptureComparator {
     /// Takes the first `count` records of a side from a queue.
     fn take_waiting(
         &mut self,
-        lane: &mut ComparisonPairingQueue,
+        queue: &mut ComparisonPairingQueue,
         side: usize,
         count: usize,
     ) -> Vec<QueuedComparisonRecord> {
-        let records = lane.sides[side].take(count);
+        let records = queue.sides[side].take(count);
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
         records
     }
 
-    fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
+    fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, differs_in_rdma: bool) {
         // The number of connection attempts is up to the transport.
-        if is_across && record.is_connection_setup {
+        if differs_in_rdma && record.is_connection_setup {
             self.setup_calls += 1;
             return;
         }
@@ -482,13 +482,13 @@ impl CaptureComparator {
     pub fn report_capture_difference(
         &mut self,
         kind: DifferenceKind,
-        what: &str,
+        path: &str,
         a: impl ToString,
         b: impl ToString,
     ) {
         let sides = [a.to_string(), b.to_string()]
             .map(|value| DifferenceSideValue { value: Some(value), ..DifferenceSideValue::default() });
-        self.report(Difference::without_field(kind, "capture", what, sides));
+        self.report(Difference::without_field(kind, "capture", path, sides));
     }
 
     /// Returns `true` if two counts of the whole captures are within their tolerance.
@@ -558,13 +558,13 @@ impl CaptureComparator {
 /// Returns the class of a title: `NFS 4 READ` of `NFS 4.2 READ`.
 pub fn class(title: &str) -> String {
     let words = title.split(' ').map(|word| match word.split_once('.') {
-        Some((major, minor)) if [major, minor].iter().all(|part| part.parse::<u32>().is_ok()) => major,
+        Some((major, minor)) if [major, minor].iter().all(|number| number.parse::<u32>().is_ok()) => major,
         _ => word,
     });
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn differs_in_rdma(lane: &ComparisonPairingQueue) -> bool {
-    let [a, b] = &lane.sides;
+fn differs_in_rdma(queue: &ComparisonPairingQueue) -> bool {
+    let [a, b] = &queue.sides;
     a.client.is_some() && b.client.is_some() && a.is_rdma != b.is_rdma
 }

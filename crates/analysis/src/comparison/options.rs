@@ -29,8 +29,9 @@ impl std::str::FromStr for IgnoreKey {
         if word.contains('.') || word.ends_with('*') {
             return ignore_keys::field(word).map(|()| Self::Field(word.to_owned()));
         }
-        let is_operation =
-            |letter: char| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_';
+        let is_operation = |character: char| {
+            character.is_ascii_uppercase() || character.is_ascii_digit() || character == '_'
+        };
         if !word.is_empty() && word.chars().all(is_operation) {
             return ignore_keys::operation(word).map(|()| Self::Operation(word.to_owned()));
         }
@@ -53,7 +54,7 @@ impl IgnoreKey {
     pub fn all() -> impl Iterator<Item = (String, String)> {
         let kinds =
             DifferenceKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
-        kinds.chain(ignore_keys::words().map(|(word, about)| (word.to_owned(), about.to_owned())))
+        kinds.chain(ignore_keys::words().map(|(word, text)| (word.to_owned(), text.to_owned())))
     }
 
     fn matches(&self, difference: &Difference) -> bool {
@@ -86,18 +87,18 @@ impl NumericTolerance {
     ///
     /// # Errors
     /// Returns an error with the problem and a proposal.
-    pub fn new(fields: &str, most: MaxNumericDifference, counts: &[&str]) -> Result<Self, String> {
+    pub fn new(fields: &str, max_difference: MaxNumericDifference, counts: &[&str]) -> Result<Self, String> {
         let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
         let is_path = fields.contains('.');
         let is_known = names().any(|name| name == fields) || is_path && ignore_keys::field(fields).is_ok();
         if !is_known {
-            let near = nearest(fields, names());
+            let similar = nearest(fields, names());
             return Err(match ignore_keys::field(fields) {
-                Err(what) if is_path && near.is_empty() => what,
-                _ => format!("unknown field, length or count {fields}{}", proposal(&near)),
+                Err(error) if is_path && similar.is_empty() => error,
+                _ => format!("unknown field, length or count {fields}{}", proposal(&similar)),
             });
         }
-        Ok(Self { fields: fields.to_owned(), max_difference: most })
+        Ok(Self { fields: fields.to_owned(), max_difference })
     }
 }
 
@@ -114,14 +115,14 @@ impl std::str::FromStr for MaxNumericDifference {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let most = match text.strip_suffix('%') {
+        let max = match text.strip_suffix('%') {
             Some(number) => {
                 let is_part = |percent: &f64| percent.is_finite() && *percent >= 0.0;
                 number.parse().ok().filter(is_part).map(Self::Percent)
             }
             None => text.parse().ok().map(Self::Absolute),
         };
-        most.ok_or_else(|| "give a number, such as 4096, or a percentage, such as 5%".to_owned())
+        max.ok_or_else(|| "give a number, such as 4096, or a percentage, such as 5%".to_owned())
     }
 }
 
@@ -138,7 +139,7 @@ impl MaxNumericDifference {
     /// Returns `true` if the distance of two numbers is allowed.
     pub fn allows(self, a: u64, b: u64) -> bool {
         match self {
-            Self::Absolute(most) => a.abs_diff(b) <= most,
+            Self::Absolute(max) => a.abs_diff(b) <= max,
             Self::Percent(percent) => a.abs_diff(b) as f64 <= a as f64 * percent / 100.0,
         }
     }
@@ -162,29 +163,29 @@ pub struct ComparisonOptions {
 impl ComparisonOptions {
     /// Returns the reason why these options exclude all differences; `None` if they do not.
     pub fn contradiction(&self) -> Option<String> {
-        if let Some(word) = self.only.iter().find(|word| self.ignore.contains(word)) {
-            return Some(format!("{word} is in both --only and --ignore; name it once"));
+        if let Some(key) = self.only.iter().find(|key| self.ignore.contains(key)) {
+            return Some(format!("{key} is in both --only and --ignore; name it once"));
         }
-        let varies = |word: &&IgnoreKey| match word {
+        let varies = |key: &&IgnoreKey| match key {
             // A time that a Call sets is an argument.
             IgnoreKey::Field(pattern) => {
                 matches!(requirement_of_field(pattern, "time", true), FieldEqualityRequirement::Varies(_))
             }
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };
-        let word = self.only.iter().find(varies).filter(|_| !self.strict)?;
-        Some(format!("{word} is compared only with --strict"))
+        let key = self.only.iter().find(varies).filter(|_| !self.strict)?;
+        Some(format!("{key} is compared only with --strict"))
     }
 
     /// Returns `true` if a difference counts.
     pub fn includes(&self, difference: &Difference) -> bool {
-        !self.ignore.iter().any(|word| word.matches(difference))
-            && (self.only.is_empty() || self.only.iter().any(|word| word.matches(difference)))
+        !self.ignore.iter().any(|key| key.matches(difference))
+            && (self.only.is_empty() || self.only.iter().any(|key| key.matches(difference)))
     }
 
     /// Returns `true` if two values of a field are within its tolerance.
     pub(super) fn tolerates(&self, field: &str, a: &ComparedFieldValue, b: &ComparedFieldValue) -> bool {
-        let number = |datum: &ComparedFieldValue| match datum {
+        let number = |value: &ComparedFieldValue| match value {
             ComparedFieldValue::Number(number) => Some(*number),
             _ => None,
         };

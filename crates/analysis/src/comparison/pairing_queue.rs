@@ -47,9 +47,9 @@ pub(super) struct QueuedComparisonRecord {
 
 impl QueuedComparisonRecord {
     pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
-        let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
+        let own_bytes = size_of::<Self>() - size_of::<ComparisonRecord>();
         let filehandles = allocated::<FilehandleHashAndOrigin>(key.filehandles.len());
-        let bytes = record.memory_bytes() + of_itself + filehandles + ALIGNMENT_BYTES;
+        let bytes = record.memory_bytes() + own_bytes + filehandles + ALIGNMENT_BYTES;
         Self { record, key, pairs: 0, bytes }
     }
 }
@@ -91,7 +91,11 @@ impl ComparisonPairingQueueSide {
         self.has_steps |= waiting.record.replayed_step.is_some();
         self.minor_version = waiting.record.minor_version.or(self.minor_version);
         let frame = frame(&waiting.record);
-        if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
+        if self
+            .first
+            .as_ref()
+            .is_none_or(|(location, _)| location.frame().is_none_or(|first| frame < first.0))
+        {
             self.first = Some((waiting.record.location, Rc::clone(&waiting.record.title)));
         }
         if self.is_late(&waiting) {
@@ -113,8 +117,8 @@ impl ComparisonPairingQueueSide {
     }
 
     pub(super) fn take(&mut self, count: usize) -> Vec<QueuedComparisonRecord> {
-        let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
-        while taken.len() < count
+        let mut records = Vec::with_capacity(count.min(self.waiting.len()));
+        while records.len() < count
             && let Some(mut waiting) = self.waiting.pop_front()
         {
             let next = self.waiting.front().map(|next| frame(&next.record));
@@ -123,13 +127,13 @@ impl ComparisonPairingQueueSide {
                 frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.end_frame);
             self.last_end_frame = self.last_end_frame.max(record.end_frame);
             self.last_taken_frame = self.last_taken_frame.max(frame(record));
-            taken.push(waiting);
+            records.push(waiting);
         }
         // Frees the memory of idle clients, of which there may be thousands.
         if self.waiting.is_empty() {
             self.waiting = VecDeque::new();
         }
-        taken
+        records
     }
 }
 
@@ -155,19 +159,19 @@ impl ComparisonPairingQueue {
     pub(super) fn pairs_by_step(&self) -> Option<Vec<(usize, usize)>> {
         let [a, b] = &self.sides;
         let of_b = b.waiting.iter().enumerate();
-        let mut places: HashMap<u64, usize> = HashMap::with_capacity(b.waiting.len());
+        let mut indices: HashMap<u64, usize> = HashMap::with_capacity(b.waiting.len());
         // Of a retransmitted step the last record counts.
-        places.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.replayed_step?, at))));
-        let found = a.waiting.iter().enumerate();
-        let found =
-            found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.location.index)?)));
-        let mut pairs: Vec<_> = found.collect();
-        let all = pairs.len();
-        let signature = |row: &ComparisonPairingQueueSide, at: usize| {
-            row.waiting.get(at).map(|waiting| waiting.key.signature)
+        indices.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.replayed_step?, at))));
+        let of_a = a.waiting.iter().enumerate();
+        let matched =
+            of_a.filter_map(|(at, waiting)| Some((at, *indices.get(&waiting.record.location.index)?)));
+        let mut pairs: Vec<_> = matched.collect();
+        let pair_count = pairs.len();
+        let signature = |queue_side: &ComparisonPairingQueueSide, at: usize| {
+            queue_side.waiting.get(at).map(|waiting| waiting.key.signature)
         };
         pairs.retain(|(i, j)| signature(a, *i) == signature(b, *j));
-        (pairs.len() * 10 >= all * 9).then_some(pairs)
+        (pairs.len() * 10 >= pair_count * 9).then_some(pairs)
     }
 
     pub(super) fn differs_in_minor_version(&self) -> bool {
@@ -208,16 +212,16 @@ impl ComparisonFilehandleOrigins {
 
     /// Returns the key of a record, and adds the filehandles of its messages.
     pub(super) fn key(&mut self, record: &ComparisonRecord) -> ComparisonPairingKey {
-        let by = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
+        let call_hash = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
         let filehandles =
-            record.call.as_ref().map(|call| self.filehandles_of(call, by, 0)).unwrap_or_default();
+            record.call.as_ref().map(|call| self.filehandles_of(call, call_hash, 0)).unwrap_or_default();
         let scope = filehandles.first().map_or(0, |filehandle| filehandle.origin);
         if let Some(reply) = &record.reply {
-            self.filehandles_of(reply, by, scope);
+            self.filehandles_of(reply, call_hash, scope);
         }
         ComparisonPairingKey {
             call: mixed([record.signature, record.arguments, 0, 0]),
-            minor_independent_hash: by,
+            minor_independent_hash: call_hash,
             signature: record.signature,
             about: record.subject_hash,
             filehandles,
@@ -228,16 +232,16 @@ impl ComparisonFilehandleOrigins {
     fn filehandles_of(
         &mut self,
         message: &ComparableMessage,
-        by: u64,
+        call_hash: u64,
         scope: u64,
     ) -> Box<[FilehandleHashAndOrigin]> {
-        let mut found = Vec::new();
-        let mut beside = scope;
+        let mut filehandles = Vec::new();
+        let mut name_scope = scope;
         for entry in message.fields() {
             match entry.path.class {
                 FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle) => {}
                 FieldEqualityRequirement::Equal(DifferenceKind::Name) => {
-                    beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
+                    name_scope = mixed([scope, datum_hash(&entry.datum), 1, 0]);
                     continue;
                 }
                 _ => continue,
@@ -250,15 +254,15 @@ impl ComparisonFilehandleOrigins {
             let origin = match self.0.get(name) {
                 Some(origin) => *origin,
                 None => {
-                    let place = hash(entry.path.text.as_bytes()) as u64;
-                    let origin = mixed([by, beside, place, 0]);
+                    let path_hash = hash(entry.path.text.as_bytes()) as u64;
+                    let origin = mixed([call_hash, name_scope, path_hash, 0]);
                     self.0.insert(name, origin);
                     origin
                 }
             };
-            found.push(FilehandleHashAndOrigin { name, origin });
+            filehandles.push(FilehandleHashAndOrigin { name, origin });
         }
-        found.into()
+        filehandles.into()
     }
 }
 
@@ -269,8 +273,8 @@ fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     }
 }
 
-fn datum_hash(datum: &ComparedFieldValue) -> u64 {
-    match datum {
+fn datum_hash(value: &ComparedFieldValue) -> u64 {
+    match value {
         ComparedFieldValue::Text(bytes) | ComparedFieldValue::Bytes(bytes) => hash(bytes) as u64,
         other => hash(other.to_string().as_bytes()) as u64,
     }
@@ -278,8 +282,8 @@ fn datum_hash(datum: &ComparedFieldValue) -> u64 {
 
 fn mixed(words: [u64; 4]) -> u64 {
     let mut bytes = [0; 32];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+        chunk.copy_from_slice(&word.to_le_bytes());
     }
     hash(&bytes) as u64
 }
@@ -324,7 +328,7 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
         if self.numbers.len() != other.numbers.len() {
             return PairingKeyFilehandleRelation::Other;
         }
-        let mut objects = PairingKeyFilehandleRelation::Same;
+        let mut relation = PairingKeyFilehandleRelation::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
@@ -332,10 +336,10 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
                 if *of_a != 0 || *of_b != 0 {
                     return PairingKeyFilehandleRelation::Other;
                 }
-                objects = PairingKeyFilehandleRelation::Unknown;
+                relation = PairingKeyFilehandleRelation::Unknown;
             }
         }
-        objects
+        relation
     }
 
     /// Returns the hash of the Call and the origins of its filehandles.

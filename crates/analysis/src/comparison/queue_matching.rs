@@ -13,110 +13,111 @@ use super::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, alig
 impl CaptureComparator {
     pub(super) fn match_queue(
         &mut self,
-        lane: &mut ComparisonPairingQueue,
-        pace: PairingQueueDrainExtent,
+        queue: &mut ComparisonPairingQueue,
+        extent: PairingQueueDrainExtent,
         receive: &mut DifferenceReceiver<'_>,
     ) {
         // A client on one side only waits for the other side.
-        if lane.sides.iter().any(|row| row.client.is_none()) {
+        if queue.sides.iter().any(|queue_side| queue_side.client.is_none()) {
             return;
         }
         loop {
-            let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
+            let (differs_in_rdma, is_other_minor) =
+                (differs_in_rdma(queue), queue.differs_in_minor_version());
             // Records of a replay name their steps, so that their contents do not matter.
-            let is_replay = lane.is_replay();
-            let [a, b] = &lane.sides;
+            let is_replay = queue.is_replay();
+            let [a, b] = &queue.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
-            let keep = match pace {
+            let keep_count = match extent {
                 PairingQueueDrainExtent::Steady => {
                     ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8)
                 }
                 _ => 0,
             };
-            if a.waiting.len() <= keep && b.waiting.len() <= keep {
+            if a.waiting.len() <= keep_count && b.waiting.len() <= keep_count {
                 return;
             }
-            let together = !is_replay
-                && a.waiting.front().zip(b.waiting.front()).is_some_and(|(one, other)| {
-                    let known = one.key.with_numbers(0, is_other_minor, &mut self.identities);
-                    known.is_same(&other.key.with_numbers(1, is_other_minor, &mut self.identities))
+            let is_front_pair = !is_replay
+                && a.waiting.front().zip(b.waiting.front()).is_some_and(|(front_a, front_b)| {
+                    let key = front_a.key.with_numbers(0, is_other_minor, &mut self.identities);
+                    key.is_same(&front_b.key.with_numbers(1, is_other_minor, &mut self.identities))
                 });
-            if together {
-                let (of_a, of_b) = (self.take_waiting(lane, 0, 1), self.take_waiting(lane, 1, 1));
-                for (one, other) in of_a.iter().zip(&of_b) {
-                    self.compare(&one.record, &other.record, across, receive);
+            if is_front_pair {
+                let (of_a, of_b) = (self.take_waiting(queue, 0, 1), self.take_waiting(queue, 1, 1));
+                for (waiting_a, waiting_b) in of_a.iter().zip(&of_b) {
+                    self.compare(&waiting_a.record, &waiting_b.record, differs_in_rdma, receive);
                 }
                 continue;
             }
-            if pace == PairingQueueDrainExtent::WhileEqual {
+            if extent == PairingQueueDrainExtent::WhileEqual {
                 return;
             }
-            self.match_by_alignment(lane, pace == PairingQueueDrainExtent::Last, receive);
+            self.match_by_alignment(queue, extent == PairingQueueDrainExtent::Last, receive);
         }
     }
 
     /// Aligns the two sides, whose first records differ.
     fn match_by_alignment(
         &mut self,
-        lane: &mut ComparisonPairingQueue,
+        queue: &mut ComparisonPairingQueue,
         is_all: bool,
         receive: &mut DifferenceReceiver<'_>,
     ) {
-        let found = self.alignment_of(lane, is_all);
-        let (across, is_run) = (differs_in_rdma(lane), lane.is_replay());
-        let of_a = self.take_waiting(lane, 0, found.covered.0);
-        let of_b = self.take_waiting(lane, 1, found.covered.1);
+        let alignment = self.alignment_of(queue, is_all);
+        let (differs_in_rdma, is_replay) = (differs_in_rdma(queue), queue.is_replay());
+        let of_a = self.take_waiting(queue, 0, alignment.covered.0);
+        let of_b = self.take_waiting(queue, 1, alignment.covered.1);
         // In the order of A, because definitions come before uses.
-        let mut pairs: Vec<_> = found.pairs.iter().chain(&found.moved).copied().collect();
+        let mut pairs: Vec<_> = alignment.pairs.iter().chain(&alignment.moved).copied().collect();
         pairs.sort_unstable();
         for (i, j) in &pairs {
-            if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
-                self.compare(&one.record, &other.record, across, receive);
+            if let (Some(a), Some(b)) = (of_a.get(*i), of_b.get(*j)) {
+                self.compare(&a.record, &b.record, differs_in_rdma, receive);
             }
         }
         // A replay chooses the order of independent steps; that is no difference of the server.
-        match is_run {
-            true => self.reordered += found.moved.len() as u64,
-            false => self.report_moved([&of_a, &of_b], &found.moved, &pairs),
+        match is_replay {
+            true => self.reordered += alignment.moved.len() as u64,
+            false => self.report_moved([&of_a, &of_b], &alignment.moved, &pairs),
         }
         let paired = [
             pairs.iter().map(|(i, _)| *i).collect::<HashSet<_>>(),
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
         ];
-        for ((row, records), paired) in lane.sides.iter_mut().zip([of_a, of_b]).zip(&paired) {
+        for ((queue_side, records), paired) in queue.sides.iter_mut().zip([of_a, of_b]).zip(&paired) {
             let records = records.into_iter().enumerate();
             for (_, waiting) in records.filter(|(at, _)| !paired.contains(at)) {
                 self.unpaired.add(&waiting);
-                row.unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..waiting });
+                queue_side.unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..waiting });
             }
         }
-        self.evict(lane);
+        self.evict(queue);
     }
 
     /// Returns the alignment of the waiting records, as far as known by now.
-    fn alignment_of(&mut self, lane: &ComparisonPairingQueue, is_all: bool) -> alignment::SequenceAlignment {
-        if let Some(pairs) = lane.is_replay().then(|| lane.pairs_by_step()).flatten() {
-            let lengths = lane.sides.each_ref().map(|row| row.waiting.len());
+    fn alignment_of(&mut self, queue: &ComparisonPairingQueue, is_all: bool) -> alignment::SequenceAlignment {
+        if let Some(pairs) = queue.is_replay().then(|| queue.pairs_by_step()).flatten() {
+            let lengths = queue.sides.each_ref().map(|queue_side| queue_side.waiting.len());
             return alignment::align_by_steps(pairs, (lengths[0], lengths[1]), is_all);
         }
-        let longest = lane.sides.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
-        let is_other_minor = lane.differs_in_minor_version();
+        let longest = queue.sides.iter().map(|queue_side| queue_side.waiting.len()).max().unwrap_or(0);
+        let is_other_minor = queue.differs_in_minor_version();
         for window in ALIGNMENT_WINDOWS {
             let is_end = window >= longest;
             let mut sides: [Vec<_>; 2] = Default::default();
-            for (side, (row, known)) in lane.sides.iter().zip(&mut sides).enumerate() {
-                let keys = row.waiting.iter().take(window).map(|waiting| &waiting.key);
-                known.extend(keys.map(|key| key.with_numbers(side, is_other_minor, &mut self.identities)));
+            for (side, (queue_side, numbered)) in queue.sides.iter().zip(&mut sides).enumerate() {
+                let keys = queue_side.waiting.iter().take(window).map(|waiting| &waiting.key);
+                numbered.extend(keys.map(|key| key.with_numbers(side, is_other_minor, &mut self.identities)));
             }
-            let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
+            let keys = sides.each_ref().map(|side| side.iter().map(|key| key.call).collect::<Vec<_>>());
             let [a, b] = &sides;
-            let of = |i: usize, j: usize| a.get(i).zip(b.get(j));
-            let rows = alignment::SequenceAlignmentInput {
+            let pair = |i: usize, j: usize| a.get(i).zip(b.get(j));
+            let input = alignment::SequenceAlignmentInput {
                 keys: [&keys[0], &keys[1]],
-                weight: |i, j| of(i, j).map_or(0, |(one, other)| one.weight(other)),
-                is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),
+                weight: |i, j| pair(i, j).map_or(0, |(key_a, key_b)| key_a.weight(key_b)),
+                is_same: |i, j| pair(i, j).is_some_and(|(key_a, key_b)| key_a.is_same(key_b)),
             };
-            if let Some(aligned) = rows.align(is_all && is_end, is_end) {
+            if let Some(aligned) = input.align(is_all && is_end, is_end) {
                 return aligned;
             }
         }
@@ -133,14 +134,14 @@ impl CaptureComparator {
     ) {
         let [a, b] = rows;
         let is_exact = self.options.strict || self.options.exact;
-        let waited = |row: &[QueuedComparisonRecord], first: usize, second: usize| {
+        let has_waited = |row: &[QueuedComparisonRecord], first: usize, second: usize| {
             record(row, first)
                 .zip(record(row, second))
                 .is_some_and(|(first, second)| is_exact || first.end_frame < frame(second))
         };
         let is_crossed = |(i, j): (usize, usize), (p, q): (usize, usize)| {
-            i < p && j > q && waited(a, i, p) && waited(b, q, j)
-                || i > p && j < q && waited(a, p, i) && waited(b, j, q)
+            i < p && j > q && has_waited(a, i, p) && has_waited(b, q, j)
+                || i > p && j < q && has_waited(a, p, i) && has_waited(b, j, q)
         };
         let mut matched_before = HashSet::new();
         for pair in moved {
@@ -156,65 +157,66 @@ impl CaptureComparator {
             if moved.contains(&other) {
                 matched_before.insert(other);
             }
-            let (Some(one), Some(opposite)) = (record(a, pair.0), record(b, pair.1)) else { continue };
+            let (Some(record_a), Some(record_b)) = (record(a, pair.0), record(b, pair.1)) else { continue };
             let (Some(in_a), Some(in_b)) = (record(a, other.0), record(b, other.1)) else { continue };
-            let word = |is_before: bool, record: &ComparisonRecord| {
+            let order_text = |is_before: bool, record: &ComparisonRecord| {
                 let word = if is_before { "before" } else { "after" };
                 Some(format!("{word} {} of frame {}", record.title, frame(record)))
             };
             let sides = [
-                difference_side(one, true, word(pair.0 < other.0, in_a)),
-                difference_side(opposite, true, word(pair.1 < other.1, in_b)),
+                difference_side(record_a, true, order_text(pair.0 < other.0, in_a)),
+                difference_side(record_b, true, order_text(pair.1 < other.1, in_b)),
             ];
-            self.report(Difference::without_field(DifferenceKind::Order, &one.title, "", sides));
+            self.report(Difference::without_field(DifferenceKind::Order, &record_a.title, "", sides));
         }
     }
 
     /// Pairs late records with those without partners, and reports the rest.
     pub(super) fn finish_queue(
         &mut self,
-        lane: &mut ComparisonPairingQueue,
+        queue: &mut ComparisonPairingQueue,
         receive: &mut DifferenceReceiver<'_>,
     ) {
-        let across = differs_in_rdma(lane);
-        self.pair_late_records(lane, receive);
-        self.give_up_late_records(lane);
-        self.pair_replies(lane, receive);
+        let differs_in_rdma = differs_in_rdma(queue);
+        self.pair_late_records(queue, receive);
+        self.give_up_late_records(queue);
+        self.pair_replies(queue, receive);
         for side in 0..2 {
-            for waiting in std::mem::take(&mut lane.sides[side].unpaired) {
+            for waiting in std::mem::take(&mut queue.sides[side].unpaired) {
                 self.unpaired.subtract(&waiting);
-                self.report_unpaired(&waiting.record, side, across);
+                self.report_unpaired(&waiting.record, side, differs_in_rdma);
             }
         }
     }
 
     /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
     /// side.
-    fn pair_replies(&mut self, lane: &mut ComparisonPairingQueue, receive: &mut DifferenceReceiver<'_>) {
-        let across = differs_in_rdma(lane);
+    fn pair_replies(&mut self, queue: &mut ComparisonPairingQueue, receive: &mut DifferenceReceiver<'_>) {
+        let differs_in_rdma = differs_in_rdma(queue);
         for side in 0..2 {
             let mut at = 0;
-            while let Some(reply) = lane.sides[side].unpaired.get(at) {
-                let near = |other: &QueuedComparisonRecord| other.pairs.abs_diff(reply.pairs);
+            while let Some(reply) = queue.sides[side].unpaired.get(at) {
+                let distance = |other: &QueuedComparisonRecord| other.pairs.abs_diff(reply.pairs);
                 let is_likely = |other: &QueuedComparisonRecord| {
                     other.record.call.is_some()
                         && other.record.reply.is_some()
-                        && near(other) <= MAX_REPLY_DISTANCE
+                        && distance(other) <= MAX_REPLY_DISTANCE
                 };
-                let others = lane.sides[1 - side].unpaired.iter().enumerate();
-                let found = others
+                let others = queue.sides[1 - side].unpaired.iter().enumerate();
+                let nearest = others
                     .filter(|(_, other)| reply.record.call.is_none() && is_likely(other))
-                    .min_by_key(|(_, other)| near(other))
-                    .map(|(place, _)| place);
-                let Some(other) = found.and_then(|place| lane.sides[1 - side].unpaired.remove(place)) else {
+                    .min_by_key(|(_, other)| distance(other))
+                    .map(|(index, _)| index);
+                let Some(other) = nearest.and_then(|index| queue.sides[1 - side].unpaired.remove(index))
+                else {
                     at += 1;
                     continue;
                 };
                 self.unpaired.subtract(&other);
-                let Some(reply) = lane.sides[side].unpaired.remove(at) else { continue };
+                let Some(reply) = queue.sides[side].unpaired.remove(at) else { continue };
                 self.unpaired.subtract(&reply);
-                let (one, other) = if side == 0 { (reply, other) } else { (other, reply) };
-                self.compare(&one.record, &other.record, across, receive);
+                let (a, b) = if side == 0 { (reply, other) } else { (other, reply) };
+                self.compare(&a.record, &b.record, differs_in_rdma, receive);
             }
         }
     }

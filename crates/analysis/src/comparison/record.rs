@@ -34,14 +34,14 @@ pub(crate) struct SharedWords(HashSet<Rc<str>>);
 impl SharedWords {
     /// Returns the word, shared.
     pub(crate) fn share(&mut self, word: &str) -> Rc<str> {
-        if let Some(known) = self.0.get(word) {
-            return Rc::clone(known);
+        if let Some(existing) = self.0.get(word) {
+            return Rc::clone(existing);
         }
-        let new: Rc<str> = word.into();
+        let shared: Rc<str> = word.into();
         if self.0.len() < MAX_SHARED_WORDS {
-            self.0.insert(Rc::clone(&new));
+            self.0.insert(Rc::clone(&shared));
         }
-        new
+        shared
     }
 }
 
@@ -63,10 +63,14 @@ pub struct FieldPath {
 
 impl FieldPath {
     /// Creates a path.
-    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: FieldEqualityRequirement) -> Self {
+    pub fn new(
+        text: impl Into<Box<str>>,
+        field: &'static str,
+        requirement: FieldEqualityRequirement,
+    ) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
-        Self { text, field, class: role, leaf }
+        Self { text, field, class: requirement, leaf }
     }
 
     /// Returns the names of the parents with their final dot, or an empty text.
@@ -145,7 +149,7 @@ impl ComparedFieldValue {
     /// Returns `true` if both are masks that are equal in these bits.
     pub fn is_same_in(&self, other: &Self, bits: u64) -> bool {
         match (self, other) {
-            (Self::Flags(one, _), Self::Flags(other, _)) => one & bits == other & bits,
+            (Self::Flags(a, _), Self::Flags(b, _)) => a & bits == b & bits,
             _ => false,
         }
     }
@@ -221,10 +225,10 @@ fn hexadecimal(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
 fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
     f.write_char('"')?;
     for chunk in text.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            match letter {
-                '"' | '\\' => write!(f, "\\{letter}")?,
-                letter => escape::write_escaped(letter, f)?,
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => write!(f, "\\{character}")?,
+                character => escape::write_escaped(character, f)?,
             }
         }
         chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;

@@ -52,11 +52,11 @@ impl ComparedFieldAndByteCounts {
 }
 
 impl AddAssign for ComparedFieldAndByteCounts {
-    fn add_assign(&mut self, more: Self) {
-        self.fields += more.fields;
-        self.data_bytes += more.data_bytes;
-        self.unknown += more.unknown;
-        self.version_dependent_fields += more.version_dependent_fields;
+    fn add_assign(&mut self, other: Self) {
+        self.fields += other.fields;
+        self.data_bytes += other.data_bytes;
+        self.unknown += other.unknown;
+        self.version_dependent_fields += other.version_dependent_fields;
     }
 }
 
@@ -120,10 +120,10 @@ impl ComparedOperationPair<'_> {
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
     fn umask(&self, a: &ComparableMessageField, b: &ComparableMessageField) -> u64 {
-        let of = |section: &ComparedOperationOrHeaders, entry: &ComparableMessageField| {
-            let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
+        let umask_of = |section: &ComparedOperationOrHeaders, entry: &ComparableMessageField| {
+            let prefix = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
             let is_umask = |other: &&ComparableMessageField| {
-                other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above)
+                other.path.text.strip_suffix("mode_umask.mu_umask") == Some(prefix)
             };
             match section.entries.iter().find(is_umask)?.datum {
                 ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(!mask),
@@ -133,14 +133,14 @@ impl ComparedOperationPair<'_> {
         if a.path.text == b.path.text {
             return u64::MAX;
         }
-        of(self.a, a).or_else(|| of(self.b, b)).unwrap_or(u64::MAX)
+        umask_of(self.a, a).or_else(|| umask_of(self.b, b)).unwrap_or(u64::MAX)
     }
 }
 
 /// Returns the frame of the Call or of the Reply.
 pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
-    let place = record.location;
-    if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
+    let location = record.location;
+    if is_call { location.call.or(location.reply) } else { location.reply.or(location.call) }
 }
 
 pub(super) fn difference_side(
@@ -155,13 +155,13 @@ impl PairComparison<'_> {
     fn add(
         &mut self,
         kind: DifferenceKind,
-        spot: OperationPosition,
+        position: OperationPosition,
         path: String,
         field: &'static str,
         values: [Option<String>; 2],
     ) {
         // A field may be repeated in a list.
-        if !path.is_empty() && self.count_repeated(kind, spot, &path) {
+        if !path.is_empty() && self.count_repeated(kind, position, &path) {
             return;
         }
         let [a, b] = values;
@@ -171,19 +171,19 @@ impl PairComparison<'_> {
             path,
             field,
             count: 1,
-            a: difference_side(self.a, spot.is_call, a),
-            b: difference_side(self.b, spot.is_call, b),
+            a: difference_side(self.a, position.is_call, a),
+            b: difference_side(self.b, position.is_call, b),
         };
-        self.differences.push((spot, difference));
+        self.differences.push((position, difference));
     }
 
     /// Counts another occurrence of a difference; returns `false` if it is new.
-    fn count_repeated(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) -> bool {
-        let is_same = |(at, known): &&mut (OperationPosition, Difference)| {
-            *at == spot && known.path == path && known.kind == kind
+    fn count_repeated(&mut self, kind: DifferenceKind, position: OperationPosition, path: &str) -> bool {
+        let is_same = |(at, existing): &&mut (OperationPosition, Difference)| {
+            *at == position && existing.path == path && existing.kind == kind
         };
-        let known = self.differences.iter_mut().find(is_same);
-        known.map(|(_, known)| known.count += 1).is_some()
+        let existing = self.differences.iter_mut().find(is_same);
+        existing.map(|(_, existing)| existing.count += 1).is_some()
     }
 
     /// Adds a difference that is in no field.
@@ -195,17 +195,17 @@ impl PairComparison<'_> {
         a: impl ToString,
         b: impl ToString,
     ) {
-        let spot = OperationPosition { is_call, section: 0 };
-        self.add(kind, spot, path.into(), "", [Some(a.to_string()), Some(b.to_string())]);
+        let position = OperationPosition { is_call, section: 0 };
+        self.add(kind, position, path.into(), "", [Some(a.to_string()), Some(b.to_string())]);
     }
 
     /// Returns `true` if a field of the Call or of the Reply differs, which explains different lengths. Undecoded bytes
     /// explain none.
     pub(super) fn has_field_difference(&self, is_call: bool) -> bool {
-        let of = |spot: &OperationPosition, kind: DifferenceKind| {
-            spot.is_call == is_call && kind != DifferenceKind::Undecoded
+        let is_field_difference = |position: &OperationPosition, kind: DifferenceKind| {
+            position.is_call == is_call && kind != DifferenceKind::Undecoded
         };
-        self.differences.iter().any(|(spot, known)| of(spot, known.kind))
+        self.differences.iter().any(|(position, difference)| is_field_difference(position, difference.kind))
     }
 
     pub(super) fn has_difference(&self) -> bool {
@@ -213,32 +213,42 @@ impl PairComparison<'_> {
     }
 
     pub(super) fn has_status_difference(&self) -> bool {
-        self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
+        self.differences.iter().any(|(_, difference)| difference.kind == DifferenceKind::Status)
     }
 
     /// Reduces the differences to one per cause.
     fn into_differences(mut self) -> Vec<Difference> {
         // An operation in one COMPOUND only has a result there only.
-        let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
-        self.differences.retain(|known| {
-            known.0.is_call || !is_missing_or_extra(known.1.kind) || !alone.contains(&key(known))
+        let alone: Vec<_> =
+            self.differences.iter().filter(|(position, _)| position.is_call).map(key).collect();
+        self.differences.retain(|entry| {
+            entry.0.is_call || !is_missing_or_extra(entry.1.kind) || !alone.contains(&key(entry))
         });
         // The status of a COMPOUND is that of its last operation.
         let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
-        let statuses = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Status);
-        let last: Vec<_> =
-            statuses.filter(|(spot, _)| spot.section > 0).map(|(_, known)| values(known)).collect();
-        self.differences.retain(|(spot, known)| {
-            spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
+        let statuses =
+            self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Status);
+        let last: Vec<_> = statuses
+            .filter(|(position, _)| position.section > 0)
+            .map(|(_, difference)| values(difference))
+            .collect();
+        self.differences.retain(|(position, difference)| {
+            position.section > 0
+                || difference.kind != DifferenceKind::Status
+                || !last.contains(&values(difference))
         });
         // A special stateid has no seqid.
-        let identities = self.differences.iter().filter(|(_, known)| known.kind == DifferenceKind::Identity);
-        let others: Vec<_> = identities
-            .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
+        let identities =
+            self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Identity);
+        let other_paths: Vec<_> = identities
+            .filter_map(|(position, difference)| {
+                Some((*position, difference.path.strip_suffix("other")?.to_owned()))
+            })
             .collect();
-        self.differences.retain(|(spot, known)| {
-            let above = known.path.strip_suffix("seqid");
-            !above.is_some_and(|above| others.iter().any(|(at, other)| at == spot && other == above))
+        self.differences.retain(|(position, difference)| {
+            let prefix = difference.path.strip_suffix("seqid");
+            !prefix
+                .is_some_and(|prefix| other_paths.iter().any(|(at, other)| at == position && other == prefix))
         });
         self.differences.into_iter().map(|(_, difference)| difference).collect()
     }
@@ -256,31 +266,31 @@ impl RecordComparer<'_> {
     /// Compares two records. [`CrossCaptureIdentityMap::differences`] reports identities that map to different objects
     /// when all pairs are known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
-        let terms = RecordComparisonPolicy::new(self.options, a, b);
-        let mut found =
-            PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
+        let policy = RecordComparisonPolicy::new(self.options, a, b);
+        let mut comparison =
+            PairComparison { a, b, policy, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
             let messages = [a, b].map(|record| if is_call { &record.call } else { &record.reply });
             let [Some(of_a), Some(of_b)] = messages else {
                 let [in_a, in_b] = messages.map(Option::is_some);
                 if in_a != in_b {
                     let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
-                    let word = |is_there| if is_there { "there" } else { "not in the capture" };
-                    found.add_length_difference(kind, is_call, "", word(in_a), word(in_b));
+                    let presence = |is_there| if is_there { "there" } else { "not in the capture" };
+                    comparison.add_length_difference(kind, is_call, "", presence(in_a), presence(in_b));
                     // The Reply alone does not identify the operation.
                     if is_call {
-                        return found.into_differences();
+                        return comparison.into_differences();
                     }
                 }
                 continue;
             };
-            self.messages(&mut found, is_call, of_a, of_b);
-            if terms.compares_lengths() {
-                self.compare_lengths(&mut found, is_call, of_a, of_b);
+            self.messages(&mut comparison, is_call, of_a, of_b);
+            if policy.compares_lengths() {
+                self.compare_lengths(&mut comparison, is_call, of_a, of_b);
             }
         }
-        if terms.compares_lengths() {
-            self.compare_chunks(&mut found);
+        if policy.compares_lengths() {
+            self.compare_chunks(&mut comparison);
         }
         if a.missing != b.missing
             && a.call.is_some() == b.call.is_some()
@@ -296,18 +306,18 @@ impl RecordComparer<'_> {
                 }
             };
             let in_call = is_call(a) || is_call(b);
-            found.add_length_difference(DifferenceKind::Incomplete, in_call, "", text(a), text(b));
+            comparison.add_length_difference(DifferenceKind::Incomplete, in_call, "", text(a), text(b));
         }
-        if terms.is_exact && !terms.is_strict {
-            compare_exactly(&mut found);
+        if policy.is_exact && !policy.is_strict {
+            compare_exactly(&mut comparison);
         }
-        compare_findings(&mut found);
-        found.into_differences()
+        compare_findings(&mut comparison);
+        comparison.into_differences()
     }
 
     fn messages(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         is_call: bool,
         a: &ComparableMessage,
         b: &ComparableMessage,
@@ -315,23 +325,23 @@ impl RecordComparer<'_> {
         let is_whole = a.completeness == MessageDecodeCompleteness::Complete
             && b.completeness == MessageDecodeCompleteness::Complete;
         let mut at = (0, 0);
-        let pairs = pair_sections(&a.sections, &b.sections, found.policy.differs_in_rdma);
+        let pairs = pair_sections(&a.sections, &b.sections, comparison.policy.differs_in_rdma);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
-            if is_whole && (is_call || !found.has_status_difference()) {
-                report_unpaired_sections(found, is_call, DifferenceKind::Missing, &a.sections, at.0..i);
-                report_unpaired_sections(found, is_call, DifferenceKind::Extra, &b.sections, at.1..j);
+            if is_whole && (is_call || !comparison.has_status_difference()) {
+                report_unpaired_sections(comparison, is_call, DifferenceKind::Missing, &a.sections, at.0..i);
+                report_unpaired_sections(comparison, is_call, DifferenceKind::Extra, &b.sections, at.1..j);
             }
             if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
-                let is_plus = found.policy.differs_in_rdma && a.name != b.name;
-                let spot = OperationPosition { is_call, section: i };
+                let is_plus = comparison.policy.differs_in_rdma && a.name != b.name;
+                let position = OperationPosition { is_call, section: i };
                 // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
                 let has_status = entries
                     .any(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status));
-                let differs_in_union_arm = !is_call && found.has_status_difference() && !has_status;
+                let differs_in_union_arm = !is_call && comparison.has_status_difference() && !has_status;
                 let sections = ComparedOperationPair {
-                    spot,
+                    spot: position,
                     a,
                     b,
                     is_whole,
@@ -340,27 +350,27 @@ impl RecordComparer<'_> {
                     differing_unions: Vec::new(),
                     group: None,
                 };
-                self.sections(found, sections);
+                self.sections(comparison, sections);
             }
             at = (i + 1, j + 1);
         }
         // Different union arms may decode differently.
         if (a.completeness == MessageDecodeCompleteness::Undecoded)
             != (b.completeness == MessageDecodeCompleteness::Undecoded)
-            && !found.has_status_difference()
+            && !comparison.has_status_difference()
         {
-            let word = |message: &ComparableMessage| {
+            let state = |message: &ComparableMessage| {
                 if message.completeness == MessageDecodeCompleteness::Undecoded {
                     "not decoded"
                 } else {
                     "decoded"
                 }
             };
-            found.add_length_difference(DifferenceKind::Undecoded, is_call, "", word(a), word(b));
+            comparison.add_length_difference(DifferenceKind::Undecoded, is_call, "", state(a), state(b));
         }
     }
 
-    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: ComparedOperationPair<'_>) {
+    fn sections(&mut self, comparison: &mut PairComparison<'_>, mut sections: ComparedOperationPair<'_>) {
         let ComparedOperationPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
@@ -372,85 +382,86 @@ impl RecordComparer<'_> {
         let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         if !sections.spot.is_call
-            && let (Some(one), Some(other)) =
+            && let (Some(listing_a), Some(listing_b)) =
                 (ReplyDirectoryEntryFields::find(&of_a), ReplyDirectoryEntryFields::find(&of_b))
-            && !one.is_same(&other)
+            && !listing_a.is_same(&listing_b)
         {
-            self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
+            self.listings(comparison, &mut sections, (&of_a, listing_a), (&of_b, listing_b));
         } else {
-            self.fields(found, &mut sections, &of_a, &of_b);
+            self.fields(comparison, &mut sections, &of_a, &of_b);
         }
     }
 
     /// Compares two listings of one directory with different names.
     fn listings(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
         (of_a, a): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
         (of_b, b): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
     ) {
-        let mut fields = |found: &mut PairComparison<'_>, in_a: Range<usize>, in_b: Range<usize>| {
+        let mut fields = |comparison: &mut PairComparison<'_>, in_a: Range<usize>, in_b: Range<usize>| {
             let (in_a, in_b) = (of_a.get(in_a).unwrap_or_default(), of_b.get(in_b).unwrap_or_default());
-            self.fields(found, sections, in_a, in_b);
+            self.fields(comparison, sections, in_a, in_b);
         };
-        fields(found, 0..a.fields.start, 0..b.fields.start);
-        let mut alone = Vec::new();
-        for met in a.match_entries(&b) {
-            match met {
-                ComparedDirectoryEntryPair::Pair(in_a, in_b) => fields(found, in_a, in_b),
-                ComparedDirectoryEntryPair::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
-                ComparedDirectoryEntryPair::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
+        fields(comparison, 0..a.fields.start, 0..b.fields.start);
+        let mut unpaired = Vec::new();
+        for entry_pair in a.match_entries(&b) {
+            match entry_pair {
+                ComparedDirectoryEntryPair::Pair(in_a, in_b) => fields(comparison, in_a, in_b),
+                ComparedDirectoryEntryPair::OnlyInA(name) => unpaired.push([Some(name.display_text()), None]),
+                ComparedDirectoryEntryPair::OnlyInB(name) => unpaired.push([None, Some(name.display_text())]),
                 ComparedDirectoryEntryPair::Moved(name, from, to) => {
-                    let word = |place| Some(format!("{} in place {place}", name.display_text()));
-                    alone.push([word(from), word(to)]);
+                    let moved_text = |index| Some(format!("{} in place {index}", name.display_text()));
+                    unpaired.push([moved_text(from), moved_text(to)]);
                 }
             }
         }
-        fields(found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
+        fields(comparison, a.fields.end..of_a.len(), b.fields.end..of_b.len());
         let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
         let (path, field) = match name {
             Some(entry) => (sections.path(entry), entry.path.field),
             None => (String::new(), ""),
         };
-        for values in alone {
-            found.add(DifferenceKind::Name, sections.spot, path.clone(), field, values);
+        for values in unpaired {
+            comparison.add(DifferenceKind::Name, sections.spot, path.clone(), field, values);
         }
     }
 
     fn fields(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
         a: &[&ComparableMessageField],
         b: &[&ComparableMessageField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike = OperationFieldPathEquivalence {
+        let equivalence = OperationFieldPathEquivalence {
             is_plus: sections.is_plus,
-            is_other_minor: found.policy.differs_in_minor_version,
+            is_other_minor: comparison.policy.differs_in_minor_version,
         };
-        let is_place = |a: &ComparableMessageField, b: &ComparableMessageField| has_same_path(a, b, alike);
+        let is_same_path =
+            |a: &ComparableMessageField, b: &ComparableMessageField| has_same_path(a, b, equivalence);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
-                (Some(one), Some(other)) if is_place(one, other) => {
-                    self.entries(found, sections, one, other);
+                (Some(field_a), Some(field_b)) if is_same_path(field_a, field_b) => {
+                    self.entries(comparison, sections, field_a, field_b);
                     of_a.next();
                     of_b.next();
                 }
-                (Some(one), Some(other)) => {
+                (Some(field_a), Some(field_b)) => {
                     let find = |entries: &mut dyn Iterator<Item = &ComparableMessageField>,
-                                wanted: &ComparableMessageField| {
-                        entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
+                                target: &ComparableMessageField| {
+                        entries.take(MAX_LOOKAHEAD).position(|entry| is_same_path(entry, target))
                     };
-                    let in_b = find(&mut of_b.clone(), one);
-                    let in_a = find(&mut of_a.clone(), other);
-                    if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
+                    let in_b = find(&mut of_b.clone(), field_a);
+                    let in_a = find(&mut of_a.clone(), field_b);
+                    if in_b.is_none() || in_a.is_some_and(|index| Some(index) < in_b) {
                         if let Some(entry) = of_a.next() {
-                            self.compare_unpaired_field(found, sections, entry, true);
+                            self.compare_unpaired_field(comparison, sections, entry, true);
                         }
                     } else if let Some(entry) = of_b.next() {
-                        self.compare_unpaired_field(found, sections, entry, false);
+                        self.compare_unpaired_field(comparison, sections, entry, false);
                     }
                 }
                 (Some(_), None) | (None, Some(_)) => {
@@ -458,7 +469,7 @@ impl RecordComparer<'_> {
                     let is_a = of_a.peek().is_some();
                     let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
                     if sections.is_whole {
-                        self.compare_unpaired_field(found, sections, entry, is_a);
+                        self.compare_unpaired_field(comparison, sections, entry, is_a);
                     } else {
                         self.compared.unknown += 1;
                     }
@@ -470,12 +481,12 @@ impl RecordComparer<'_> {
 
     fn compare_unpaired_field(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
         entry: &ComparableMessageField,
         is_a: bool,
     ) {
-        let is_below = |above: &str| entry.path.text.starts_with(above);
+        let is_below = |prefix: &str| entry.path.text.starts_with(prefix);
         // The reason of a denied Call is shown with it.
         let is_denial =
             matches!(entry.path.field, field_names::RPC_STATE_REJECT | field_names::RPC_STATE_AUTH);
@@ -484,7 +495,7 @@ impl RecordComparer<'_> {
         if differs_in_union && !is_denial {
             return;
         }
-        let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
+        let kind = match comparison.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
             FieldComparisonTreatment::Equal(kind) | FieldComparisonTreatment::EqualBits(kind, _) => kind,
             FieldComparisonTreatment::MinorVersionDependent => {
                 self.compared.version_dependent_fields += 1;
@@ -496,21 +507,25 @@ impl RecordComparer<'_> {
             && group.is_a == is_a
             && is_below(&group.above)
         {
-            found.count_repeated(group.kind, sections.spot, &group.path);
+            comparison.count_repeated(group.kind, sections.spot, &group.path);
             return;
         }
         let value = Some(entry.datum.display_text());
         let values = if is_a { [value, None] } else { [None, value] };
         let path = sections.path(entry);
-        let above = entry.path.parent_path().to_owned();
-        sections.group =
-            (!above.is_empty()).then(|| FieldsInOneCapture { is_a, above, path: path.clone(), kind });
-        found.add(kind, sections.spot, path, entry.path.field, values);
+        let parent = entry.path.parent_path().to_owned();
+        sections.group = (!parent.is_empty()).then(|| FieldsInOneCapture {
+            is_a,
+            above: parent,
+            path: path.clone(),
+            kind,
+        });
+        comparison.add(kind, sections.spot, path, entry.path.field, values);
     }
 
     fn entries(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
         a: &ComparableMessageField,
         b: &ComparableMessageField,
@@ -535,14 +550,14 @@ impl RecordComparer<'_> {
             sections.differing_unions.push(path.parent_path().to_owned());
         }
         let (kind, bits) =
-            match found.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
+            match comparison.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
                 FieldComparisonTreatment::Ignored => return,
                 FieldComparisonTreatment::MinorVersionDependent => {
                     self.compared.version_dependent_fields += 1;
                     return;
                 }
                 FieldComparisonTreatment::IdentityNames(identity) => {
-                    return self.identities(found, sections, identity, a, b);
+                    return self.identities(comparison, sections, identity, a, b);
                 }
                 FieldComparisonTreatment::Equal(kind) => (kind, sections.umask(a, b)),
                 FieldComparisonTreatment::EqualBits(kind, bits) => (kind, bits),
@@ -550,9 +565,9 @@ impl RecordComparer<'_> {
         // Another field at the same path; one without a name is not compared.
         let is_other =
             a.path.field != b.path.field && a.path.field != AMBIGUOUS_FIELD && b.path.field.contains('.');
-        if found.policy.is_exact && !found.policy.is_strict && is_other {
+        if comparison.policy.is_exact && !comparison.policy.is_strict && is_other {
             let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
-            return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
+            return comparison.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
         if let (DifferenceKind::Data, ComparedFieldValue::Digest(length, _)) = (kind, &a.datum) {
@@ -562,39 +577,45 @@ impl RecordComparer<'_> {
         if !is_same && !self.options.tolerates(path.field, &a.datum, &b.datum) {
             let values = [Some(a.datum.display_text()), Some(b.datum.display_text())];
             sections.differs_in_union_arm |= kind == DifferenceKind::Status;
-            found.add(kind, sections.spot, sections.path(a), path.field, values);
+            comparison.add(kind, sections.spot, sections.path(a), path.field, values);
         }
     }
 
     fn identities(
         &mut self,
-        found: &mut PairComparison<'_>,
+        comparison: &mut PairComparison<'_>,
         sections: &ComparedOperationPair<'_>,
         identity: MappedIdentifierType,
         a: &ComparableMessageField,
         b: &ComparableMessageField,
     ) {
         self.compared.fields += 1;
-        let [scope_a, scope_b] = found.scopes;
+        let [scope_a, scope_b] = comparison.scopes;
         let name_a = ServerAssignedValueHash::from_value(identity, &a.datum, scope_a);
         let name_b = ServerAssignedValueHash::from_value(identity, &b.datum, scope_b);
         match (name_a, name_b) {
             (None, None) if a.datum.is_same(&b.datum) => {}
             (Some(name_a), Some(name_b)) => {
                 self.identities.record_pair(name_a, name_b, || FirstOccurrenceOfIdentifierPair {
-                    operation: Rc::clone(&found.a.title),
+                    operation: Rc::clone(&comparison.a.title),
                     section: Rc::clone(&sections.a.name),
                     path: Rc::clone(&a.path),
                     identity,
-                    places: [found.a.location, found.b.location],
-                    frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
+                    places: [comparison.a.location, comparison.b.location],
+                    frames: [comparison.a, comparison.b].map(|record| frame(record, sections.spot.is_call)),
                     values: [a.datum.clone(), b.datum.clone()],
                 })
             }
             _ => {
                 let values =
                     [a, b].map(|entry| Some(format!("{} {}", identity.word(), entry.datum.display_text())));
-                found.add(DifferenceKind::Identity, sections.spot, sections.path(a), a.path.field, values);
+                comparison.add(
+                    DifferenceKind::Identity,
+                    sections.spot,
+                    sections.path(a),
+                    a.path.field,
+                    values,
+                );
             }
         }
     }
@@ -610,13 +631,13 @@ struct OperationFieldPathEquivalence {
 fn has_same_path(
     a: &ComparableMessageField,
     b: &ComparableMessageField,
-    alike: OperationFieldPathEquivalence,
+    equivalence: OperationFieldPathEquivalence,
 ) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
-    if alike.is_other_minor {
+    if equivalence.is_other_minor {
         let plain = |entry: &ComparableMessageField| entry.path.text.replace("mode_umask.mu_mode", "mode");
         return plain(a) == plain(b);
     }
@@ -625,12 +646,12 @@ fn has_same_path(
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };
-    alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+    equivalence.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
 }
 
 /// Reports the operations in this range, which one side alone has.
 fn report_unpaired_sections(
-    found: &mut PairComparison<'_>,
+    comparison: &mut PairComparison<'_>,
     is_call: bool,
     kind: DifferenceKind,
     sections: &[ComparedOperationOrHeaders],
@@ -638,13 +659,13 @@ fn report_unpaired_sections(
 ) {
     for (at, section) in sections.iter().enumerate().take(range.end).skip(range.start) {
         // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-        if section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version {
+        if section.is_operation(Operation::SEQUENCE) && comparison.policy.differs_in_minor_version {
             continue;
         }
-        let spot = OperationPosition { is_call, section: at };
-        let there = Some("there".to_owned());
-        let values = if kind == DifferenceKind::Missing { [there, None] } else { [None, there] };
-        found.add(kind, spot, section.name.to_string(), "", values);
+        let position = OperationPosition { is_call, section: at };
+        let presence = Some("there".to_owned());
+        let values = if kind == DifferenceKind::Missing { [presence, None] } else { [None, presence] };
+        comparison.add(kind, position, section.name.to_string(), "", values);
     }
 }
 
@@ -652,13 +673,13 @@ fn report_unpaired_sections(
 fn pair_sections(
     a: &[ComparedOperationOrHeaders],
     b: &[ComparedOperationOrHeaders],
-    is_across: bool,
+    differs_in_rdma: bool,
 ) -> Vec<(usize, usize)> {
     let is_same = |a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders| {
         let is_read = |section: &ComparedOperationOrHeaders| {
             section.is_operation(Operation::READ) || section.is_operation(Operation::READ_PLUS)
         };
-        a.name == b.name || is_across && is_read(a) && is_read(b)
+        a.name == b.name || differs_in_rdma && is_read(a) && is_read(b)
     };
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
         return (0..a.len()).map(|at| (at, at)).collect();
@@ -669,49 +690,55 @@ fn pair_sections(
 }
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
-fn compare_exactly(found: &mut PairComparison<'_>) {
-    let (a, b) = (found.a, found.b);
-    if a.title != b.title && !found.has_difference() {
-        found.add_length_difference(DifferenceKind::Header, true, "", &a.title, &b.title);
+fn compare_exactly(comparison: &mut PairComparison<'_>) {
+    let (a, b) = (comparison.a, comparison.b);
+    if a.title != b.title && !comparison.has_difference() {
+        comparison.add_length_difference(DifferenceKind::Header, true, "", &a.title, &b.title);
     }
-    if a.status != b.status && !found.has_difference() {
-        found.add_length_difference(DifferenceKind::Status, false, "", &a.status, &b.status);
+    if a.status != b.status && !comparison.has_difference() {
+        comparison.add_length_difference(DifferenceKind::Status, false, "", &a.status, &b.status);
     }
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
-        let [Some(one), Some(other)] = messages else { continue };
-        if one.completeness != other.completeness && !found.has_difference() {
-            let word = |message: &ComparableMessage| match message.completeness {
+        let [Some(message_a), Some(message_b)] = messages else { continue };
+        if message_a.completeness != message_b.completeness && !comparison.has_difference() {
+            let completeness = |message: &ComparableMessage| match message.completeness {
                 MessageDecodeCompleteness::Complete => "whole",
                 MessageDecodeCompleteness::Truncated => "cut",
                 MessageDecodeCompleteness::Undecoded => "not decoded",
             };
-            found.add_length_difference(DifferenceKind::Incomplete, is_call, "", word(one), word(other));
+            comparison.add_length_difference(
+                DifferenceKind::Incomplete,
+                is_call,
+                "",
+                completeness(message_a),
+                completeness(message_b),
+            );
         }
     }
 }
 
 /// Compares the conformance findings. Each new finding, and each that vanished, is a difference.
-fn compare_findings(found: &mut PairComparison<'_>) {
-    let (a, b) = (found.a, found.b);
+fn compare_findings(comparison: &mut PairComparison<'_>) {
+    let (a, b) = (comparison.a, comparison.b);
     for ComparableFinding { rule, is_call } in without(&a.findings, &b.findings) {
-        found.add_length_difference(DifferenceKind::Finding, *is_call, "", rule, "none");
+        comparison.add_length_difference(DifferenceKind::Finding, *is_call, "", rule, "none");
     }
     for ComparableFinding { rule, is_call } in without(&b.findings, &a.findings) {
-        found.add_length_difference(DifferenceKind::Finding, *is_call, "", "none", rule);
+        comparison.add_length_difference(DifferenceKind::Finding, *is_call, "", "none", rule);
     }
 }
 
-/// Returns the findings of rules that `others` lack. If a rule occurs more often than there, each further occurrence is
+/// Returns the findings of rules that `other_findings` lack. If a rule occurs more often than there, each further occurrence is
 /// returned.
 fn without<'r>(
     findings: &'r [ComparableFinding],
-    others: &[ComparableFinding],
+    other_findings: &[ComparableFinding],
 ) -> Vec<&'r ComparableFinding> {
-    let mut others: Vec<&str> = others.iter().map(|finding| &*finding.rule).collect();
+    let mut other_rules: Vec<&str> = other_findings.iter().map(|finding| &*finding.rule).collect();
     let mut lacking = Vec::new();
     for finding in findings {
-        match others.iter().position(|other| *other == &*finding.rule) {
-            Some(at) => _ = others.swap_remove(at),
+        match other_rules.iter().position(|other| *other == &*finding.rule) {
+            Some(at) => _ = other_rules.swap_remove(at),
             None => lacking.push(finding),
         }
     }

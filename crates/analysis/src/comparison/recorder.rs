@@ -91,12 +91,12 @@ impl ComparableTransactionRecorder {
         let next = self.paths.len() as u32;
         let id = *self.children.entry((parent, std::ptr::from_ref(field))).or_insert(next);
         if id == next {
-            let above = self.paths.get(parent as usize).map_or("", |path| &path.text);
-            let dot = if above.is_empty() { "" } else { "." };
-            let text = format!("{above}{dot}{}", field.label);
+            let parent_path = self.paths.get(parent as usize).map_or("", |path| &path.text);
+            let dot = if parent_path.is_empty() { "" } else { "." };
+            let text = format!("{parent_path}{dot}{}", field.label);
             let name = if field.name.is_empty() { field.label } else { field.name };
-            let role = requirement_of_field(name, above, is_call);
-            self.paths.push(Rc::new(FieldPath::new(text, name, role)));
+            let requirement = requirement_of_field(name, parent_path, is_call);
+            self.paths.push(Rc::new(FieldPath::new(text, name, requirement)));
         }
         id
     }
@@ -108,15 +108,15 @@ impl ComparableTransactionRecorder {
 
     /// Returns the record of a Transaction.
     pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
-        transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            let (call, call_spans) = self.message(transaction, reading, RpcMessageKind::Call, &facts);
-            let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            let (call, call_spans) = self.message(transaction, messages, RpcMessageKind::Call, &summary);
+            let (reply, _) = self.message(transaction, messages, RpcMessageKind::Reply, &summary);
             let first = |message: &CapturedMessage| message.frames.first().copied();
             let last = |message: &CapturedMessage| message.frames.last().copied();
             let (sent, received) = (transaction.call.as_ref(), transaction.reply.as_ref());
-            let until = received.and_then(last).or(sent.and_then(last));
-            let (title, class) = (title(&facts, true), title(&facts, false));
+            let end = received.and_then(last).or(sent.and_then(last));
+            let (title, class) = (title(&summary, true), title(&summary, false));
             let hash_of_call = |fields| call.as_ref().map_or(0, |call| arguments(call, fields));
             ComparisonRecord {
                 location: TransactionCaptureLocation {
@@ -124,38 +124,39 @@ impl ComparableTransactionRecorder {
                     call: sent.and_then(first),
                     reply: received.and_then(first),
                 },
-                end_frame: until.unwrap_or(FrameNumber(0)).0,
+                end_frame: end.unwrap_or(FrameNumber(0)).0,
                 title: self.word(&title),
                 class: self.word(&class),
-                minor_version: facts.minor_version,
+                minor_version: summary.minor_version,
                 replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
                 arguments: hash_of_call(PairingHashFields::All),
                 subject_hash: hash_of_call(PairingHashFields::NamesOffsetsCounts),
-                is_null: facts.procedure == Some(0),
-                is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
+                is_null: summary.procedure == Some(0),
+                is_connection_setup: summary.procedure == Some(0)
+                    || summary.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,
-                missing: facts.missing(transaction).iter().map(ToString::to_string).collect(),
+                missing: summary.missing(transaction).iter().map(ToString::to_string).collect(),
                 findings: Vec::new(),
-                status: self.word(&status(&facts)),
+                status: self.word(&status(&summary)),
             }
         })
     }
 
     /// Returns the record of a Reply outside a capture, as in a replay. `cursor` is at the beginning of the RPC
-    /// message, with its chunks; field locations go to `places`.
+    /// message, with its chunks; field locations go to `located_fields`.
     pub fn reply<'a>(
         &mut self,
         procedure: Option<Procedure>,
         mut cursor: Cursor<'a>,
-        places: Option<&mut Vec<LocatedField<'a>>>,
+        located_fields: Option<&mut Vec<LocatedField<'a>>>,
     ) -> ComparableMessage {
         let length = cursor.length() as u64;
         let mut listener = ComparableFieldObserver::new(self, false, cursor.rest());
-        listener.places = places;
+        listener.places = located_fields;
         let decoded = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
             let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
             match procedure.filter(|_| is_done) {
@@ -176,26 +177,26 @@ impl ComparableTransactionRecorder {
     fn message(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        which: RpcMessageKind,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        kind: RpcMessageKind,
+        summary: &RpcSummary,
     ) -> (Option<ComparableMessage>, Vec<(usize, u64)>) {
-        let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
-        let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
-        let mut listener = ComparableFieldObserver::new(self, which == RpcMessageKind::Call, rpc);
+        let Some(sent) = transaction.message(kind) else { return (None, Vec::new()) };
+        let rpc = messages.rpc_bytes(kind).map_or(&[][..], |(bytes, _)| bytes);
+        let mut listener = ComparableFieldObserver::new(self, kind == RpcMessageKind::Call, rpc);
         // A damaged header has no chunks to compare.
-        let _ = reading.observe_rpcrdma(which, &mut listener);
-        let decoded = reading.observe_rpc(which, &mut listener);
+        let _ = messages.observe_rpcrdma(kind, &mut listener);
+        let decoded = messages.observe_rpc(kind, &mut listener);
         let (sections, mut spans) = listener.finish();
         let is_described =
-            facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
+            summary.procedure_name.is_some() || kind == RpcMessageKind::Reply && summary.program.is_none();
         let end = match decoded {
             Ok(()) if is_described => MessageDecodeCompleteness::Complete,
             Ok(()) => MessageDecodeCompleteness::Undecoded,
             Err(error) if error.is_cut() => MessageDecodeCompleteness::Truncated,
             Err(_) => MessageDecodeCompleteness::Undecoded,
         };
-        let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
+        let proc = sent.rpcrdma.map(|header| self.word(&header.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
         // Positions count from the start of the RPC message.
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_offset.unwrap_or(0) };
@@ -212,19 +213,19 @@ impl ComparableTransactionRecorder {
 }
 
 /// Returns the title with or without the minor version: `NFS 4.2 READ`.
-fn title(facts: &RpcSummary, has_minor: bool) -> String {
-    let mut title = match (facts.program_name(), facts.program) {
+fn title(summary: &RpcSummary, has_minor: bool) -> String {
+    let mut title = match (summary.program_name(), summary.program) {
         (Some(name), _) => name.to_owned(),
         (None, Some(program)) => format!("program {}", program.0),
         (None, None) => return "Reply without its Call".to_owned(),
     };
-    if let Some(version) = facts.version {
+    if let Some(version) = summary.version {
         let _ = write!(title, " {version}");
     }
-    if let Some(minor) = facts.minor_version.filter(|_| has_minor) {
+    if let Some(minor) = summary.minor_version.filter(|_| has_minor) {
         let _ = write!(title, ".{minor}");
     }
-    match (facts.operation, facts.procedure) {
+    match (summary.operation, summary.procedure) {
         (Some(ProcedureOrMainOperation::Named(name)), _) => title + " " + name,
         (Some(ProcedureOrMainOperation::Number(number)), _) => format!("{title} operation {number}"),
         (None, Some(number)) => format!("{title} procedure {number}"),
@@ -232,8 +233,8 @@ fn title(facts: &RpcSummary, has_minor: bool) -> String {
     }
 }
 
-fn status(facts: &RpcSummary) -> String {
-    match (facts.rpc_status, facts.status) {
+fn status(summary: &RpcSummary) -> String {
+    match (summary.rpc_status, summary.status) {
         (Some(RpcStatus::Rpc(status)), Some(procedure)) if status.is_success() => {
             procedure.name.map_or_else(|| procedure.number.to_string(), str::to_owned)
         }
@@ -258,14 +259,14 @@ pub(super) enum PairingHashFields {
     NamesOffsetsCounts,
 }
 
-pub(super) fn arguments(call: &ComparableMessage, asked: PairingHashFields) -> u64 {
+pub(super) fn arguments(call: &ComparableMessage, fields: PairingHashFields) -> u64 {
     let mut text = String::new();
     for entry in call.fields() {
         let counts = match entry.path.class {
             class if class.is_subject() => true,
             FieldEqualityRequirement::Equal(_)
             | FieldEqualityRequirement::Racing(_)
-            | FieldEqualityRequirement::TransportDependent(_) => match asked {
+            | FieldEqualityRequirement::TransportDependent(_) => match fields {
                 PairingHashFields::All => true,
                 PairingHashFields::InAnyMinorVersion => {
                     field_equality::follows_minor_version(entry.path.field).is_none()
@@ -287,7 +288,7 @@ fn chunks(
     reply: Option<&ComparableMessage>,
     call_spans: &[(usize, u64)],
 ) -> Vec<ComparedChunk> {
-    let of = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
+    let new_chunk = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
         kind,
         segments: chunk
             .segments
@@ -299,25 +300,26 @@ fn chunks(
             .collect(),
         varying,
     };
-    let whole = |record: Option<&CapturedMessage>, message: Option<&ComparableMessage>| {
+    let nomsg_varying = |record: Option<&CapturedMessage>, message: Option<&ComparableMessage>| {
         message.filter(|_| record.is_some_and(CapturedMessage::is_nomsg)).map_or(0, |message| message.varying)
     };
     let mut chunks = Vec::new();
     for chunk in &transaction.read_chunks {
         let position = chunk.position.unwrap_or(0);
-        let before =
+        let varying_before =
             call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
-        let varying = if position == 0 { whole(transaction.call.as_ref(), call) } else { 0 };
-        chunks.push(of(ComparedChunkKind::Read(position.into(), before), chunk, varying));
+        let varying = if position == 0 { nomsg_varying(transaction.call.as_ref(), call) } else { 0 };
+        chunks.push(new_chunk(ComparedChunkKind::Read(position.into(), varying_before), chunk, varying));
     }
-    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(ComparedChunkKind::Write, chunk, 0)));
-    let varying = whole(transaction.reply.as_ref(), reply);
-    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(ComparedChunkKind::Reply, chunk, varying)));
+    chunks.extend(transaction.write_chunks.iter().map(|chunk| new_chunk(ComparedChunkKind::Write, chunk, 0)));
+    let varying = nomsg_varying(transaction.reply.as_ref(), reply);
     chunks.extend(
-        transaction
-            .reply_read_chunks
-            .iter()
-            .map(|chunk| of(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
+        transaction.reply_chunk.iter().map(|chunk| new_chunk(ComparedChunkKind::Reply, chunk, varying)),
+    );
+    chunks.extend(
+        transaction.reply_read_chunks.iter().map(|chunk| {
+            new_chunk(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)
+        }),
     );
     chunks
 }
@@ -390,7 +392,9 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
             is_hole: false,
         });
         match (field.name, value) {
-            (field_names::NFS_CONTENT_TYPE, FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
+            (field_names::NFS_CONTENT_TYPE, FieldValue::Enum(content_type, _)) => {
+                plus.is_hole = content_type == 1
+            }
             (field_names::NFS_DATA, FieldValue::Bytes(bytes)) => {
                 plus.hasher.write(bytes);
                 plus.length += bytes.len() as u64;
@@ -399,11 +403,11 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
                 plus.length = plus.length.saturating_add(length);
                 if length <= MAX_HASHED_HOLE_BYTES {
                     let zeros = [0; 4096];
-                    let mut left = length as usize;
-                    while left > 0 {
-                        let some = left.min(zeros.len());
-                        plus.hasher.write(&zeros[..some]);
-                        left -= some;
+                    let mut remaining = length as usize;
+                    while remaining > 0 {
+                        let count = remaining.min(zeros.len());
+                        plus.hasher.write(&zeros[..count]);
+                        remaining -= count;
                     }
                 } else {
                     plus.hasher.write(&length.to_be_bytes());
@@ -453,8 +457,8 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     }
 
     fn leave(&mut self, _: usize) {
-        if let Some(above) = self.stack.pop() {
-            self.above = above;
+        if let Some(parent) = self.stack.pop() {
+            self.above = parent;
         }
     }
 
@@ -473,8 +477,8 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         if let (field_names::RPCORDMA_XID, FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
-        let place = self.recorder.child(self.above, field, self.is_call);
-        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        let path_id = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(path_id as usize).map(Rc::clone) else { return };
         if let (FieldEqualityRequirement::Varies(_), Some(section)) = (path.class, self.sections.first_mut())
         {
             let datum = Self::datum(&path, field, value);
@@ -500,12 +504,12 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         if !self.is_call {
             self.visit_read_plus(field, value);
         }
-        let place = self.recorder.child(self.above, field, self.is_call);
-        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
-        if let Some(places) = &mut self.places {
+        let path_id = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(path_id as usize).map(Rc::clone) else { return };
+        if let Some(located_fields) = &mut self.places {
             let at = if self.stack.is_empty() { 0 } else { self.sections.len().saturating_sub(1) };
             let name = self.sections.get(at).map(|section| Rc::clone(&section.name)).unwrap_or_default();
-            places.push(LocatedField {
+            located_fields.push(LocatedField {
                 section: (at, name),
                 path: Rc::clone(&path),
                 bytes: bytes.clone(),

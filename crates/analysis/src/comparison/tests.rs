@@ -37,7 +37,7 @@ fn a_capture_does_not_differ_from_itself() {
 }
 
 /// Returns a record with this subject, in flight between two frames.
-fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
+fn operation(subject: u64, from: u64, until: u64) -> ComparisonRecord {
     let frame = |frame| Some(nfsrdma_dissectors::captured_frame::FrameNumber(frame));
     ComparisonRecord {
         location: difference::TransactionCaptureLocation {
@@ -48,8 +48,8 @@ fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
         end_frame: until,
         title: "NFS 4.2 READ".into(),
         class: "NFS 4 READ".into(),
-        arguments: about,
-        subject_hash: about,
+        arguments: subject,
+        subject_hash: subject,
         call: Some(record::ComparableMessage::default()),
         reply: Some(record::ComparableMessage::default()),
         status: "NFS4_OK".into(),
@@ -85,7 +85,7 @@ fn kinds(comparison: &CaptureComparator) -> Vec<DifferenceKind> {
 #[test]
 fn operations_that_waited_for_each_other_have_an_order() {
     let one_by_one = |order: [u64; 3]| {
-        (1..).zip(order).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect()
+        (1..).zip(order).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect()
     };
     let comparison = rows(ComparisonOptions::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
     assert_eq!(kinds(&comparison), [DifferenceKind::Order]);
@@ -100,11 +100,12 @@ fn operations_that_waited_for_each_other_have_an_order() {
 #[test]
 fn operations_in_flight_at_the_same_time_have_none() {
     let at_once =
-        |order: [u64; 3]| (1..).zip(order).map(|(at, about)| operation(about, at, 100 + at)).collect();
+        |order: [u64; 3]| (1..).zip(order).map(|(at, subject)| operation(subject, at, 100 + at)).collect();
     let comparison = rows(ComparisonOptions::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
     assert_eq!((kinds(&comparison), comparison.reordered()), (vec![], 1));
     // In flight at the same time on one of the sides is enough.
-    let one_by_one = (1..).zip([2, 1, 3]).map(|(at, about)| operation(about, 10 * at, 10 * at + 5)).collect();
+    let one_by_one =
+        (1..).zip([2, 1, 3]).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect();
     assert_eq!(kinds(&rows(ComparisonOptions::default(), at_once([1, 2, 3]), one_by_one)), []);
     let strict = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
     assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [DifferenceKind::Order]);
@@ -113,10 +114,10 @@ fn operations_in_flight_at_the_same_time_have_none() {
 #[test]
 fn a_client_of_one_side_alone_is_one_difference() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
-    for about in 1..=5 {
-        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
-        comparison.push(ComparisonSide::B, client("10.0.0.1"), operation(about, about, about));
-        comparison.push(ComparisonSide::B, client("10.0.0.9"), operation(about, about, about));
+    for subject in 1..=5 {
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(subject, subject, subject));
+        comparison.push(ComparisonSide::B, client("10.0.0.1"), operation(subject, subject, subject));
+        comparison.push(ComparisonSide::B, client("10.0.0.9"), operation(subject, subject, subject));
     }
     comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
@@ -127,9 +128,9 @@ fn a_client_of_one_side_alone_is_one_difference() {
 fn clients_with_other_addresses_belong_together_as_they_appear() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
-        let about = a.len() as u64 + u64::from(a.as_bytes()[7]);
-        comparison.push(ComparisonSide::A, client(a), operation(about, 1, 2));
-        comparison.push(ComparisonSide::B, client(b), operation(about, 1, 2));
+        let subject = a.len() as u64 + u64::from(a.as_bytes()[7]);
+        comparison.push(ComparisonSide::A, client(a), operation(subject, 1, 2));
+        comparison.push(ComparisonSide::B, client(b), operation(subject, 1, 2));
     }
     comparison.finish(&mut keep);
     assert_eq!((kinds(&comparison), comparison.pairs()), (vec![], 2));
@@ -167,10 +168,10 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
 #[test]
 fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
-    for about in 1..=40_000 {
-        let record = operation(about, 2 * about, 2 * about + 1);
+    for subject in 1..=40_000 {
+        let record = operation(subject, 2 * subject, 2 * subject + 1);
         comparison.push(ComparisonSide::A, client("10.0.0.1"), record.clone());
-        if about != 7 {
+        if subject != 7 {
             comparison.push(ComparisonSide::B, client("10.0.0.1"), record);
         }
         if comparison.has_enough(ComparisonSide::A) {
@@ -185,7 +186,7 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
 
 #[test]
 fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_there() {
-    let all: Vec<_> = (1..=200).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
+    let all: Vec<_> = (1..=200).map(|subject| operation(subject, 2 * subject, 2 * subject + 1)).collect();
     let mut without = all.clone();
     without[70] = ComparisonRecord {
         title: "Reply without its Call".into(),
@@ -203,8 +204,8 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
 #[test]
 fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
-    for about in 1..=3 * MAX_WAITING_RECORDS as u64 {
-        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
+    for subject in 1..=3 * MAX_WAITING_RECORDS as u64 {
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(subject, subject, subject));
         if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false, true], &mut keep);
         }
@@ -222,15 +223,15 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
 #[test]
 fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
-    let record = |about| operation(about, 2 * about, 2 * about + 1);
-    for about in 1..=2 * MAX_WAITING_RECORDS as u64 {
-        comparison.push(ComparisonSide::A, client("10.0.0.1"), record(about));
+    let record = |subject| operation(subject, 2 * subject, 2 * subject + 1);
+    for subject in 1..=2 * MAX_WAITING_RECORDS as u64 {
+        comparison.push(ComparisonSide::A, client("10.0.0.1"), record(subject));
         if comparison.has_enough(ComparisonSide::A) {
             comparison.advance([false; 2], &mut keep);
         }
     }
-    for about in 2 * MAX_WAITING_RECORDS as u64 - 99..=2 * MAX_WAITING_RECORDS as u64 {
-        comparison.push(ComparisonSide::B, client("10.0.0.1"), record(about));
+    for subject in 2 * MAX_WAITING_RECORDS as u64 - 99..=2 * MAX_WAITING_RECORDS as u64 {
+        comparison.push(ComparisonSide::B, client("10.0.0.1"), record(subject));
     }
     comparison.finish(&mut keep);
     assert_eq!(comparison.counts()[&DifferenceKind::Client], 1);
@@ -241,13 +242,13 @@ fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference(
 
 #[test]
 fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
-    let all: Vec<_> = (1..=6_000).map(|about| operation(about, 2 * about, 2 * about + 1)).collect();
-    for gone in [0..5_500, 400..4_400, 5_990..6_000] {
-        let rest: Vec<_> = [&all[..gone.start], &all[gone.end..]].concat();
+    let all: Vec<_> = (1..=6_000).map(|subject| operation(subject, 2 * subject, 2 * subject + 1)).collect();
+    for removed in [0..5_500, 400..4_400, 5_990..6_000] {
+        let rest: Vec<_> = [&all[..removed.start], &all[removed.end..]].concat();
         for (a, b, kind) in [(&all, &rest, DifferenceKind::Missing), (&rest, &all, DifferenceKind::Extra)] {
             let comparison = rows(ComparisonOptions::default(), a.clone(), b.clone());
-            assert_eq!(comparison.counts().get(&kind), Some(&(gone.len() as u64)), "{gone:?}");
-            assert_eq!(comparison.total(), gone.len() as u64, "{gone:?}");
+            assert_eq!(comparison.counts().get(&kind), Some(&(removed.len() as u64)), "{removed:?}");
+            assert_eq!(comparison.total(), removed.len() as u64, "{removed:?}");
         }
     }
 }
@@ -255,7 +256,7 @@ fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
 #[test]
 fn two_that_changed_places_are_one_difference_however_far_apart() {
     let one_by_one = |order: &[u64]| {
-        (1..).zip(order).map(|(at, about)| operation(*about, 10 * at, 10 * at + 5)).collect::<Vec<_>>()
+        (1..).zip(order).map(|(at, subject)| operation(*subject, 10 * at, 10 * at + 5)).collect::<Vec<_>>()
     };
     let mut order: Vec<u64> = (1..=40).collect();
     let before = one_by_one(&order);
@@ -276,8 +277,8 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
                 is_over = true;
                 break;
             };
-            let about = round * clients + number;
-            let record = operation(about, 2 * about, 2 * about + 1);
+            let subject = round * clients + number;
+            let record = operation(subject, 2 * subject, 2 * subject + 1);
             // The other side has other addresses, and one client less in the last round.
             comparison.push(ComparisonSide::A, client(&format!("10.0.0.{number}")), record.clone());
             if (round, number) != (rounds, 7) {
@@ -301,12 +302,12 @@ fn visits_for_unmatched(clients: u64) -> u64 {
         let record = operation(number, 2 * number, 2 * number + 1);
         Some((client(&number.to_string()), record))
     };
-    let mut found = 0;
+    let mut difference_count = 0;
     let Ok(()) = comparison.run(next, |_| {
-        found += 1;
+        difference_count += 1;
         Ok::<_, std::convert::Infallible>(())
     });
-    assert!(found > 0);
+    assert!(difference_count > 0);
     comparison.visited
 }
 
@@ -387,8 +388,8 @@ fn a_comparison_uses_no_more_memory_than_it_is_given() {
         assert!(other.0.counts()[&DifferenceKind::Name] > LENGTH / 2, "{:?}", other.0.counts());
         assert_eq!(fewer.0.counts()[&DifferenceKind::Missing], LENGTH / 100);
         let peaks = [same.1, other.1, fewer.1];
-        let most = MEMORY_BYTES + MATRIX_BYTES;
-        assert!(peaks.iter().all(|peak| *peak < most), "{bytes}: {peaks:?} bytes");
+        let max_bytes = MEMORY_BYTES + MATRIX_BYTES;
+        assert!(peaks.iter().all(|peak| *peak < max_bytes), "{bytes}: {peaks:?} bytes");
     }
 }
 
@@ -409,8 +410,8 @@ fn calls_without_replies_that_come_last_find_their_partners_however_many_they_ar
     const ANSWERED: u64 = LENGTH / 2;
     // Every second Call has no Reply, so that it comes when the capture ends.
     let record = |_, number: u64| {
-        let about = if number <= ANSWERED { 2 * number } else { 2 * (number - ANSWERED) - 1 };
-        let record = operation(about, 2 * about, 2 * about + 1);
+        let subject = if number <= ANSWERED { 2 * number } else { 2 * (number - ANSWERED) - 1 };
+        let record = operation(subject, 2 * subject, 2 * subject + 1);
         Some(if number <= ANSWERED { record } else { ComparisonRecord { reply: None, ..record } })
     };
     let (comparison, _) = compared_in(ROOM_BYTES, LENGTH, record);

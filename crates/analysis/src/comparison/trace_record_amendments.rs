@@ -33,7 +33,7 @@ impl TraceTransactionSideInformation {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
             if let Some(message) = message
-                && data.iter().any(|(_, known)| *known != TracePayloadAvailability::Bytes)
+                && data.iter().any(|(_, availability)| *availability != TracePayloadAvailability::Bytes)
             {
                 replace_data(message, data);
             }
@@ -56,8 +56,9 @@ impl TraceTransactionSideInformation {
                 {
                     section.name = name.clone();
                     let before = section.entries.len();
-                    let is_handle =
-                        |role| role == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle);
+                    let is_handle = |requirement| {
+                        requirement == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
+                    };
                     section.entries.retain(|entry| !is_handle(entry.path.class));
                     // The filehandle is a varying field; its length is the word before it.
                     if section.entries.len() < before {
@@ -71,7 +72,7 @@ impl TraceTransactionSideInformation {
             match &mut chunk.kind {
                 ComparedChunkKind::Read(0, _) => chunk.varying += shorter,
                 // Roots come before data.
-                ComparedChunkKind::Read(_, before) => *before += shorter,
+                ComparedChunkKind::Read(_, varying) => *varying += shorter,
                 _ => {}
             }
         }
@@ -106,7 +107,7 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvail
                 entry.datum = ComparedFieldValue::Unknown(length);
                 continue;
             }
-            match data.find(|(of, _)| *of == length) {
+            match data.find(|(data_length, _)| *data_length == length) {
                 Some((_, TracePayloadAvailability::Hash(hash))) => {
                     entry.datum = ComparedFieldValue::Digest(length, *hash)
                 }

@@ -46,17 +46,17 @@ impl ConformanceFindingsReport {
     /// Adds a finding.
     pub fn add(&mut self, finding: Finding, is_denied: bool) {
         let key = (std::cmp::Reverse(finding.severity), finding.rule.id);
-        let of_rule = self.findings.entry(key).or_insert_with(|| RuleFindings {
+        let entry = self.findings.entry(key).or_insert_with(|| RuleFindings {
             rule: finding.rule,
             severity: finding.severity,
             count: 0,
             denied: 0,
             first: Vec::new(),
         });
-        of_rule.count += finding.count;
-        of_rule.denied += if is_denied { finding.count } else { 0 };
-        if of_rule.first.len() < self.max_stored {
-            of_rule.first.push(finding);
+        entry.count += finding.count;
+        entry.denied += if is_denied { finding.count } else { 0 };
+        if entry.first.len() < self.max_stored {
+            entry.first.push(finding);
         }
     }
 
@@ -80,11 +80,11 @@ impl ConformanceFindingsReport {
 
     /// Returns the number of violations of a severity.
     pub fn count(&self, severity: SeverityLevel) -> u64 {
-        self.rules().filter(|of_rule| of_rule.severity == severity).map(|of_rule| of_rule.count).sum()
+        self.rules().filter(|entry| entry.severity == severity).map(|entry| entry.count).sum()
     }
 
     /// Returns the number of denied violations.
     pub fn denied(&self) -> u64 {
-        self.rules().map(|of_rule| of_rule.denied).sum()
+        self.rules().map(|entry| entry.denied).sum()
     }
 }

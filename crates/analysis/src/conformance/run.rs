@@ -24,16 +24,16 @@ impl FindingCounts {
 
     /// Returns the number of findings of a severity.
     pub fn of_severity(&self, severity: SeverityLevel) -> u64 {
-        self.iter().filter(|(of, ..)| *of == severity).map(|(.., count)| count).sum()
+        self.iter().filter(|(rule_severity, ..)| *rule_severity == severity).map(|(.., count)| count).sum()
     }
 
     /// Returns the difference to counts that this includes.
     fn without(&self, included: &Self) -> Self {
-        let left = self.0.iter().filter_map(|(key, count)| {
-            let left = count.saturating_sub(included.0.get(key).copied().unwrap_or(0));
-            (left > 0).then_some((*key, left))
+        let counts = self.0.iter().filter_map(|(key, count)| {
+            let remaining = count.saturating_sub(included.0.get(key).copied().unwrap_or(0));
+            (remaining > 0).then_some((*key, remaining))
         });
-        Self(left.collect())
+        Self(counts.collect())
     }
 }
 
@@ -59,12 +59,13 @@ struct FindingsByConnection {
 
 impl FindingsByConnection {
     fn add(&mut self, finding: &Finding) {
-        let of = self.findings.entry(finding.connection.number).or_default();
-        let is_same = |known: &Finding| {
-            (known.rule.id, known.side, known.severity) == (finding.rule.id, finding.side, finding.severity)
+        let findings = self.findings.entry(finding.connection.number).or_default();
+        let is_same = |existing: &Finding| {
+            (existing.rule.id, existing.side, existing.severity)
+                == (finding.rule.id, finding.side, finding.severity)
         };
-        if self.count < MAX_OF_CONNECTIONS && !of.iter().any(is_same) {
-            of.push(finding.clone());
+        if self.count < MAX_OF_CONNECTIONS && !findings.iter().any(is_same) {
+            findings.push(finding.clone());
             self.count += 1;
         }
     }

@@ -73,7 +73,7 @@ impl FindingSelectionPattern {
 fn matches_glob(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
-        Some((head, tail)) => text.strip_prefix(head).is_some_and(|rest| {
+        Some((prefix, tail)) => text.strip_prefix(prefix).is_some_and(|rest| {
             let mut starts = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
             starts.any(|at| matches_glob(tail, rest.get(at..).unwrap_or_default()))
         }),
@@ -132,17 +132,17 @@ impl LintConfig {
             let line = before.matches('\n').count() + 1;
             format!("line {line}: {}", error.message())
         })?;
-        for known in &config.known {
-            if let FindingSelectionPattern::Severity(severity) = known.rule {
+        for deviation in &config.known {
+            if let FindingSelectionPattern::Severity(severity) = deviation.rule {
                 return Err(format!("known: {} is a severity; name a rule or a pattern", severity.name()));
             }
-            if known.implementation.trim().is_empty() {
+            if deviation.implementation.trim().is_empty() {
                 return Err("known: the name of the implementation is empty".to_owned());
             }
         }
         let is_known = |pattern: &&FindingSelectionPattern| {
             let mut rules = RULES.iter().filter(|rule| pattern.names(rule));
-            rules.any(|rule| KNOWN_DEVIATIONS.iter().any(|known| known.rule == rule.id))
+            rules.any(|rule| KNOWN_DEVIATIONS.iter().any(|deviation| deviation.rule == rule.id))
         };
         match config.not_known.iter().find(|pattern| !is_known(pattern)) {
             Some(FindingSelectionPattern::Rules(pattern)) => {
@@ -160,19 +160,19 @@ impl LintConfig {
         if self.not_known.iter().any(|pattern| pattern.names(finding.rule)) {
             finding.forget_known();
         }
-        for known in &self.known {
+        for deviation in &self.known {
             let side = match finding.side {
                 EndpointRole::Client => (KnownDeviationSide::Client, finding.connection.client),
                 EndpointRole::Server => (KnownDeviationSide::Server, finding.connection.server),
             };
-            let is_side = known.side.is_none_or(|wanted| wanted == side.0);
-            let is_address = known.address.is_none_or(|wanted| match side.1.address {
-                Address::Ip(address) => address == wanted,
+            let is_side = deviation.side.is_none_or(|expected| expected == side.0);
+            let is_address = deviation.address.is_none_or(|expected| match side.1.address {
+                Address::Ip(address) => address == expected,
                 _ => false,
             });
-            if is_side && is_address && known.rule.selects(finding) {
+            if is_side && is_address && deviation.rule.selects(finding) {
                 finding.severity = SeverityLevel::Known;
-                finding.known = Some(known.implementation.clone().into());
+                finding.known = Some(deviation.implementation.clone().into());
             }
         }
     }

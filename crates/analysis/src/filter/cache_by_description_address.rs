@@ -22,8 +22,8 @@ impl<T: Copy + Default> Default for CacheKeyedByDescriptionAddress<T> {
 impl<T: Copy> CacheKeyedByDescriptionAddress<T> {
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<T> {
-        let (known, answer) = self.place(address);
-        if known == address { Some(answer) } else { self.other(address) }
+        let (cached_address, value) = self.place(address);
+        if cached_address == address { Some(value) } else { self.other(address) }
     }
 
     #[inline(always)]
@@ -37,12 +37,12 @@ impl<T: Copy> CacheKeyedByDescriptionAddress<T> {
         self.overflow.get(&address).copied()
     }
 
-    pub(super) fn insert(&mut self, address: usize, answer: T) {
-        let place = &mut self.direct[(address >> 4) % DIRECT_ENTRIES];
-        if place.0 == 0 {
-            *place = (address, answer);
+    pub(super) fn insert(&mut self, address: usize, value: T) {
+        let entry = &mut self.direct[(address >> 4) % DIRECT_ENTRIES];
+        if entry.0 == 0 {
+            *entry = (address, value);
         } else {
-            self.overflow.insert(address, answer);
+            self.overflow.insert(address, value);
         }
     }
 }

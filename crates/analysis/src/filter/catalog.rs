@@ -140,8 +140,8 @@ pub struct FilterFieldCatalog {
 impl FilterFieldCatalog {
     pub(crate) fn new() -> Self {
         let mut entries = BTreeMap::new();
-        for (name, places) in catalog::all_fields().fields() {
-            entries.extend(described(name, places).map(|entry| (name, entry)));
+        for (name, fields) in catalog::all_fields().fields() {
+            entries.extend(described(name, fields).map(|entry| (name, entry)));
         }
         for protocol in protocols(&entries) {
             entries.insert(protocol.name, protocol);
@@ -154,11 +154,11 @@ impl FilterFieldCatalog {
             entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(*field)));
         }
         for alias in ALIASES {
-            let of: Vec<&FilterFieldCatalogEntry> =
+            let aliased: Vec<&FilterFieldCatalogEntry> =
                 alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
                 FieldAliasValuePart::Whole | FieldAliasValuePart::Bits(..) => {
-                    of.first().map_or(FilterType::Unsigned, |of| of.kind)
+                    aliased.first().map_or(FilterType::Unsigned, |entry| entry.kind)
                 }
                 FieldAliasValuePart::Length
                 | FieldAliasValuePart::Crc32
@@ -170,7 +170,7 @@ impl FilterFieldCatalog {
                 FieldAliasValuePart::Whole => true,
                 _ => false,
             };
-            let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
+            let names = aliased.iter().flat_map(|entry| &entry.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, FilterFieldSource::Alias(alias));
             entries.insert(alias.name, FilterFieldCatalogEntry { names, ..entry });
         }
@@ -179,12 +179,17 @@ impl FilterFieldCatalog {
                 plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
-        for of in procedure_fields::all() {
+        for field in procedure_fields::all() {
             let source =
-                TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
-            let entry =
-                plain(&of.name, FilterType::Enumeration, &of.about, source, FilterFieldSource::Procedure(of));
-            entries.insert(&of.name, FilterFieldCatalogEntry { names: of.names.clone(), ..entry });
+                TITLES.iter().find(|(name, ..)| *name == field.protocol).map_or("", |(.., source)| source);
+            let entry = plain(
+                &field.name,
+                FilterType::Enumeration,
+                &field.about,
+                source,
+                FilterFieldSource::Procedure(field),
+            );
+            entries.insert(&field.name, FilterFieldCatalogEntry { names: field.names.clone(), ..entry });
         }
         Self { entries }
     }
@@ -215,7 +220,10 @@ impl FilterFieldCatalog {
 
     /// Returns the fields that replace a field of Wireshark, or are more precise.
     pub fn replacements(&self, name: &str) -> &'static [&'static str] {
-        REPLACEMENTS.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
+        REPLACEMENTS
+            .iter()
+            .find(|(replaced, _)| *replaced == name)
+            .map_or(&[], |(_, replacements)| replacements)
     }
 }
 
@@ -259,7 +267,7 @@ pub(super) const COMBINED_PROTOCOL: (&str, &[&str], &str, &str) = (
 
 /// Returns the protocols that have fields, but no group with their name.
 fn protocols(entries: &BTreeMap<&'static str, FilterFieldCatalogEntry>) -> Vec<FilterFieldCatalogEntry> {
-    let mut found: BTreeMap<&'static str, FilterFieldCatalogEntry> = BTreeMap::new();
+    let mut protocol_entries: BTreeMap<&'static str, FilterFieldCatalogEntry> = BTreeMap::new();
     for entry in entries.values() {
         let Some((protocol, _)) = entry.name.split_once('.') else { continue };
         let FilterFieldSource::Structure(layers) = &entry.origin else { continue };
@@ -270,35 +278,35 @@ fn protocols(entries: &BTreeMap<&'static str, FilterFieldCatalogEntry>) -> Vec<F
             Some((_, text, source)) => (*text, *source),
             None => (protocol, entry.sources.first().map_or("", String::as_str)),
         };
-        let of = found.entry(protocol).or_insert_with(|| {
+        let protocol_entry = protocol_entries.entry(protocol).or_insert_with(|| {
             plain(protocol, FilterType::Protocol, text, source, FilterFieldSource::Protocol(Vec::new()))
         });
-        if let FilterFieldSource::Protocol(known) = &mut of.origin {
-            known.extend(layers);
+        if let FilterFieldSource::Protocol(known_layers) = &mut protocol_entry.origin {
+            known_layers.extend(layers);
         }
     }
-    found.into_values().collect()
+    protocol_entries.into_values().collect()
 }
 
-fn described(name: &'static str, places: &[RegisteredField]) -> Option<FilterFieldCatalogEntry> {
+fn described(name: &'static str, fields: &[RegisteredField]) -> Option<FilterFieldCatalogEntry> {
     // If a structure has the name of one of its values, the value is compared.
-    let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
+    let first = fields.iter().find(|field| !field.is_group()).or(fields.first())?;
     let mut entry = FilterFieldCatalogEntry {
         name,
         kind: FilterType::from_field(name, first.field.kind),
         text: first.doc().text,
         sources: Vec::new(),
         names: Vec::new(),
-        origin: FilterFieldSource::Structure(places.iter().map(|place| place.layer).collect()),
+        origin: FilterFieldSource::Structure(fields.iter().map(|field| field.layer).collect()),
     };
-    for place in places {
-        let source = place.doc().source;
+    for field in fields {
+        let source = field.doc().source;
         if !entry.sources.contains(&source) {
             entry.sources.push(source);
         }
-        for named in place.names {
-            if !entry.names.contains(named) {
-                entry.names.push(*named);
+        for value_name in field.names {
+            if !entry.names.contains(value_name) {
+                entry.names.push(*value_name);
             }
         }
     }
@@ -322,15 +330,15 @@ const PROPOSALS: usize = 3;
 
 /// Returns the names most similar to `name`.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let most = name.len().div_ceil(4).clamp(1, 4);
-    let mut found: Vec<(usize, &str)> = names
-        .filter(|other| other.len().abs_diff(name.len()) <= most)
-        .map(|other| (distance(name.as_bytes(), other.as_bytes()), other))
-        .filter(|(distance, _)| *distance <= most)
+    let max_distance = name.len().div_ceil(4).clamp(1, 4);
+    let mut candidates: Vec<(usize, &str)> = names
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= max_distance)
+        .map(|candidate| (distance(name.as_bytes(), candidate.as_bytes()), candidate))
+        .filter(|(distance, _)| *distance <= max_distance)
         .collect();
-    found.sort_unstable();
-    let closest = found.first().map_or(0, |(distance, _)| *distance);
-    found
+    candidates.sort_unstable();
+    let closest = candidates.first().map_or(0, |(distance, _)| *distance);
+    candidates
         .into_iter()
         .filter(|(distance, _)| *distance <= closest + 1)
         .map(|(_, name)| name)

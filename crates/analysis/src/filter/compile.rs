@@ -41,8 +41,8 @@ impl ReferencedFilterField {
         is_search: bool,
     ) -> FilterFieldSlotNumber {
         let is_same = |field: &Self| field.name == entry.name && field.is_search == is_search;
-        if let Some((slot, known)) = fields.iter_mut().enumerate().find(|(_, field)| is_same(field)) {
-            known.has_value |= has_value;
+        if let Some((slot, existing)) = fields.iter_mut().enumerate().find(|(_, field)| is_same(field)) {
+            existing.has_value |= has_value;
             return slot;
         }
         fields.push(Self { name: entry.name, origin: entry.origin.clone(), has_value, is_search });
@@ -63,8 +63,8 @@ impl<'c> FilterCompiler<'c> {
         Self { text, catalog, fields: Vec::new() }
     }
 
-    fn error(&self, span: FilterSpan, what: impl Into<String>) -> FilterError {
-        FilterError::new(self.text, span.at, what)
+    fn error(&self, span: FilterSpan, message: impl Into<String>) -> FilterError {
+        FilterError::new(self.text, span.at, message)
     }
 
     fn source_text(&self, span: FilterSpan) -> &'c str {
@@ -110,8 +110,8 @@ impl<'c> FilterCompiler<'c> {
                 )
             })),
             _ => {
-                let sort = self.type_of(operand)?.ok_or_else(|| self.no_field(operand.span))?;
-                let expression = self.expression(operand, OperandContext::nameless(sort))?;
+                let operand_type = self.type_of(operand)?.ok_or_else(|| self.no_field(operand.span))?;
+                let expression = self.expression(operand, OperandContext::nameless(operand_type))?;
                 // A slice is tested for presence; the result of a calculation for being nonzero.
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
@@ -156,56 +156,57 @@ impl<'c> FilterCompiler<'c> {
             Quantifier::Any => false,
             Quantifier::All => true,
         };
-        let left_sort = self.type_of(left)?;
-        let right = &*self.protocol_as_text(left_sort, right);
-        let right_sort = self.type_of(right)?;
-        let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
+        let left_type = self.type_of(left)?;
+        let right = &*self.protocol_as_text(left_type, right);
+        let right_type = self.type_of(right)?;
+        let (Some(first), Some(second)) = (left_type.or(right_type), right_type.or(left_type)) else {
             return Err(self.no_field_in_relation(left, relation, right));
         };
         if relation == ParsedComparisonOperator::Contains && !first.is_bytes() {
-            let what = format!("{} is neither text nor bytes", self.source_text(left.span));
-            return Err(self.error(left.span, what));
+            let message = format!("{} is neither text nor bytes", self.source_text(left.span));
+            return Err(self.error(left.span, message));
         }
         if !first.is_comparable_with(second) {
             let (left, right_text) = (self.source_text(left.span), self.source_text(right.span));
-            let what = format!("{left} is {}, and {right_text} is {}", first.text(), second.text());
-            return Err(self.error(right.span, what));
+            let message = format!("{left} is {}, and {right_text} is {}", first.text(), second.text());
+            return Err(self.error(right.span, message));
         }
         // A searched part may be shorter than the address.
-        let of_part = |sort| {
-            if relation == ParsedComparisonOperator::Contains && sort == OperandType::Ethernet {
+        let searched_type = |operand_type| {
+            if relation == ParsedComparisonOperator::Contains && operand_type == OperandType::Ethernet {
                 OperandType::Bytes
             } else {
-                sort
+                operand_type
             }
         };
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
         let is_order = !is_whole && is != ComparisonOperator::Contains;
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
         if is_order && let Some(field) = { unordered }.find(|field| self.possible_words(field).is_some()) {
-            let what = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
-            return Err(self.error(left.span, what));
+            let message =
+                format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
+            return Err(self.error(left.span, message));
         }
-        let left_beside = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
-        let right_beside =
-            OperandContext { operand_type: of_part(first), field: self.field_of(left), is_whole };
+        let left_context = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
+        let right_context =
+            OperandContext { operand_type: searched_type(first), field: self.field_of(left), is_whole };
         let left = match relation {
-            ParsedComparisonOperator::Contains => self.search_expression(left, left_beside)?,
-            _ => self.expression(left, left_beside)?,
+            ParsedComparisonOperator::Contains => self.search_expression(left, left_context)?,
+            _ => self.expression(left, left_context)?,
         };
-        let right = self.expression(right, right_beside)?;
+        let right = self.expression(right, right_context)?;
         Ok(CompiledFilterNode::Compare { left, is, right, every })
     }
 
     /// Converts the name of a protocol compared with text to text, as in `nfsrdma.transport == tcp`.
     fn protocol_as_text<'o, 't>(
         &self,
-        sort: Option<OperandType>,
+        operand_type: Option<OperandType>,
         operand: &'o Operand<'t>,
     ) -> Cow<'o, Operand<'t>> {
         match operand.form {
             OperandForm::Word(word)
-                if sort == Some(OperandType::Text)
+                if operand_type == Some(OperandType::Text)
                     && self.field_of(operand).is_some_and(|entry| entry.kind == FilterType::Protocol) =>
             {
                 Cow::Owned(Operand {
@@ -247,12 +248,14 @@ impl<'c> FilterCompiler<'c> {
         let OperandForm::Quoted(pattern) = &right.form else {
             return Err(self.error(right.span, "a regular expression needs double quotes"));
         };
-        let Some(sort) = self.type_of(left)? else {
+        let Some(operand_type) = self.type_of(left)? else {
             return Err(self.no_field_in_relation(left, ParsedComparisonOperator::Matches, right));
         };
-        if !sort.is_bytes() {
+        if !operand_type.is_bytes() {
             let left = self.source_text(left.span);
-            return Err(self.error(span, format!("{left} is {}, not text; use string({left})", sort.text())));
+            return Err(
+                self.error(span, format!("{left} is {}, not text; use string({left})", operand_type.text()))
+            );
         }
         let pattern = std::str::from_utf8(pattern).map_err(|_| {
             self.error(right.span, "a regular expression is UTF-8; a byte in it is written \\\\xff")
@@ -264,8 +267,8 @@ impl<'c> FilterCompiler<'c> {
                     reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
                 self.error(right.span, format!("invalid regular expression: {reason}"))
             })?;
-        let of = self.search_expression(left, OperandContext::nameless(sort))?;
-        Ok(CompiledFilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
+        let operand = self.search_expression(left, OperandContext::nameless(operand_type))?;
+        Ok(CompiledFilterNode::Matches { of: operand, regex, every: quantifier == Quantifier::All })
     }
 
     /// Returns the words that a field can have as values; `None` for other values.
@@ -284,42 +287,42 @@ impl<'c> FilterCompiler<'c> {
         operand: &Operand<'_>,
         set: &[(Operand<'_>, Option<Operand<'_>>)],
     ) -> FilterCompileResult<CompiledFilterNode> {
-        let Some(sort) = self.type_of(operand)? else {
+        let Some(operand_type) = self.type_of(operand)? else {
             return Err(match operand.form {
                 OperandForm::Word(word) => self.unknown_field(word, operand.span),
                 _ => self.no_field(operand.span),
             });
         };
-        let beside = OperandContext { operand_type: sort, field: self.field_of(operand), is_whole: true };
-        let of = self.expression(operand, beside)?;
+        let context = OperandContext { operand_type, field: self.field_of(operand), is_whole: true };
+        let expression = self.expression(operand, context)?;
         let mut values = Vec::new();
         for (first, last) in set {
-            let first = self.expression_of_type(first, beside)?;
-            let last = last.as_ref().map(|last| self.expression_of_type(last, beside)).transpose()?;
+            let first = self.expression_of_type(first, context)?;
+            let last = last.as_ref().map(|last| self.expression_of_type(last, context)).transpose()?;
             values.push((first, last));
         }
-        Ok(CompiledFilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
+        Ok(CompiledFilterNode::Within { of: expression, set: values, every: quantifier == Quantifier::All })
     }
 
     /// Compiles an operand that must have the type of its context.
     fn expression_of_type(
         &mut self,
         operand: &Operand<'_>,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<CompiledFilterOperand> {
-        let operand = &*self.protocol_as_text(Some(beside.operand_type), operand);
+        let operand = &*self.protocol_as_text(Some(context.operand_type), operand);
         match self.type_of(operand)? {
-            Some(sort) if !sort.is_comparable_with(beside.operand_type) => Err(self.error(
+            Some(operand_type) if !operand_type.is_comparable_with(context.operand_type) => Err(self.error(
                 operand.span,
-                format!("this is {}, and not {}", sort.text(), beside.operand_type.text()),
+                format!("this is {}, and not {}", operand_type.text(), context.operand_type.text()),
             )),
-            _ => self.expression(operand, beside),
+            _ => self.expression(operand, context),
         }
     }
 
     fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
-        let what = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
-        self.error(span, what)
+        let message = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
+        self.error(span, message)
     }
 
     fn field_of(&self, operand: &Operand<'_>) -> Option<&'c FilterFieldCatalogEntry> {
@@ -333,7 +336,7 @@ impl<'c> FilterCompiler<'c> {
     fn search_expression(
         &mut self,
         operand: &Operand<'_>,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<CompiledFilterOperand> {
         match self.field_of(operand) {
             Some(entry)
@@ -343,7 +346,7 @@ impl<'c> FilterCompiler<'c> {
                 let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, true);
                 Ok(CompiledFilterOperand::Field(slot))
             }
-            _ => self.expression(operand, beside),
+            _ => self.expression(operand, context),
         }
     }
 
@@ -351,7 +354,7 @@ impl<'c> FilterCompiler<'c> {
     fn expression(
         &mut self,
         operand: &Operand<'_>,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<CompiledFilterOperand> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
@@ -359,64 +362,66 @@ impl<'c> FilterCompiler<'c> {
                     let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, false);
                     CompiledFilterOperand::Field(slot)
                 }
-                None => CompiledFilterOperand::Constant(self.word(word, operand.span, beside)?),
+                None => CompiledFilterOperand::Constant(self.word(word, operand.span, context)?),
             },
             OperandForm::Quoted(bytes) => {
-                CompiledFilterOperand::Constant(self.quoted(bytes, operand.span, beside)?)
+                CompiledFilterOperand::Constant(self.quoted(bytes, operand.span, context)?)
             }
-            OperandForm::Char(byte) => CompiledFilterOperand::Constant(match beside.operand_type {
+            OperandForm::Char(byte) => CompiledFilterOperand::Constant(match context.operand_type {
                 OperandType::Number | OperandType::Boolean => FilterConstant::Number(i128::from(*byte)),
-                sort if sort.is_bytes() => FilterConstant::Bytes(vec![*byte]),
-                sort => {
-                    return Err(
-                        self.error(operand.span, format!("this is a character, and not {}", sort.text()))
-                    );
+                operand_type if operand_type.is_bytes() => FilterConstant::Bytes(vec![*byte]),
+                operand_type => {
+                    return Err(self.error(
+                        operand.span,
+                        format!("this is a character, and not {}", operand_type.text()),
+                    ));
                 }
             }),
-            OperandForm::Slice(of, pieces) => {
-                let sort = self.type_of(of)?.unwrap_or(beside.operand_type);
+            OperandForm::Slice(inner, ranges) => {
+                let operand_type = self.type_of(inner)?.unwrap_or(context.operand_type);
                 CompiledFilterOperand::Slice(
-                    Box::new(self.expression(of, OperandContext::nameless(sort))?),
-                    pieces.clone(),
+                    Box::new(self.expression(inner, OperandContext::nameless(operand_type))?),
+                    ranges.clone(),
                 )
             }
             OperandForm::Call(name, arguments) => {
                 let function = self.function(name, operand.span)?;
-                let sorts: Vec<_> = arguments
+                let operand_types: Vec<_> = arguments
                     .iter()
                     .map(|argument| self.type_of(argument))
                     .collect::<FilterCompileResult<_>>()?;
-                let known = sorts.into_iter().flatten().next().unwrap_or(beside.operand_type);
-                let beside = OperandContext::nameless(known);
-                let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
+                let argument_type =
+                    operand_types.into_iter().flatten().next().unwrap_or(context.operand_type);
+                let context = OperandContext::nameless(argument_type);
+                let arguments = arguments.iter().map(|argument| self.expression(argument, context));
                 CompiledFilterOperand::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
             }
-            OperandForm::Negative(of) => match (&of.form, self.type_of(of)?) {
+            OperandForm::Negative(inner) => match (&inner.form, self.type_of(inner)?) {
                 (OperandForm::Word(word), None) => {
-                    CompiledFilterOperand::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
+                    CompiledFilterOperand::Constant(self.word(&format!("-{word}"), operand.span, context)?)
                 }
-                (_, sort) => {
-                    let beside = OperandContext::nameless(sort.unwrap_or(beside.operand_type));
-                    CompiledFilterOperand::Negative(Box::new(self.expression(of, beside)?))
+                (_, operand_type) => {
+                    let context = OperandContext::nameless(operand_type.unwrap_or(context.operand_type));
+                    CompiledFilterOperand::Negative(Box::new(self.expression(inner, context)?))
                 }
             },
-            OperandForm::Arithmetic(left, what, right) => {
-                let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
-                let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
+            OperandForm::Arithmetic(left, operator, right) => {
+                let (left_type, right_type) = (self.type_of(left)?, self.type_of(right)?);
+                let is_scale = matches!(operator, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
                 // A time is combined with a duration, and a duration is scaled by a number.
-                let second = match left_sort.or(right_sort).unwrap_or(beside.operand_type) {
+                let second = match left_type.or(right_type).unwrap_or(context.operand_type) {
                     OperandType::Duration if is_scale => OperandType::Number,
                     OperandType::Time => OperandType::Duration,
-                    sort => sort,
+                    operand_type => operand_type,
                 };
                 let is_whole = false;
-                let sort = right_sort.unwrap_or(beside.operand_type);
-                let first = OperandContext { operand_type: sort, field: self.field_of(right), is_whole };
-                let sort = right_sort.unwrap_or(second);
-                let second = OperandContext { operand_type: sort, field: self.field_of(left), is_whole };
+                let operand_type = right_type.unwrap_or(context.operand_type);
+                let first = OperandContext { operand_type, field: self.field_of(right), is_whole };
+                let operand_type = right_type.unwrap_or(second);
+                let second = OperandContext { operand_type, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
-                CompiledFilterOperand::Arithmetic(Box::new(left), *what, Box::new(right))
+                CompiledFilterOperand::Arithmetic(Box::new(left), *operator, Box::new(right))
             }
         })
     }

@@ -102,8 +102,8 @@ impl CompiledFilterNode {
             Self::And(nodes) => nodes.iter().all(|node| node.is_true(values)),
             Self::Not(node) => !node.is_true(values),
             Self::Exists(slot) => values.has(*slot),
-            Self::True(of) => QuantifierEvaluation::of(false, |verdict| {
-                of.for_each_value(values, &mut |value| verdict.take(value.is_true()))
+            Self::True(operand) => QuantifierEvaluation::of(false, |verdict| {
+                operand.for_each_value(values, &mut |value| verdict.take(value.is_true()))
             }),
             Self::Compare { left, is, right, every } => QuantifierEvaluation::of(*every, |verdict| {
                 left.for_each_value(values, &mut |left| {
@@ -130,15 +130,16 @@ fn is_within(
     set: &[(CompiledFilterOperand, Option<CompiledFilterOperand>)],
     values: &FilterValues,
 ) -> bool {
-    let any = |of: &CompiledFilterOperand, is: ComparisonOperator| {
+    let has_value = |operand: &CompiledFilterOperand, is: ComparisonOperator| {
         QuantifierEvaluation::of(false, |verdict| {
-            of.for_each_value(values, &mut |other| verdict.take(is.compare(value, &other)))
+            operand.for_each_value(values, &mut |other| verdict.take(is.compare(value, &other)))
         })
     };
     set.iter().any(|(first, last)| match last {
-        None => any(first, ComparisonOperator::Equal),
+        None => has_value(first, ComparisonOperator::Equal),
         Some(last) => {
-            any(first, ComparisonOperator::GreaterEqual) && any(last, ComparisonOperator::LessEqual)
+            has_value(first, ComparisonOperator::GreaterEqual)
+                && has_value(last, ComparisonOperator::LessEqual)
         }
     })
 }
@@ -150,29 +151,29 @@ struct QuantifierEvaluation {
 }
 
 impl QuantifierEvaluation {
-    fn of(every: bool, ask: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
+    fn of(every: bool, evaluate: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
         let mut verdict = Self { every, result: false };
         // The result of the last comparison decides, whether it ended early or not.
-        let _ = ask(&mut verdict);
+        let _ = evaluate(&mut verdict);
         verdict.result
     }
 
     /// Takes the result of one comparison; breaks if it decides.
-    fn take(&mut self, holds: bool) -> ControlFlow<()> {
-        self.result = holds;
-        if holds == self.every { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    fn take(&mut self, is_match: bool) -> ControlFlow<()> {
+        self.result = is_match;
+        if is_match == self.every { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
 type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<&[u8]>) -> ControlFlow<()>;
 
 impl CompiledFilterOperand {
-    /// Calls `take` with every value until it breaks.
-    pub(super) fn for_each_value(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
+    /// Calls `sink` with every value until it breaks.
+    pub(super) fn for_each_value(&self, values: &FilterValues, sink: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
-            Self::Field(slot) => values.values_of(*slot).try_for_each(take),
-            Self::Constant(constant) => take(constant.map_bytes(Vec::as_slice)),
-            Self::Slice(of, pieces) => of.for_each_value(values, &mut |value| {
+            Self::Field(slot) => values.values_of(*slot).try_for_each(sink),
+            Self::Constant(constant) => sink(constant.map_bytes(Vec::as_slice)),
+            Self::Slice(operand, ranges) => operand.for_each_value(values, &mut |value| {
                 let (ipv4, ipv6);
                 let bytes = match value {
                     FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => bytes,
@@ -186,66 +187,66 @@ impl CompiledFilterOperand {
                     }
                     _ => return ControlFlow::Continue(()),
                 };
-                let Some(part) = slice(bytes, pieces) else { return ControlFlow::Continue(()) };
+                let Some(sliced) = slice(bytes, ranges) else { return ControlFlow::Continue(()) };
                 let is_text = matches!(value, FilterValue::Text(_));
-                take(if is_text { FilterValue::Text(&part) } else { FilterValue::Bytes(&part) })
+                sink(if is_text { FilterValue::Text(&sliced) } else { FilterValue::Bytes(&sliced) })
             }),
-            Self::Function(function, arguments) => function.for_each_value(arguments, values, take),
-            Self::Negative(of) => of.for_each_value(values, &mut |value| match value {
-                FilterValue::Number(number) => take(FilterValue::Number(-number)),
-                FilterValue::Duration(duration) => take(FilterValue::Duration(-duration)),
+            Self::Function(function, arguments) => function.for_each_value(arguments, values, sink),
+            Self::Negative(operand) => operand.for_each_value(values, &mut |value| match value {
+                FilterValue::Number(number) => sink(FilterValue::Number(-number)),
+                FilterValue::Duration(duration) => sink(FilterValue::Duration(-duration)),
                 _ => ControlFlow::Continue(()),
             }),
-            Self::Arithmetic(left, what, right) => left.for_each_value(values, &mut |left| {
-                right.for_each_value(values, &mut |right| arithmetic(&left, *what, &right, take))
+            Self::Arithmetic(left, operator, right) => left.for_each_value(values, &mut |left| {
+                right.for_each_value(values, &mut |right| arithmetic(&left, *operator, &right, sink))
             }),
         }
     }
 }
 
 /// Returns the parts of some bytes that a slice selects; `None` if there are too few.
-fn slice<'b>(bytes: &'b [u8], pieces: &[FilterSliceRange]) -> Option<Cow<'b, [u8]>> {
-    let one = |piece: &FilterSliceRange| {
+fn slice<'b>(bytes: &'b [u8], ranges: &[FilterSliceRange]) -> Option<Cow<'b, [u8]>> {
+    let subslice = |range: &FilterSliceRange| {
         let from_end = |offset: i64| match usize::try_from(offset) {
             Ok(offset) => Some(offset),
             Err(_) => bytes.len().checked_sub(usize::try_from(offset.unsigned_abs()).ok()?),
         };
-        let start = from_end(piece.start)?;
-        let end = match piece.end {
+        let start = from_end(range.start)?;
+        let end = match range.end {
             FilterByteSliceEnd::Length(length) => start.checked_add(usize::try_from(length).ok()?)?,
             FilterByteSliceEnd::Offset(offset) => from_end(offset)?.checked_add(1)?,
             FilterByteSliceEnd::Last => bytes.len(),
         };
         bytes.get(start..end).filter(|part| !part.is_empty())
     };
-    match pieces {
-        [only] => one(only).map(Cow::Borrowed),
+    match ranges {
+        [only] => subslice(only).map(Cow::Borrowed),
         many => {
-            let mut together = Vec::new();
-            for piece in many {
-                together.extend_from_slice(one(piece)?);
+            let mut joined = Vec::new();
+            for range in many {
+                joined.extend_from_slice(subslice(range)?);
             }
-            Some(Cow::Owned(together))
+            Some(Cow::Owned(joined))
         }
     }
 }
 
 fn arithmetic(
     left: &FilterValue<&[u8]>,
-    what: ArithmeticOperator,
+    operator: ArithmeticOperator,
     right: &FilterValue<&[u8]>,
-    take: FilterValueSink<'_>,
+    sink: FilterValueSink<'_>,
 ) -> ControlFlow<()> {
     use FilterValue::{Bytes, Duration, Number, Time};
     let [left, right] = [left, right].map(|value| match *value {
         FilterValue::Bool(value) => Number(i128::from(value)),
         other => other,
     });
-    if let (Bytes(left), Bytes(right), ArithmeticOperator::And) = (left, right, what) {
-        let both: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
-        return if left.len() == right.len() { take(Bytes(&both)) } else { ControlFlow::Continue(()) };
+    if let (Bytes(left), Bytes(right), ArithmeticOperator::And) = (left, right, operator) {
+        let bitwise_and: Vec<u8> = left.iter().zip(right).map(|(left, right)| left & right).collect();
+        return if left.len() == right.len() { sink(Bytes(&bitwise_and)) } else { ControlFlow::Continue(()) };
     }
-    let result = |a: i128, b: i128| match what {
+    let result = |a: i128, b: i128| match operator {
         ArithmeticOperator::And => Some(a & b),
         ArithmeticOperator::Add => a.checked_add(b),
         ArithmeticOperator::Subtract => a.checked_sub(b),
@@ -253,18 +254,18 @@ fn arithmetic(
         ArithmeticOperator::Divide => a.checked_div(b),
         ArithmeticOperator::Remainder => a.checked_rem(b),
     };
-    let is_sum = matches!(what, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
-    let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
+    let is_sum = matches!(operator, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
+    let is_scale = matches!(operator, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
     let value = match (left, right) {
         (Number(a), Number(b)) => result(a, b).map(Number),
         (Duration(a), Duration(b)) if is_sum => result(a, b).map(Duration),
         (Duration(a), Number(b)) if is_scale => result(a, b).map(Duration),
         (Time(a), Duration(b)) if is_sum => result(a, b).map(Time),
-        (Time(a), Time(b)) if what == ArithmeticOperator::Subtract => result(a, b).map(Duration),
+        (Time(a), Time(b)) if operator == ArithmeticOperator::Subtract => result(a, b).map(Duration),
         _ => None,
     };
     // A division by zero, or an overflow, has no value.
-    value.map_or(ControlFlow::Continue(()), take)
+    value.map_or(ControlFlow::Continue(()), sink)
 }
 
 impl FilterFunction {
@@ -283,10 +284,10 @@ impl FilterFunction {
         self,
         arguments: &[CompiledFilterOperand],
         values: &FilterValues,
-        take: FilterValueSink<'_>,
+        sink: FilterValueSink<'_>,
     ) -> ControlFlow<()> {
         if let Self::Max | Self::Min = self {
-            return self.extreme(arguments, values, take);
+            return self.extreme(arguments, values, sink);
         }
         let Some(argument) = arguments.first() else { return ControlFlow::Continue(()) };
         if self == Self::Count {
@@ -298,47 +299,47 @@ impl FilterFunction {
             return if count == 0 {
                 ControlFlow::Continue(())
             } else {
-                take(FilterValue::Number(count as i128))
+                sink(FilterValue::Number(count as i128))
             };
         }
         argument.for_each_value(values, &mut |value| match (self, value) {
             (Self::Len, FilterValue::Bytes(bytes) | FilterValue::Text(bytes)) => {
-                take(FilterValue::Number(bytes.len() as i128))
+                sink(FilterValue::Number(bytes.len() as i128))
             }
-            (Self::Upper, FilterValue::Text(text)) => take(FilterValue::Text(&text.to_ascii_uppercase())),
-            (Self::Lower, FilterValue::Text(text)) => take(FilterValue::Text(&text.to_ascii_lowercase())),
+            (Self::Upper, FilterValue::Text(text)) => sink(FilterValue::Text(&text.to_ascii_uppercase())),
+            (Self::Lower, FilterValue::Text(text)) => sink(FilterValue::Text(&text.to_ascii_lowercase())),
             (Self::String, value) => {
                 let mut text = String::new();
                 write(&value, &mut text);
-                take(FilterValue::Text(text.as_bytes()))
+                sink(FilterValue::Text(text.as_bytes()))
             }
-            (Self::Abs, FilterValue::Number(number)) => take(FilterValue::Number(number.abs())),
-            (Self::Abs, FilterValue::Duration(duration)) => take(FilterValue::Duration(duration.abs())),
+            (Self::Abs, FilterValue::Number(number)) => sink(FilterValue::Number(number.abs())),
+            (Self::Abs, FilterValue::Duration(duration)) => sink(FilterValue::Duration(duration.abs())),
             _ => ControlFlow::Continue(()),
         })
     }
 
-    /// Calls `take` with the largest or the smallest of all values of all arguments.
+    /// Calls `sink` with the largest or the smallest of all values of all arguments.
     fn extreme(
         self,
         arguments: &[CompiledFilterOperand],
         values: &FilterValues,
-        take: FilterValueSink<'_>,
+        sink: FilterValueSink<'_>,
     ) -> ControlFlow<()> {
-        let wanted = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
+        let preferred_order = if self == Self::Max { Ordering::Greater } else { Ordering::Less };
         let mut best: Option<FilterConstant> = None;
         for argument in arguments {
             let _ = argument.for_each_value(values, &mut |value| {
-                let is_better = best
-                    .as_ref()
-                    .is_none_or(|best| value.compare(&best.map_bytes(Vec::as_slice)) == Some(wanted));
+                let is_better = best.as_ref().is_none_or(|best| {
+                    value.compare(&best.map_bytes(Vec::as_slice)) == Some(preferred_order)
+                });
                 if is_better && value != FilterValue::Unknown {
                     best = Some(value.map_bytes(|bytes| bytes.to_vec()));
                 }
                 ControlFlow::Continue(())
             });
         }
-        best.map_or(ControlFlow::Continue(()), |best| take(best.map_bytes(Vec::as_slice)))
+        best.map_or(ControlFlow::Continue(()), |best| sink(best.map_bytes(Vec::as_slice)))
     }
 }
 

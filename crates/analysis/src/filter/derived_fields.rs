@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn facts_that_wireshark_has_not_begin_with_the_name_of_this_program() {
-        for fact in GeneratedField::TRANSACTION {
-            let (name, ..) = fact.description();
+        for field in GeneratedField::TRANSACTION {
+            let (name, ..) = field.description();
             assert!(name.starts_with("nfsrdma."), "{name}");
         }
     }

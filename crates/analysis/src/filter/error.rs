@@ -13,10 +13,10 @@ pub struct FilterError {
 
 impl FilterError {
     /// Creates an error at byte `at` of a filter.
-    pub(super) fn new(text: &str, at: usize, what: impl Into<String>) -> Self {
+    pub(super) fn new(text: &str, at: usize, message: impl Into<String>) -> Self {
         let before = text.char_indices().take_while(|(start, _)| *start < at).count();
         let last = text.chars().count();
-        Self { column: (before + 1).clamp(1, last.max(1)), message: what.into() }
+        Self { column: (before + 1).clamp(1, last.max(1)), message: message.into() }
     }
 }
 

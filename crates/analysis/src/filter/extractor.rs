@@ -92,18 +92,18 @@ impl FieldExtractor {
     /// Adds a generated field if the filter uses it; the value is computed only then.
     pub(super) fn add_generated<'v>(
         &mut self,
-        fact: GeneratedField,
+        generated: GeneratedField,
         value: impl FnOnce() -> Option<FilterValue<&'v [u8]>>,
     ) {
-        if let Some(slot) = self.slot_of(fact)
+        if let Some(slot) = self.slot_of(generated)
             && let Some(value) = value()
         {
             self.values.push(slot, value);
         }
     }
 
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldSlotNumber> {
-        self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
+    pub(super) fn slot_of(&self, generated: GeneratedField) -> Option<FilterFieldSlotNumber> {
+        self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(generated))
     }
 
     /// Returns `true` if the filter uses the procedure field of a program version.
@@ -114,8 +114,8 @@ impl FieldExtractor {
     /// Adds the procedure of a Call to the field of its program and version.
     pub(super) fn procedure(&mut self, program: Option<u64>, version: Option<u64>, procedure: u64) {
         for (slot, field) in self.fields.iter().enumerate() {
-            if let FilterFieldSource::Procedure(of) = field.origin
-                && of.matches_program(program, version)
+            if let FilterFieldSource::Procedure(procedure_field) = field.origin
+                && procedure_field.matches_program(program, version)
             {
                 self.values.push(slot, FilterValue::Number(procedure.into()));
             }
@@ -124,10 +124,10 @@ impl FieldExtractor {
 
     /// Marks a protocol without a header as present, even without any of its fields.
     pub(super) fn protocol(&mut self, name: &str) {
-        let is_it = |field: &ReferencedFilterField| {
+        let is_protocol = |field: &ReferencedFilterField| {
             field.name == name && !field.is_search && matches!(field.origin, FilterFieldSource::Protocol(_))
         };
-        if let Some(slot) = self.fields.iter().position(is_it)
+        if let Some(slot) = self.fields.iter().position(is_protocol)
             && !self.values.has(slot)
         {
             self.values.push(slot, FilterValue::Unknown);
@@ -155,14 +155,16 @@ impl FieldExtractor {
 
     #[cold]
     fn find_slots(&mut self, field: &'static FieldDefinition, address: usize) -> FilterSlotSetId {
-        let is_of = |named: &ReferencedFilterField| match &named.origin {
-            FilterFieldSource::Structure(_) => named.name == field.name || is_header_length(named, field),
+        let needs_field = |referenced: &ReferencedFilterField| match &referenced.origin {
+            FilterFieldSource::Structure(_) => {
+                referenced.name == field.name || is_header_length(referenced, field)
+            }
             FilterFieldSource::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
-                let (name, together, ..) = COMBINED_PROTOCOL;
-                protocol == named.name || named.name == name && together.contains(&protocol)
+                let (name, members, ..) = COMBINED_PROTOCOL;
+                protocol == referenced.name || referenced.name == name && members.contains(&protocol)
             }),
             FilterFieldSource::Alias(alias) => alias.of.contains(&field.name),
-            FilterFieldSource::Bit(of) => of.of.contains(&field.name),
+            FilterFieldSource::Bit(bit) => bit.of.contains(&field.name),
             FilterFieldSource::Generated(GeneratedField::Protocols) => {
                 let layer =
                     field.name.split('.').next().and_then(|name| FilterFieldCatalog::shared().get(name));
@@ -176,12 +178,12 @@ impl FieldExtractor {
             FilterFieldSource::Generated(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
             FilterFieldSource::Generated(_) | FilterFieldSource::Procedure(_) => false,
         };
-        let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[FilterFieldSlotNumber]> = named.map(|(slot, _)| slot).collect();
+        let matching = self.fields.iter().enumerate().filter(|(_, referenced)| needs_field(referenced));
+        let slots: Box<[FilterFieldSlotNumber]> = matching.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
-            Ok(place) if !slots.is_empty() => {
+            Ok(index) if !slots.is_empty() => {
                 self.sets.push(slots);
-                FilterSlotSetId(place)
+                FilterSlotSetId(index)
             }
             _ => FilterSlotSetId::EMPTY,
         };
@@ -207,8 +209,8 @@ impl FieldExtractor {
     fn find_used_field(&mut self, describe: fn(&mut FieldRegistry), address: usize) -> bool {
         let mut registry = FieldRegistry::default();
         describe(&mut registry);
-        let places = registry.fields().flat_map(|(_, places)| places);
-        let is_inside = places.into_iter().any(|place| self.slots(place.field) != FilterSlotSetId::EMPTY);
+        let fields = registry.fields().flat_map(|(_, fields)| fields);
+        let is_inside = fields.into_iter().any(|field| self.slots(field.field) != FilterSlotSetId::EMPTY);
         self.structures.insert(address, is_inside);
         is_inside
     }

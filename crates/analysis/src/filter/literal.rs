@@ -71,10 +71,10 @@ pub(super) fn ipv6(text: &str) -> Option<(Ipv6Addr, u8)> {
     Some((address.parse().ok()?, bits))
 }
 
-fn prefixed(text: &str, most: u8) -> Option<(&str, u8)> {
+fn prefixed(text: &str, max_bits: u8) -> Option<(&str, u8)> {
     match text.split_once('/') {
-        Some((address, bits)) => Some((address, bits.parse().ok().filter(|bits| *bits <= most)?)),
-        None => Some((text, most)),
+        Some((address, bits)) => Some((address, bits.parse().ok().filter(|bits| *bits <= max_bits)?)),
+        None => Some((text, max_bits)),
     }
 }
 
@@ -149,11 +149,11 @@ pub(super) fn time(text: &str) -> Option<i128> {
         };
     let (clock, zone) = zone(rest.trim())?;
     let mut parts = clock.split(':');
-    let mut part = |most: u64| match parts.next() {
+    let mut next_part = |max: u64| match parts.next() {
         None | Some("") => Some(0),
-        Some(digits) => plain(digits).filter(|number| *number <= most),
+        Some(digits) => plain(digits).filter(|number| *number <= max),
     };
-    let (hour, minute) = (part(23)?, part(59)?);
+    let (hour, minute) = (next_part(23)?, next_part(59)?);
     let (second, fraction) = match parts.next() {
         Some(second) => second.split_once('.').unwrap_or((second, "")),
         None => ("0", ""),

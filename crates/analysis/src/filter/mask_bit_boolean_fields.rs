@@ -38,11 +38,11 @@ struct WiresharkMaskBitNames {
 }
 
 const fn names(
-    of: &'static [&'static str],
+    fields: &'static [&'static str],
     prefix: &'static str,
     suffixes: &'static [(u64, &'static str)],
 ) -> WiresharkMaskBitNames {
-    WiresharkMaskBitNames { of, prefix, suffixes, is_request: false }
+    WiresharkMaskBitNames { of: fields, prefix, suffixes, is_request: false }
 }
 
 const ACCESS: &[(u64, &str)] = &[
@@ -150,59 +150,66 @@ const MASKS: &[WiresharkMaskBitNames] = &[
 
 pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
     static ALL: LazyLock<Vec<MaskBitFilterField>> = LazyLock::new(|| {
-        let mut all: Vec<MaskBitFilterField> = Vec::new();
-        for (field, places) in catalog::all_fields().fields() {
-            for bit in bits_of_mask(field, places) {
-                let is_same =
-                    |known: &&mut MaskBitFilterField| (&known.name, known.mask) == (&bit.name, bit.mask);
-                match all.iter_mut().find(is_same) {
-                    Some(known) => {
-                        known.of.push(field);
-                        known.requests.extend(bit.requests);
+        let mut bits: Vec<MaskBitFilterField> = Vec::new();
+        for (field, fields) in catalog::all_fields().fields() {
+            for bit in bits_of_mask(field, fields) {
+                let is_same = |existing: &&mut MaskBitFilterField| {
+                    (&existing.name, existing.mask) == (&bit.name, bit.mask)
+                };
+                match bits.iter_mut().find(is_same) {
+                    Some(existing) => {
+                        existing.of.push(field);
+                        existing.requests.extend(bit.requests);
                     }
-                    None => all.push(bit),
+                    None => bits.push(bit),
                 }
             }
         }
-        all
+        bits
     });
     &ALL
 }
 
 /// Returns the bits of one mask. Bits that share a name with others are no fields of their own: together they are a
 /// number.
-fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<MaskBitFilterField> {
+fn bits_of_mask(field: &'static str, fields: &[RegisteredField]) -> Vec<MaskBitFilterField> {
     let mut names: Vec<FlagName> = Vec::new();
     for (mask, name) in
-        places.iter().filter(|place| place.field.kind == FieldKind::Flags).flat_map(|place| place.names)
+        fields.iter().filter(|entry| entry.field.kind == FieldKind::Flags).flat_map(|entry| entry.names)
     {
-        if !names.iter().any(|(_, known)| known == name) {
+        if !names.iter().any(|(_, existing)| existing == name) {
             names.push((*mask, name));
         }
     }
-    let together =
-        names.iter().filter(|(mask, _)| mask.count_ones() > 1).fold(0, |all, (mask, _)| all | mask);
-    let source = places.first().map(|place| place.doc().source).unwrap_or_default();
-    let known = MASKS.iter().find(|mask| mask.of.contains(&field));
+    let multi_bit_mask =
+        names.iter().filter(|(mask, _)| mask.count_ones() > 1).fold(0, |combined, (mask, _)| combined | mask);
+    let source = fields.first().map(|entry| entry.doc().source).unwrap_or_default();
+    let mask_names = MASKS.iter().find(|mask| mask.of.contains(&field));
     let shared = shared(&names);
-    let own = format!("{field}.");
-    let begins = known.map_or(own.as_str(), |known| known.prefix);
+    let default_prefix = format!("{field}.");
+    let prefix = mask_names.map_or(default_prefix.as_str(), |mask_names| mask_names.prefix);
     let mut bits: Vec<MaskBitFilterField> = Vec::new();
-    for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & together == 0) {
-        let end = known.and_then(|known| known.suffixes.iter().find(|(of, _)| of == mask));
+    for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & multi_bit_mask == 0)
+    {
+        let end = mask_names
+            .and_then(|mask_names| mask_names.suffixes.iter().find(|(suffix_mask, _)| suffix_mask == mask));
         let end = match end {
             Some((_, end)) => (*end).to_owned(),
             None => name.get(shared..).unwrap_or(name).to_ascii_lowercase(),
         };
         let bit = MaskBitFilterField {
-            name: format!("{begins}{end}"),
+            name: format!("{prefix}{end}"),
             of: vec![field],
             mask: *mask,
-            requests: known.filter(|known| known.is_request).map(|_| field).into_iter().collect(),
+            requests: mask_names
+                .filter(|mask_names| mask_names.is_request)
+                .map(|_| field)
+                .into_iter()
+                .collect(),
             about: format!("Whether {name} is set"),
             source: source.clone(),
         };
-        if !bits.iter().any(|known| known.name == bit.name) {
+        if !bits.iter().any(|existing| existing.name == bit.name) {
             bits.push(bit);
         }
     }
@@ -212,11 +219,11 @@ fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<MaskBitF
 /// Returns the length of the common prefix of the names, up to an underscore.
 fn shared(names: &[FlagName]) -> usize {
     let Some(((_, first), rest)) = names.split_first() else { return 0 };
-    let same = rest.iter().fold(first.len(), |same, (_, name)| {
-        first.bytes().zip(name.bytes()).take(same).take_while(|(a, b)| a == b).count()
+    let length = rest.iter().fold(first.len(), |length, (_, name)| {
+        first.bytes().zip(name.bytes()).take(length).take_while(|(a, b)| a == b).count()
     });
-    let same = if rest.is_empty() { 0 } else { same };
-    first.get(..same).and_then(|same| same.rfind('_')).map_or(0, |at| at + 1)
+    let length = if rest.is_empty() { 0 } else { length };
+    first.get(..length).and_then(|prefix| prefix.rfind('_')).map_or(0, |at| at + 1)
 }
 
 #[cfg(test)]

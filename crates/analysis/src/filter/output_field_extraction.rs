@@ -53,8 +53,8 @@ impl Filter {
         let mut columns = Vec::new();
         for name in names {
             let Some(entry) = catalog.get(name) else {
-                let near = catalog.nearest(name);
-                return Err(format!("unknown field {name}{}", proposal(&near)));
+                let similar = catalog.nearest(name);
+                return Err(format!("unknown field {name}{}", proposal(&similar)));
             };
             // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);

@@ -21,8 +21,8 @@ const STATUSES: [&str; 6] = [
     field_names::STAT_STAT_RES_RES,
 ];
 
-fn names(of: &[FlagName]) -> impl Iterator<Item = String> {
-    of.iter().map(|(_, name)| (*name).to_owned())
+fn names(named_values: &[FlagName]) -> impl Iterator<Item = String> {
+    named_values.iter().map(|(_, name)| (*name).to_owned())
 }
 
 fn to_strings(words: &[&str]) -> Vec<String> {
@@ -31,9 +31,9 @@ fn to_strings(words: &[&str]) -> Vec<String> {
 
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
 /// which are not listed.
-pub(super) fn possible_values(fact: GeneratedField, catalog: &FilterFieldCatalog) -> Option<Vec<String>> {
-    let procedures = || procedure_fields::all().iter().flat_map(|of| names(&of.names));
-    let mut words: Vec<String> = match fact {
+pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalog) -> Option<Vec<String>> {
+    let procedures = || procedure_fields::all().iter().flat_map(|field| names(&field.names));
+    let mut words: Vec<String> = match field {
         GeneratedField::Program => names(Program::NAMES).collect(),
         GeneratedField::Procedure => procedures().collect(),
         GeneratedField::Operation => {
@@ -71,7 +71,7 @@ pub(super) fn possible_values(fact: GeneratedField, catalog: &FilterFieldCatalog
 
 /// Returns `true` if a word is the number of a value without a name.
 pub(super) fn is_number(word: &str) -> bool {
-    !word.is_empty() && word.bytes().all(|letter| letter.is_ascii_digit())
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

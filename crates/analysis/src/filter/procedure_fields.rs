@@ -51,9 +51,9 @@ impl ProcedureNumberFilterField {
         let names = (0..MOST)
             .filter_map(|number| Some((number.into(), nfs::procedure_name(program, version, number)?)))
             .collect();
-        let of = program.name().unwrap_or(protocol);
+        let program_name = program.name().unwrap_or(protocol);
         let version_of = if is_callback { String::new() } else { format!(" version {version}") };
-        let about = format!("Procedure of {of}{version_of}, on Call and Reply");
+        let about = format!("Procedure of {program_name}{version_of}, on Call and Reply");
         Self { name, protocol, program, version, names, about }
     }
 

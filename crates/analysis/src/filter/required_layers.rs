@@ -71,20 +71,20 @@ impl RequiredLayers {
             FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
                 self.headers = true
             }
-            FilterFieldSource::Generated(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => {
+            FilterFieldSource::Generated(field) if GeneratedField::CHUNK_LISTS.contains(field) => {
                 self.rpcrdma = true
             }
-            FilterFieldSource::Generated(fact)
-                if GeneratedField::FRAME.contains(fact) || GeneratedField::PAYLOAD.contains(fact) =>
+            FilterFieldSource::Generated(field)
+                if GeneratedField::FRAME.contains(field) || GeneratedField::PAYLOAD.contains(field) =>
             {
                 self.frame = true
             }
-            FilterFieldSource::Generated(fact) if GeneratedField::MESSAGE.contains(fact) => {
+            FilterFieldSource::Generated(field) if GeneratedField::MESSAGE.contains(field) => {
                 self.message = true
             }
-            FilterFieldSource::Generated(fact) => {
+            FilterFieldSource::Generated(field) => {
                 self.transaction = true;
-                self.outcome |= GeneratedField::OUTCOME.contains(fact);
+                self.outcome |= GeneratedField::OUTCOME.contains(field);
             }
             FilterFieldSource::Procedure(_) => self.message = true,
             FilterFieldSource::Alias(alias) => self.add_all(alias.of),

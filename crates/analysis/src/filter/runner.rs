@@ -116,14 +116,15 @@ impl FilterRunner {
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
     pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &CommandMemoryBudget) -> Self {
         let files = if files == FilehandleDisplay::Off { FilehandleDisplay::Names } else { files };
-        let to = FieldExtractor::new(filter.fields);
-        let is_named =
-            [GeneratedField::Path, GeneratedField::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
+        let extractor = FieldExtractor::new(filter.fields);
+        let is_named = [GeneratedField::Path, GeneratedField::NewPath]
+            .iter()
+            .any(|field| extractor.slot_of(*field).is_some());
         Self {
             program: filter.program,
             names: is_named.then(|| FileNames::new(files, memory.names_bytes())),
             selected: None,
-            extractor: to,
+            extractor,
             open: FxHashMap::default(),
             spare: Vec::new(),
             parts: VecDeque::new(),
@@ -157,21 +158,21 @@ impl FilterRunner {
         frame: &Frame<'a>,
         flow: &mut Flow,
     ) -> (InnermostNetworkPacket<'a>, FrameContentKind, bool) {
-        let (datagram, meaning) = self.headers(frame, flow);
+        let (datagram, kind) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
             names.infer_from_frame(flow);
         }
-        let wants = self.extractor.layers;
-        if wants.needs_message() || wants.transaction {
-            for meaning in flow.frame_kinds() {
-                self.extract_message(frame, &datagram, *meaning, flow);
+        let layers = self.extractor.layers;
+        if layers.needs_message() || layers.transaction {
+            for kind in flow.frame_kinds() {
+                self.extract_message(frame, &datagram, *kind, flow);
             }
         }
         self.extractor.finish_protocols();
         let is_selected = self.program.is_true(&self.extractor.values);
         if is_selected {
             self.selected = Some(frame.time);
-            for key in flow.frame_kinds().iter().filter_map(|meaning| key_of(*meaning)) {
+            for key in flow.frame_kinds().iter().filter_map(|kind| key_of(*kind)) {
                 // The packets of a Transaction are often consecutive.
                 if self.last_selected_transaction != Some(key) {
                     self.last_selected_transaction = Some(key);
@@ -183,7 +184,7 @@ impl FilterRunner {
                 self.last_selected_transaction = None;
             }
         }
-        (datagram, meaning, is_selected)
+        (datagram, kind, is_selected)
     }
 
     /// Returns the values of a column for the last test.
@@ -202,37 +203,37 @@ impl FilterRunner {
         let (datagram, _) = self.headers(frame, flow);
         let names_protocols = self.extractor.names.is_some();
         let mut is_part = matches!(datagram.payload, NetworkLayerPayload::Tcp(_));
-        for meaning in flow.frame_kinds() {
-            is_part |= matches!(meaning, FrameContentKind::PartialMessage);
+        for kind in flow.frame_kinds() {
+            is_part |= matches!(kind, FrameContentKind::PartialMessage);
             if names_protocols {
-                self.name_protocols(frame, &datagram, *meaning, flow);
+                self.name_protocols(frame, &datagram, *kind, flow);
             }
         }
         self.extractor.finish_protocols();
-        for meaning in flow.frame_kinds() {
-            let Some(key) = key_of(*meaning) else { continue };
+        for kind in flow.frame_kinds() {
+            let Some(key) = key_of(*kind) else { continue };
             let Self { open, spare, extractor: to, .. } = self;
-            let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
-            let kept = open.entry(key).or_insert_with(|| OpenTransactionFilterValues {
+            let mut empty_values = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
+            let entry = open.entry(key).or_insert_with(|| OpenTransactionFilterValues {
                 tally: SelectedFrameTally::default(),
-                values: empty(),
+                values: empty_values(),
             });
-            kept.tally.add(frame.length, frame.time);
+            entry.tally.add(frame.length, frame.time);
             let mut grown = 0;
             if self.extractor.layers.needs_frame() && self.kept_bytes < self.max_kept_bytes {
-                grown += kept.values.merge(&self.extractor.values);
+                grown += entry.values.merge(&self.extractor.values);
             } else if self.extractor.layers.needs_frame() {
                 self.dropped_frames += 1;
             }
-            if let FrameContentKind::Message { key, which } = meaning
+            if let FrameContentKind::Message { key, which } = kind
                 && let Some(message) =
                     flow.transaction(*key).and_then(|transaction| transaction.message(*which))
             {
                 for number in message.frames.iter().filter(|number| **number != frame.number) {
-                    let found = self.parts.binary_search_by_key(number, |part| part.number);
-                    if let Some(part) = found.ok().and_then(|at| self.parts.get(at)) {
-                        kept.tally.add(part.length, part.time);
-                        grown += kept.values.merge(&part.values);
+                    let position = self.parts.binary_search_by_key(number, |part| part.number);
+                    if let Some(part) = position.ok().and_then(|at| self.parts.get(at)) {
+                        entry.tally.add(part.length, part.time);
+                        grown += entry.values.merge(&part.values);
                     }
                 }
             }
@@ -243,9 +244,9 @@ impl FilterRunner {
         }
         if self.open.len() > MAX_OPEN_TRANSACTIONS {
             let mut freed = 0;
-            self.open.retain(|key, kept| {
+            self.open.retain(|key, entry| {
                 let is_there = flow.transaction(*key).is_some();
-                freed += if is_there { 0 } else { kept.values.size() };
+                freed += if is_there { 0 } else { entry.values.size() };
                 is_there
             });
             self.kept_bytes = self.kept_bytes.saturating_sub(freed);
@@ -258,22 +259,22 @@ impl FilterRunner {
         &mut self,
         key: Option<TransactionSlabKey>,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         paths: Option<OperationPaths<'_>>,
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
-        let mut kept = SelectedFrameTally::default();
+        let mut selected_tally = SelectedFrameTally::default();
         if let Some(OpenTransactionFilterValues { tally, mut values }) =
             key.and_then(|key| self.open.remove(&key))
         {
-            kept = tally;
+            selected_tally = tally;
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
             std::mem::swap(&mut self.extractor.values, &mut values);
             if self.spare.len() < MAX_SPARE_STORES && values.allocated_bytes() <= MAX_SPARE_BYTES {
                 self.spare.push(values);
             }
         }
-        self.test_messages(transaction, reading, paths).then_some(kept)
+        self.test_messages(transaction, messages, paths).then_some(selected_tally)
     }
 
     /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
@@ -282,38 +283,38 @@ impl FilterRunner {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         paths: OperationPaths<'_>,
     ) -> bool {
         self.extractor.clear();
-        if let Some(kept) = self.open.get(&key) {
-            self.extractor.values.copy(&kept.values);
+        if let Some(entry) = self.open.get(&key) {
+            self.extractor.values.copy(&entry.values);
         }
-        self.test_messages(transaction, reading, Some(paths))
+        self.test_messages(transaction, messages, Some(paths))
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
     fn test_messages(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         paths: Option<OperationPaths<'_>>,
     ) -> bool {
-        let wants = self.extractor.layers;
-        if wants.needs_message() {
-            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Call);
-            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Reply);
+        let layers = self.extractor.layers;
+        if layers.needs_message() {
+            transaction_fields::message(&mut self.extractor, transaction, messages, RpcMessageKind::Call);
+            transaction_fields::message(&mut self.extractor, transaction, messages, RpcMessageKind::Reply);
         }
-        if wants.transaction {
+        if layers.transaction {
             transaction_fields::transaction(&mut self.extractor, transaction);
             transaction_fields::findings(&mut self.extractor, &self.findings);
         }
-        if wants.outcome {
-            let facts = reading.summary();
-            transaction_fields::outcome(&mut self.extractor, &facts);
+        if layers.outcome {
+            let summary = messages.summary();
+            transaction_fields::outcome(&mut self.extractor, &summary);
             if let Some(names) = &mut self.names {
                 let paths = paths.unwrap_or_else(|| {
-                    names.infer(transaction, reading, &facts);
+                    names.infer(transaction, messages, &summary);
                     names.paths()
                 });
                 transaction_fields::files(&mut self.extractor, paths);
@@ -345,16 +346,16 @@ impl FilterRunner {
         flow: &mut Flow,
     ) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
         self.extractor.clear();
-        let wants = self.extractor.layers;
-        let (datagram, meaning) = if wants.headers {
+        let layers = self.extractor.layers;
+        let (datagram, kind) = if layers.headers {
             let mut listener = self.extractor.listen(frame.bytes, 0);
-            let taken = flow.process_frame_observed(frame, &mut listener);
-            listener.finish_at(taken.0.payload.end_offset().unwrap_or(frame.bytes.len()));
-            taken
+            let decoded = flow.process_frame_observed(frame, &mut listener);
+            listener.finish_at(decoded.0.payload.end_offset().unwrap_or(frame.bytes.len()));
+            decoded
         } else {
             flow.process_frame_observed(frame, &mut NullFieldObserver)
         };
-        if wants.management
+        if layers.management
             && let NetworkLayerPayload::Infiniband(packet) = &datagram.payload
         {
             let mut listener = self.extractor.listen(frame.bytes, 0);
@@ -367,24 +368,24 @@ impl FilterRunner {
             listener.finish();
         }
         if let NetworkLayerPayload::Tcp(segment) = &datagram.payload
-            && wants.iwarp
+            && layers.iwarp
             && flow.is_iwarp()
         {
             let mut listener = self.extractor.listen(frame.bytes, 0);
             observe_segment(segment.payload, &mut listener);
             listener.finish();
         }
-        if wants.frame {
+        if layers.frame {
             self.frame_facts(frame, &datagram, flow);
         }
         self.previous_time = Some(frame.time);
         self.first = self.first.or(self.previous_time);
-        (datagram, meaning)
+        (datagram, kind)
     }
 
     fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>, flow: &Flow) {
-        let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
-        let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
+        let (first, previous) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
+        let elapsed_since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.extractor;
         let selected = self.selected.unwrap_or(frame.time);
         for (field, value) in [
@@ -392,30 +393,34 @@ impl FilterRunner {
             (GeneratedField::Number, FilterValue::Number(frame.number.0.into())),
             (GeneratedField::Time, FilterValue::Time(frame.time.0.into())),
             (GeneratedField::TimeEpoch, FilterValue::Duration(frame.time.0.into())),
-            (GeneratedField::TimeRelative, FilterValue::Duration(since(first))),
-            (GeneratedField::TimeDelta, FilterValue::Duration(since(before))),
-            (GeneratedField::TimeDeltaDisplayed, FilterValue::Duration(since(selected))),
+            (GeneratedField::TimeRelative, FilterValue::Duration(elapsed_since(first))),
+            (GeneratedField::TimeDelta, FilterValue::Duration(elapsed_since(previous))),
+            (GeneratedField::TimeDeltaDisplayed, FilterValue::Duration(elapsed_since(selected))),
             (GeneratedField::Length, FilterValue::Number(frame.length.into())),
             (GeneratedField::CapturedLength, FilterValue::Number(frame.bytes.len() as i128)),
         ] {
             to.add_generated(field, || Some(value));
         }
         if let NetworkLayerPayload::Tcp(segment) = &datagram.payload {
-            let places = [
+            let fields = [
                 GeneratedField::TcpStream,
                 GeneratedField::TcpSequence,
                 GeneratedField::TcpNextSequence,
                 GeneratedField::TcpAcknowledgment,
             ];
             let payload = &segment.payload;
-            if places.into_iter().any(|field| to.slot_of(field).is_some())
-                && let Some(place) = flow.segment_numbers(datagram, segment)
+            if fields.into_iter().any(|field| to.slot_of(field).is_some())
+                && let Some(tcp_numbers) = flow.segment_numbers(datagram, segment)
             {
                 let signs = usize::from(segment.flags.syn()) + usize::from(segment.flags.fin());
-                let next = place.sequence.wrapping_add((payload.length + signs) as u32);
-                let numbers =
-                    [place.stream.into(), place.sequence.into(), next.into(), place.acknowledgment.into()];
-                for (field, number) in places.into_iter().zip(numbers) {
+                let next = tcp_numbers.sequence.wrapping_add((payload.length + signs) as u32);
+                let numbers = [
+                    tcp_numbers.stream.into(),
+                    tcp_numbers.sequence.into(),
+                    next.into(),
+                    tcp_numbers.acknowledgment.into(),
+                ];
+                for (field, number) in fields.into_iter().zip(numbers) {
                     to.add_generated(field, || Some(FilterValue::Number(number)));
                 }
             }
@@ -437,32 +442,34 @@ impl FilterRunner {
         &mut self,
         frame: &Frame<'_>,
         datagram: &InnermostNetworkPacket<'_>,
-        meaning: FrameContentKind,
+        kind: FrameContentKind,
         flow: &Flow,
     ) {
-        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
-        let wants = self.extractor.layers;
-        let completed = completed(frame, datagram, meaning, transaction);
-        if wants.transaction {
+        let Some(transaction) = key_of(kind).and_then(|key| flow.transaction(key)) else { return };
+        let layers = self.extractor.layers;
+        let completed = completed(frame, datagram, kind, transaction);
+        if layers.transaction {
             transaction_fields::transaction(&mut self.extractor, transaction);
         }
-        if !(wants.outcome || wants.needs_message() && completed.is_some()) {
+        if !(layers.outcome || layers.needs_message() && completed.is_some()) {
             return;
         }
-        transaction.with_messages(|reading| {
-            match completed.filter(|_| wants.needs_message()) {
+        transaction.with_messages(|messages| {
+            match completed.filter(|_| layers.needs_message()) {
                 // The Send of a Long Call had its RPC-over-RDMA header.
-                Some(which) if matches!(meaning, FrameContentKind::ChunkData { .. }) => {
-                    transaction_fields::rpc_message(&mut self.extractor, transaction, reading, which);
+                Some(message_kind) if matches!(kind, FrameContentKind::ChunkData { .. }) => {
+                    transaction_fields::rpc_message(&mut self.extractor, transaction, messages, message_kind);
                 }
-                Some(which) => transaction_fields::message(&mut self.extractor, transaction, reading, which),
+                Some(message_kind) => {
+                    transaction_fields::message(&mut self.extractor, transaction, messages, message_kind)
+                }
                 None => {}
             }
-            if wants.outcome {
-                let facts = reading.summary();
-                transaction_fields::outcome(&mut self.extractor, &facts);
+            if layers.outcome {
+                let summary = messages.summary();
+                transaction_fields::outcome(&mut self.extractor, &summary);
                 if let Some(names) = &mut self.names {
-                    names.resolve(transaction, reading, &facts);
+                    names.resolve(transaction, messages, &summary);
                     transaction_fields::files(&mut self.extractor, names.paths());
                 }
             }
@@ -474,22 +481,22 @@ impl FilterRunner {
         &mut self,
         frame: &Frame<'_>,
         datagram: &InnermostNetworkPacket<'_>,
-        meaning: FrameContentKind,
+        kind: FrameContentKind,
         flow: &Flow,
     ) {
-        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
-        let Some(which) = completed(frame, datagram, meaning, transaction) else { return };
-        transaction.with_messages(|reading| {
+        let Some(transaction) = key_of(kind).and_then(|key| flow.transaction(key)) else { return };
+        let Some(message_kind) = completed(frame, datagram, kind, transaction) else { return };
+        transaction.with_messages(|messages| {
             if let Some(mut listener) = self.extractor.listen_for(&["frame.protocols"]) {
                 // Protocols before an error are valid.
-                let _ = reading.observe(which, &mut listener);
+                let _ = messages.observe(message_kind, &mut listener);
             }
         });
     }
 }
 
-fn key_of(meaning: FrameContentKind) -> Option<TransactionSlabKey> {
-    match meaning {
+fn key_of(kind: FrameContentKind) -> Option<TransactionSlabKey> {
+    match kind {
         FrameContentKind::Message { key, .. }
         | FrameContentKind::Retransmission { key, .. }
         | FrameContentKind::Done { key }
@@ -503,10 +510,10 @@ fn key_of(meaning: FrameContentKind) -> Option<TransactionSlabKey> {
 fn completed(
     frame: &Frame<'_>,
     datagram: &InnermostNetworkPacket<'_>,
-    meaning: FrameContentKind,
+    kind: FrameContentKind,
     transaction: &Transaction,
 ) -> Option<RpcMessageKind> {
-    let which = match meaning {
+    let message_kind = match kind {
         // This frame may fill the gap before a message without carrying any of its bytes.
         FrameContentKind::Message { which, .. } => return transaction.message(which).map(|_| which),
         FrameContentKind::Retransmission { which, .. } => match &datagram.payload {
@@ -528,8 +535,8 @@ fn completed(
         }
         _ => return None,
     };
-    let record = transaction.message(which)?;
-    record.frames.contains(&frame.number).then_some(which)
+    let record = transaction.message(message_kind)?;
+    record.frames.contains(&frame.number).then_some(message_kind)
 }
 
 /// Returns `true` if a frame has the last bytes of a Call in a Position-Zero Read chunk (RFC 8166 section 3.5.3).

@@ -77,7 +77,7 @@ impl ParsedComparisonOperator {
     }
 
     fn from_word(word: &str) -> Option<Self> {
-        RELATION_WORDS.iter().find(|(known, _)| *known == word).map(|(_, relation)| *relation)
+        RELATION_WORDS.iter().find(|(name, _)| *name == word).map(|(_, relation)| *relation)
     }
 
     fn from_token(token: &FilterTokenKind<'_>) -> Option<Self> {
@@ -190,8 +190,8 @@ impl<'t> FilterParser<'t> {
         is_there
     }
 
-    fn error(&self, at: usize, what: impl Into<String>) -> FilterError {
-        FilterError::new(self.text, at, what)
+    fn error(&self, at: usize, message: impl Into<String>) -> FilterError {
+        FilterError::new(self.text, at, message)
     }
 
     fn unexpected(&self, at: usize) -> FilterError {
@@ -202,26 +202,26 @@ impl<'t> FilterParser<'t> {
         self.error(at, format!("{text} was not expected here"))
     }
 
-    fn close(&mut self, sign: FilterPunctuator, opened: usize) -> FilterParseResult<()> {
+    fn close(&mut self, sign: FilterPunctuator, opening_at: usize) -> FilterParseResult<()> {
         if self.take_sign(sign) {
             return Ok(());
         }
         match self.peek() {
             Some(token) => Err(self.error(token.at, format!("a {} is missing before this", sign.text()))),
             None => {
-                let open = self.text.get(opened..=opened).unwrap_or_default();
-                Err(self.error(opened, format!("unclosed {open}")))
+                let open = self.text.get(opening_at..=opening_at).unwrap_or_default();
+                Err(self.error(opening_at, format!("unclosed {open}")))
             }
         }
     }
 
     /// Parses one level deeper, within the maximum depth.
-    fn nested<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
         if self.depth >= MAX_DEPTH {
             return Err(self.error(self.at(), format!("nested more than {MAX_DEPTH} levels deep")));
         }
         self.depth += 1;
-        let result = what(self);
+        let result = parse(self);
         self.depth -= 1;
         result
     }
@@ -244,7 +244,7 @@ impl<'t> FilterParser<'t> {
         sign: FilterPunctuator,
         word: &str,
         test: fn(&mut Self) -> FilterParseResult<FilterSyntaxNode<'t>>,
-        together: fn(Vec<FilterSyntaxNode<'t>>) -> FilterSyntaxNode<'t>,
+        combine: fn(Vec<FilterSyntaxNode<'t>>) -> FilterSyntaxNode<'t>,
     ) -> FilterParseResult<FilterSyntaxNode<'t>> {
         let first = test(self)?;
         if !self.take_operator(sign, &[word]) {
@@ -254,7 +254,7 @@ impl<'t> FilterParser<'t> {
         while self.take_operator(sign, &[word]) {
             tests.push(test(self)?);
         }
-        Ok(together(tests))
+        Ok(combine(tests))
     }
 
     fn negated(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
@@ -273,35 +273,35 @@ impl<'t> FilterParser<'t> {
     fn relation(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
         let quantifier = self.quantifier();
         let left = self.operand()?;
-        if let Some(negated) = self.take_in() {
+        if let Some(is_negated) = self.take_in() {
             let set = self.set()?;
             let test = FilterSyntaxNode::Within(quantifier, left, set);
-            return Ok(if negated { FilterSyntaxNode::Not(Box::new(test)) } else { test });
+            return Ok(if is_negated { FilterSyntaxNode::Not(Box::new(test)) } else { test });
         }
-        let mut before = left;
-        let mut all = Vec::new();
+        let mut previous = left;
+        let mut relations = Vec::new();
         while let Some(relation) =
             self.peek().and_then(|token| ParsedComparisonOperator::from_token(&token.kind))
         {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
-            all.push(FilterSyntaxNode::Relation(
+            relations.push(FilterSyntaxNode::Relation(
                 quantifier,
-                before,
+                previous,
                 relation,
                 FilterSpan { at, end },
                 next.clone(),
             ));
-            before = next;
+            previous = next;
         }
-        match (all.pop(), quantifier) {
-            (Some(only), _) if all.is_empty() => Ok(only),
+        match (relations.pop(), quantifier) {
+            (Some(only), _) if relations.is_empty() => Ok(only),
             (Some(last), _) => {
-                all.push(last);
-                Ok(FilterSyntaxNode::And(all))
+                relations.push(last);
+                Ok(FilterSyntaxNode::And(relations))
             }
-            (None, Quantifier::Default) => Ok(FilterSyntaxNode::Operand(before)),
+            (None, Quantifier::Default) => Ok(FilterSyntaxNode::Operand(previous)),
             (None, _) => {
                 Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024"))
             }
@@ -391,8 +391,8 @@ impl<'t> FilterParser<'t> {
     ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
         for _ in 0..MAX_DEPTH {
-            let found = operators.iter().find(|operator| self.take_arithmetic(**operator));
-            let Some(operator) = found else { return Ok(left) };
+            let matched = operators.iter().find(|operator| self.take_arithmetic(**operator));
+            let Some(operator) = matched else { return Ok(left) };
             let right = operand(self)?;
             let span = FilterSpan { at: left.span.at, end: right.span.end };
             left =
@@ -423,16 +423,16 @@ impl<'t> FilterParser<'t> {
     fn sliced(&mut self) -> FilterParseResult<Operand<'t>> {
         let mut operand = self.simple()?;
         for _ in 0..MAX_DEPTH {
-            let Some(FilterToken { kind: FilterTokenKind::Slice(inside), at, end }) = self.peek() else {
+            let Some(FilterToken { kind: FilterTokenKind::Slice(slice_text), at, end }) = self.peek() else {
                 break;
             };
-            let (inside, at, end) = (*inside, *at, *end);
+            let (slice_text, at, end) = (*slice_text, *at, *end);
             self.next += 1;
-            let pieces = pieces(inside).ok_or_else(|| {
-                self.error(at, format!("invalid slice [{inside}]; write [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
+            let ranges = pieces(slice_text).ok_or_else(|| {
+                self.error(at, format!("invalid slice [{slice_text}]; write [2], [2:4], [2-5], [:4], [4:] or several of them with commas"))
             })?;
             let span = FilterSpan { at: operand.span.at, end };
-            operand = Operand { form: OperandForm::Slice(Box::new(operand), pieces), span };
+            operand = Operand { form: OperandForm::Slice(Box::new(operand), ranges), span };
         }
         Ok(operand)
     }
@@ -445,7 +445,7 @@ impl<'t> FilterParser<'t> {
         let form = match token.kind {
             FilterTokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
             FilterTokenKind::Word(word) if self.is_sign(FilterPunctuator::Open) => {
-                let opened = self.at();
+                let opening_at = self.at();
                 self.next += 1;
                 let mut arguments = Vec::new();
                 if !self.is_sign(FilterPunctuator::Close) {
@@ -454,16 +454,16 @@ impl<'t> FilterParser<'t> {
                         arguments.push(self.operand()?);
                     }
                 }
-                self.close(FilterPunctuator::Close, opened)?;
+                self.close(FilterPunctuator::Close, opening_at)?;
                 OperandForm::Call(word, arguments)
             }
             FilterTokenKind::Word(word) => OperandForm::Word(word),
             FilterTokenKind::Quoted(bytes) => OperandForm::Quoted(bytes),
             FilterTokenKind::Char(byte) => OperandForm::Char(byte),
             FilterTokenKind::Sign(FilterPunctuator::OpenBrace) => {
-                let inside = self.operand()?;
+                let inner = self.operand()?;
                 self.close(FilterPunctuator::CloseBrace, at)?;
-                inside.form
+                inner.form
             }
             FilterTokenKind::Sign(_) | FilterTokenKind::Slice(_) => return Err(self.unexpected(at)),
         };
@@ -478,8 +478,8 @@ fn is_keyword(word: &str) -> bool {
 }
 
 /// Parses the parts of a slice; returns `None` if the text is malformed.
-fn pieces(inside: &str) -> Option<Vec<FilterSliceRange>> {
-    inside.split(',').map(|part| piece(part.trim())).collect()
+fn pieces(text: &str) -> Option<Vec<FilterSliceRange>> {
+    text.split(',').map(|part| piece(part.trim())).collect()
 }
 
 fn piece(part: &str) -> Option<FilterSliceRange> {

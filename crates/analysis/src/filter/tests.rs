@@ -111,8 +111,8 @@ fn procedures_and_flavors_go_by_their_names() {
         let filter = format!("rpc.auth.flavor == \"{name}\"");
         assert!(holds(&filter, &[("rpc.auth.flavor", number(1))]), "{name}");
     }
-    let (_, what) = error("rpc.procedure == READ");
-    assert!(what.contains("nfsrdma.procedure"), "{what}");
+    let (_, message) = error("rpc.procedure == READ");
+    assert!(message.contains("nfsrdma.procedure"), "{message}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ const SIGNS: [(&str, FilterPunctuator); 27] = [
 
 impl FilterPunctuator {
     pub(super) fn text(self) -> &'static str {
-        SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
+        SIGNS.iter().find(|(_, punctuator)| *punctuator == self).map_or("", |(text, _)| text)
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<FilterToken<'_>>, FilterError> {
 
 fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterError> {
     let rest = text.get(at..).unwrap_or_default();
-    let error = |at: usize, what: String| FilterError::new(text, at, what);
+    let error = |at: usize, message: String| FilterError::new(text, at, message);
     if first == '"' {
         let (bytes, length) = quoted(text, at, 1, false)?;
         return Ok(FilterToken { kind: FilterTokenKind::Quoted(bytes), at, end: at + length });
@@ -110,8 +110,8 @@ fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterEr
     }
     if first == '[' {
         let end = rest.find(']').ok_or_else(|| error(at, "unclosed [".to_owned()))?;
-        let inside = rest.get(1..end).unwrap_or_default();
-        return Ok(FilterToken { kind: FilterTokenKind::Slice(inside), at, end: at + end + 1 });
+        let slice_text = rest.get(1..end).unwrap_or_default();
+        return Ok(FilterToken { kind: FilterTokenKind::Slice(slice_text), at, end: at + end + 1 });
     }
     let length = word(rest);
     if length > 0 {
@@ -119,8 +119,8 @@ fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterEr
         return Ok(FilterToken { kind: FilterTokenKind::Word(word), at, end: at + length });
     }
     match SIGNS.iter().find(|(sign, _)| rest.starts_with(sign)) {
-        Some((sign, what)) => {
-            Ok(FilterToken { kind: FilterTokenKind::Sign(*what), at, end: at + sign.len() })
+        Some((sign, punctuator)) => {
+            Ok(FilterToken { kind: FilterTokenKind::Sign(*punctuator), at, end: at + sign.len() })
         }
         None if first == '#' => Err(error(at, "the layer operator (#) is not supported".to_owned())),
         None if first == '@' => Err(error(at, "the raw-bytes operator (@) is not supported".to_owned())),
@@ -134,27 +134,27 @@ fn word(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let begins = is_word(at(0))
+    let is_start = is_word(at(0))
         || at(0) == b':' && (is_word(at(1)) || at(1) == b':')
         || at(0) == b'.' && is_word(at(1));
-    if !begins {
+    if !is_start {
         return 0;
     }
     let mut length = 0;
     loop {
-        let so_far = rest.get(..length).unwrap_or_default();
+        let prefix = rest.get(..length).unwrap_or_default();
         let next_is_word = is_word(at(length + 1));
-        let goes_on = match at(length) {
+        let is_continued = match at(length) {
             byte if is_word(byte) => true,
             b':' => true,
             // Two dots are a range.
             b'.' => at(length + 1) != b'.',
             b'-' => length > 0 && next_is_word,
             // The prefix length of an address, not a division.
-            b'/' => is_address(so_far) && at(length + 1).is_ascii_digit(),
+            b'/' => is_address(prefix) && at(length + 1).is_ascii_digit(),
             _ => false,
         };
-        if !goes_on {
+        if !is_continued {
             return length;
         }
         length += 1;
@@ -168,9 +168,9 @@ fn is_address(word: &str) -> bool {
 
 /// Returns the content of a string, and its length with quotes; `open` is the length of the opening.
 fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, usize), FilterError> {
-    let inside = text.get(at + open..).unwrap_or_default();
+    let content = text.get(at + open..).unwrap_or_default();
     let mut bytes = Vec::new();
-    let mut characters = inside.char_indices();
+    let mut characters = content.char_indices();
     while let Some((index, character)) = characters.next() {
         match character {
             '"' => return Ok((bytes, open + index + 1)),
@@ -182,7 +182,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
                 }
             }
             '\\' => {
-                let rest = inside.get(index..).unwrap_or_default();
+                let rest = content.get(index..).unwrap_or_default();
                 let length = escape(rest, &mut bytes)
                     .ok_or_else(|| FilterError::new(text, at + open + index, unknown_escape(rest)))?;
                 // One character is the backslash, which was taken.
@@ -229,18 +229,18 @@ fn escape(rest: &str, bytes: &mut Vec<u8>) -> Option<usize> {
 
 /// Resolves `\xNN`, `\uNNNN`, `\UNNNNNNNN`.
 fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
-    let most = match letter {
+    let max_digits = match letter {
         'x' => 2,
         'u' => 4,
         _ => 8,
     };
-    let digits = rest.get(2..)?.bytes().take(most).take_while(u8::is_ascii_hexdigit).count();
+    let digits = rest.get(2..)?.bytes().take(max_digits).take_while(u8::is_ascii_hexdigit).count();
     let number = u32::from_str_radix(rest.get(2..2 + digits)?, 16).ok()?;
     if letter == 'x' {
         bytes.push(u8::try_from(number).ok()?);
     } else {
         bytes.extend_from_slice(
-            char::from_u32(number).filter(|_| digits == most)?.encode_utf8(&mut [0; 4]).as_bytes(),
+            char::from_u32(number).filter(|_| digits == max_digits)?.encode_utf8(&mut [0; 4]).as_bytes(),
         );
     }
     Some(2 + digits)

@@ -29,27 +29,27 @@ fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<&'v [u8]>> {
 }
 
 /// Adds a text that is computed only if the filter uses it.
-fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Option<String>) {
-    if to.slot_of(fact).is_some()
+fn text(to: &mut FieldExtractor, field: GeneratedField, text: impl FnOnce() -> Option<String>) {
+    if to.slot_of(field).is_some()
         && let Some(text) = text()
     {
-        to.add_generated(fact, || Some(FilterValue::Text(text.as_bytes())));
+        to.add_generated(field, || Some(FilterValue::Text(text.as_bytes())));
     }
 }
 
 /// Adds an address in its comparable type.
-fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
+fn address(to: &mut FieldExtractor, field: GeneratedField, address: Address) {
     match address {
-        Address::Ip(IpAddr::V4(address)) => to.add_generated(fact, || Some(FilterValue::Ipv4(address, 32))),
-        Address::Ip(IpAddr::V6(address)) => to.add_generated(fact, || Some(FilterValue::Ipv6(address, 128))),
-        Address::Lid(_) => text(to, fact, || Some(address.to_string())),
+        Address::Ip(IpAddr::V4(address)) => to.add_generated(field, || Some(FilterValue::Ipv4(address, 32))),
+        Address::Ip(IpAddr::V6(address)) => to.add_generated(field, || Some(FilterValue::Ipv6(address, 128))),
+        Address::Lid(_) => text(to, field, || Some(address.to_string())),
         Address::Unknown => {}
     }
 }
 
-pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
-    for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
-        to.add_generated(fact, || path.map(FilterValue::Text));
+pub(super) fn files(to: &mut FieldExtractor, paths: OperationPaths<'_>) {
+    for (field, path) in [(GeneratedField::Path, paths.path), (GeneratedField::NewPath, paths.new_path)] {
+        to.add_generated(field, || path.map(FilterValue::Text));
     }
 }
 
@@ -67,29 +67,30 @@ pub(super) fn findings(to: &mut FieldExtractor, findings: &[[&'static str; 3]]) 
 pub(super) fn message(
     to: &mut FieldExtractor,
     transaction: &Transaction,
-    reading: &TransactionMessages<'_>,
-    which: RpcMessageKind,
+    messages: &TransactionMessages<'_>,
+    kind: RpcMessageKind,
 ) {
-    let Some(record) = transaction.message(which) else { return };
-    let wants = to.layers;
-    if wants.bare_protocols {
-        to.program = FilterCallProcedure::from_messages(reading).protocol();
+    let Some(record) = transaction.message(kind) else { return };
+    let layers = to.layers;
+    if layers.bare_protocols {
+        to.program = FilterCallProcedure::from_messages(messages).protocol();
     }
-    if wants.rpcrdma {
+    if layers.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
         // Fields before an error are valid.
-        let _ = reading.observe_rpcrdma(which, &mut listener);
+        let _ = messages.observe_rpcrdma(kind, &mut listener);
         listener.finish();
         chunk_lists(to, record);
     }
     if !record.is_rdma_error() {
-        rpc_message(to, transaction, reading, which);
+        rpc_message(to, transaction, messages, kind);
     }
 }
 
 /// Adds the dialect of the RPC-over-RDMA header of a message, and the number of its chunks and segments.
 fn chunk_lists(to: &mut FieldExtractor, record: &CapturedMessage) {
-    if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none())
+    if record.rpcrdma.is_none()
+        || GeneratedField::CHUNK_LISTS.iter().all(|field| to.slot_of(*field).is_none())
     {
         return;
     }
@@ -112,20 +113,20 @@ fn chunk_lists(to: &mut FieldExtractor, record: &CapturedMessage) {
 pub(super) fn rpc_message(
     to: &mut FieldExtractor,
     transaction: &Transaction,
-    reading: &TransactionMessages<'_>,
-    which: RpcMessageKind,
+    messages: &TransactionMessages<'_>,
+    kind: RpcMessageKind,
 ) {
-    let wants = to.layers;
-    if wants.bare_protocols {
-        to.program = FilterCallProcedure::from_messages(reading).protocol();
+    let layers = to.layers;
+    if layers.bare_protocols {
+        to.program = FilterCallProcedure::from_messages(messages).protocol();
     }
-    if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
+    if let Some((bytes, base)) = messages.rpc_bytes(kind).filter(|(bytes, _)| !bytes.is_empty()) {
         let mut listener = to.listen(bytes, base);
         // Fields before an error are valid.
-        if wants.procedure {
-            let _ = reading.observe_rpc(which, &mut listener);
-        } else if wants.rpc {
-            let _ = reading.observe_rpc_header(which, &mut listener);
+        if layers.procedure {
+            let _ = messages.observe_rpc(kind, &mut listener);
+        } else if layers.rpc {
+            let _ = messages.observe_rpc_header(kind, &mut listener);
         }
         listener.finish();
     }
@@ -133,37 +134,38 @@ pub(super) fn rpc_message(
     if let Some(protocol) = to.program {
         to.protocol(protocol);
     }
-    if which == RpcMessageKind::Reply {
+    if kind == RpcMessageKind::Reply {
         // The procedure of a Reply is in its Call.
         if let Some(mut listener) = to.listen_for(&[
             field_names::RPC_PROGRAM,
             field_names::RPC_PROGRAMVERSION,
             field_names::RPC_PROCEDURE,
         ]) {
-            let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
+            let _ = messages.observe_rpc_header(RpcMessageKind::Call, &mut listener);
         }
     }
-    if wants.message {
-        message_facts(to, transaction, reading, which);
+    if layers.message {
+        message_facts(to, transaction, messages, kind);
     }
 }
 
 fn message_facts(
     to: &mut FieldExtractor,
     transaction: &Transaction,
-    reading: &TransactionMessages<'_>,
-    which: RpcMessageKind,
+    messages: &TransactionMessages<'_>,
+    kind: RpcMessageKind,
 ) {
-    if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
-        let between = reply.end_time.0.checked_sub(call.end_time.0);
-        to.add_generated(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
+    if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (kind, &transaction.call, &transaction.reply) {
+        let rpc_time_ns = reply.end_time.0.checked_sub(call.end_time.0);
+        to.add_generated(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(rpc_time_ns?))));
         to.add_generated(GeneratedField::CallFrameOfReply, || number(completing_frame(call)?.0));
     }
-    if let (RpcMessageKind::Call, Some(reply)) = (which, &transaction.reply) {
+    if let (RpcMessageKind::Call, Some(reply)) = (kind, &transaction.reply) {
         to.add_generated(GeneratedField::ReplyFrameOfCall, || number(completing_frame(reply)?.0));
     }
     if to.has_procedures() {
-        let FilterCallProcedure { program, version, procedure } = FilterCallProcedure::from_messages(reading);
+        let FilterCallProcedure { program, version, procedure } =
+            FilterCallProcedure::from_messages(messages);
         if let Some(procedure) = procedure {
             to.procedure(program, version, procedure);
         }
@@ -190,11 +192,11 @@ impl FilterCallProcedure {
         u32::try_from(self.program?).ok().map(|program| procedure_fields::protocol(Program(program)))
     }
 
-    fn from_messages(reading: &TransactionMessages<'_>) -> Self {
-        let mut words = Self::default();
+    fn from_messages(messages: &TransactionMessages<'_>) -> Self {
+        let mut procedure = Self::default();
         // Fields before an error are valid.
-        let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut words);
-        words
+        let _ = messages.observe_rpc_header(RpcMessageKind::Call, &mut procedure);
+        procedure
     }
 }
 
@@ -235,7 +237,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
         };
         to.add_generated(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
         if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
-            let missing = transaction.with_messages(|reading| reading.summary().missing(transaction));
+            let missing = transaction.with_messages(|messages| messages.summary().missing(transaction));
             to.add_generated(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
             for missing in missing {
                 text(to, GeneratedField::Missing, || Some(missing.to_string()));
@@ -279,37 +281,39 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
         to.add_generated(resent, || number(record.retransmissions));
         text(to, delivered, || Some(record.delivery_evidence.to_string()));
         if to.slot_of(frame).is_some() {
-            record.frames.iter().for_each(|number_of| to.add_generated(frame, || number(number_of.0)));
+            record.frames.iter().for_each(|frame_number| to.add_generated(frame, || number(frame_number.0)));
         }
     }
-    text(to, GeneratedField::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
+    text(to, GeneratedField::CallLostCopy, || {
+        transaction.lost_copy().map(|lost_copy| lost_copy.key().to_owned())
+    });
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, &transaction.write_chunks),
         (ChunkKind::Reply, transaction.reply_chunk.as_slice()),
     ];
     for (kind, chunks) in kinds {
-        chunks.iter().for_each(|of| chunk(to, kind, of));
+        chunks.iter().for_each(|one_chunk| chunk(to, kind, one_chunk));
     }
 }
 
 /// Adds the fields that come from the decoded messages of a Transaction.
-pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
-    text(to, GeneratedField::Program, || facts.program_name().map(str::to_owned));
-    to.add_generated(GeneratedField::Version, || facts.version.and_then(number));
-    to.add_generated(GeneratedField::MinorVersion, || facts.minor_version.and_then(number));
-    text(to, GeneratedField::Procedure, || facts.procedure_name.map(str::to_owned));
+pub(super) fn outcome(to: &mut FieldExtractor, summary: &RpcSummary) {
+    text(to, GeneratedField::Program, || summary.program_name().map(str::to_owned));
+    to.add_generated(GeneratedField::Version, || summary.version.and_then(number));
+    to.add_generated(GeneratedField::MinorVersion, || summary.minor_version.and_then(number));
+    text(to, GeneratedField::Procedure, || summary.procedure_name.map(str::to_owned));
     text(to, GeneratedField::Operation, || {
-        facts.operation.map(|operation| match operation {
+        summary.operation.map(|operation| match operation {
             ProcedureOrMainOperation::Named(name) => name.to_owned(),
             ProcedureOrMainOperation::Number(number) => number.to_string(),
         })
     });
     text(to, GeneratedField::Status, || {
-        facts.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
+        summary.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
     });
     text(to, GeneratedField::RpcStatus, || {
-        facts.rpc_status.map(|status| match status {
+        summary.rpc_status.map(|status| match status {
             RpcStatus::Rpc(status) => status.to_string(),
             RpcStatus::RdmaError(code) => format!("RDMA_ERROR:{code}"),
         })

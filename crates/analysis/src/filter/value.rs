@@ -51,8 +51,8 @@ impl<B> FilterValue<B> {
 
 /// Returns the mask for a prefix of an address of `width` bits.
 fn mask(bits: u8, width: u32) -> u128 {
-    let all = if width == 128 { u128::MAX } else { (1 << width) - 1 };
-    all & all.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
+    let full_mask = if width == 128 { u128::MAX } else { (1 << width) - 1 };
+    full_mask & full_mask.checked_shl(width.saturating_sub(u32::from(bits))).unwrap_or(0)
 }
 
 impl<'v> FilterValue<&'v [u8]> {
@@ -83,12 +83,12 @@ impl<'v> FilterValue<&'v [u8]> {
             (Bool(a), Number(b)) => i128::from(a).cmp(&b),
             (Number(a), Bool(b)) => a.cmp(&i128::from(b)),
             (Bytes(a) | Text(a), Bytes(b) | Text(b)) => a.cmp(b),
-            (Ipv4(a, bits), Ipv4(b, other)) => {
-                let mask = mask(bits.min(other), 32) as u32;
+            (Ipv4(a, bits), Ipv4(b, other_bits)) => {
+                let mask = mask(bits.min(other_bits), 32) as u32;
                 (a.to_bits() & mask).cmp(&(b.to_bits() & mask))
             }
-            (Ipv6(a, bits), Ipv6(b, other)) => {
-                let mask = mask(bits.min(other), 128);
+            (Ipv6(a, bits), Ipv6(b, other_bits)) => {
+                let mask = mask(bits.min(other_bits), 128);
                 (a.to_bits() & mask).cmp(&(b.to_bits() & mask))
             }
             _ => return None,
@@ -184,8 +184,8 @@ impl FilterValues {
         let mut added = 0;
         for slot in 0..other.slots.len() {
             for value in other.values_of(slot) {
-                let known = self.slots.get(slot).map_or(&[][..], Vec::as_slice);
-                let last = known.get(known.len().saturating_sub(LAST)..).unwrap_or_default();
+                let existing = self.slots.get(slot).map_or(&[][..], Vec::as_slice);
+                let last = existing.get(existing.len().saturating_sub(LAST)..).unwrap_or_default();
                 if !last.iter().any(|stored| self.value(stored) == value) {
                     self.push(slot, value);
                     added += 1;

@@ -64,7 +64,7 @@ impl FileNode {
         let origin = match &self.origin {
             KnownFileLocation::Unknown => 0,
             KnownFileLocation::Root(path) => path.len(),
-            KnownFileLocation::DirEntry(place) => entry(place),
+            KnownFileLocation::DirEntry(dir_entry) => entry(dir_entry),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
         NODE_BYTES
@@ -240,13 +240,13 @@ impl FileNodeStore {
     /// It stops at a recently used directory, so that files of one directory do not cost its depth each. A use is
     /// recent for so few uses that [`MAX_DEPTH`] such spans are a quarter of the lifetime of an unused node.
     fn reference(&mut self, id: FileNodeId) {
-        let moment = (self.nodes.len() - self.free.len()) / (4 * MAX_DEPTH);
+        let refresh_age = (self.nodes.len() - self.free.len()) / (4 * MAX_DEPTH);
         let mut next = Some(id);
         self.references += 1;
-        for above in 0..MAX_DEPTH {
+        for depth in 0..MAX_DEPTH {
             let (Some(id), now) = (next, self.references) else { return };
             let Some(node) = self.get_mut(id) else { return };
-            if above > 0 && now - node.referenced_at <= moment as u64 {
+            if depth > 0 && now - node.referenced_at <= refresh_age as u64 {
                 return;
             }
             node.referenced_at = now;
@@ -274,11 +274,11 @@ impl FileNodeStore {
         }
         self.unlink(id.index);
         let Some(node) = self.get_mut(id) else { return };
-        let weight = node.memory_bytes();
+        let node_bytes = node.memory_bytes();
         let (key, root_key) = (node.key.take(), node.root_key.take());
         let layout_keys = std::mem::take(&mut node.layout_keys);
         *node = FileNode { generation: node.generation.wrapping_add(1), ..FileNode::default() };
-        self.bytes -= weight;
+        self.bytes -= node_bytes;
         self.free.push(id.index);
         for key in key.iter().chain(&root_key).chain(&layout_keys) {
             if self.by_handle.get(key) == Some(&id) {
@@ -327,9 +327,9 @@ impl FileNodeStore {
         handle: &[u8],
     ) -> FileNodeId {
         let mut key = std::mem::take(&mut self.key);
-        let known = self.find_with(&mut key, server, handle);
+        let existing = self.find_with(&mut key, server, handle);
         self.key = key;
-        if let Some(id) = known {
+        if let Some(id) = existing {
             self.reference(id);
             return id;
         }
@@ -342,9 +342,9 @@ impl FileNodeStore {
     /// Sets the filehandle of a node from the key buffer.
     fn set_key(&mut self, id: FileNodeId) {
         let key: Arc<[u8]> = self.key.as_slice().into();
-        let before = self.get(id).and_then(|node| node.key.clone());
-        if let Some(before) = before {
-            self.by_handle.remove(&before);
+        let old_key = self.get(id).and_then(|node| node.key.clone());
+        if let Some(old_key) = old_key {
+            self.by_handle.remove(&old_key);
         }
         self.by_handle.insert(key.clone(), id);
         self.change(id, |node| node.key = Some(key));
@@ -409,38 +409,38 @@ impl FileNodeStore {
         handle: &[u8],
     ) -> FileNodeId {
         handle_key(server, handle, &mut self.key);
-        let known = self.find_key(&self.key);
+        let existing = self.find_key(&self.key);
         let Some(node) = self.get(id) else {
-            return known.unwrap_or_else(|| self.find_or_insert(server, handle));
+            return existing.unwrap_or_else(|| self.find_or_insert(server, handle));
         };
         let (has_handle, origin) = (node.key.is_some(), node.origin.clone());
-        match (known, origin) {
-            (Some(known), _) if known == id => id,
+        match (existing, origin) {
+            (Some(existing), _) if existing == id => id,
             // The handle of the root is the root; files below that handle stay there.
-            (_, KnownFileLocation::Root(path)) if !has_handle => match known {
-                Some(known) => {
-                    self.remove_entry(known);
-                    self.change(known, |node| node.origin = KnownFileLocation::Root(path));
-                    known
+            (_, KnownFileLocation::Root(path)) if !has_handle => match existing {
+                Some(existing) => {
+                    self.remove_entry(existing);
+                    self.change(existing, |node| node.origin = KnownFileLocation::Root(path));
+                    existing
                 }
                 None => {
                     self.set_key(id);
                     id
                 }
             },
-            (Some(known), KnownFileLocation::DirEntry(entry)) => {
-                self.move_to(known, entry);
+            (Some(existing), KnownFileLocation::DirEntry(entry)) => {
+                self.move_to(existing, entry);
                 if !has_handle {
                     self.remove_node(id);
                 }
-                known
+                existing
             }
-            (Some(known), KnownFileLocation::Root(_) | KnownFileLocation::Unknown) => known,
+            (Some(existing), KnownFileLocation::Root(_) | KnownFileLocation::Unknown) => existing,
             (None, KnownFileLocation::DirEntry(entry)) if has_handle => {
                 // The name now refers to another file.
-                let new = self.find_or_insert(server, handle);
-                self.move_to(new, entry);
-                new
+                let new_id = self.find_or_insert(server, handle);
+                self.move_to(new_id, entry);
+                new_id
             }
             (None, _) if has_handle => self.find_or_insert(server, handle),
             (None, _) => {
@@ -476,9 +476,9 @@ impl FileNodeStore {
         }
     }
 
-    pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
-        if let Some(id) = self.find_child(from, old) {
-            self.move_to(id, FileNameInDirectory { parent: to, name: new.into() });
+    pub(super) fn rename(&mut self, from: FileNodeId, old_name: &[u8], to: FileNodeId, new_name: &[u8]) {
+        if let Some(id) = self.find_child(from, old_name) {
+            self.move_to(id, FileNameInDirectory { parent: to, name: new_name.into() });
         }
     }
 
@@ -495,11 +495,11 @@ impl FileNodeStore {
     /// Removes a name. A file in use is still shown with it, unless it has another.
     pub(super) fn remove(&mut self, parent: FileNodeId, name: &[u8]) {
         let Some(id) = self.find_child(parent, name) else { return };
-        let other = self.get(id).and_then(|node| node.link_entry.clone());
-        match other {
-            Some(other) => {
+        let other_link = self.get(id).and_then(|node| node.link_entry.clone());
+        match other_link {
+            Some(other_link) => {
                 self.change(id, |node| node.link_entry = None);
-                self.move_to(id, other);
+                self.move_to(id, other_link);
             }
             None => self.remove_entry(id),
         }

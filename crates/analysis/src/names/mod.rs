@@ -121,11 +121,11 @@ impl Default for FileNames {
 }
 
 impl FileNames {
-    /// Creates an empty table that uses up to `room_bytes` bytes. With [`FilehandleDisplay::Off`] it stays empty.
-    pub fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
+    /// Creates an empty table that uses up to `limit_bytes` bytes. With [`FilehandleDisplay::Off`] it stays empty.
+    pub fn new(display: FilehandleDisplay, limit_bytes: usize) -> Self {
         Self {
-            display: how,
-            store: FileNodeStore::new(room_bytes),
+            display,
+            store: FileNodeStore::new(limit_bytes),
             call: MessageFilenameTokens::default(),
             reply: MessageFilenameTokens::default(),
             resolved: ResolvedPaths::default(),
@@ -149,10 +149,10 @@ impl FileNames {
     pub fn infer(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
     ) {
-        self.infer_paths(transaction, reading, facts, true);
+        self.infer_paths(transaction, messages, summary, true);
     }
 
     /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data
@@ -161,8 +161,8 @@ impl FileNames {
         if !self.is_enabled() {
             return;
         }
-        for meaning in flow.frame_kinds() {
-            let key = match *meaning {
+        for kind in flow.frame_kinds() {
+            let key = match *kind {
                 FrameContentKind::Message { key, which: RpcMessageKind::Reply } => key,
                 FrameContentKind::Retransmission { key, which: RpcMessageKind::Reply }
                     if self.partial_replies.remove(&key) =>
@@ -172,10 +172,10 @@ impl FileNames {
                 _ => continue,
             };
             let Some(transaction) = flow.transaction(key) else { continue };
-            transaction.with_messages(|reading| {
-                let facts = reading.summary();
-                self.infer(transaction, reading, &facts);
-                if facts.reply_error.is_some() {
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                self.infer(transaction, messages, &summary);
+                if summary.reply_error.is_some() {
                     // Most are of Transactions without later copies.
                     if self.partial_replies.len() >= MAX_PARTIAL_REPLIES {
                         self.partial_replies.clear();
@@ -190,17 +190,17 @@ impl FileNames {
     pub fn resolve(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
     ) {
-        self.infer_paths(transaction, reading, facts, false);
+        self.infer_paths(transaction, messages, summary, false);
     }
 
     fn infer_paths(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        facts: &RpcSummary,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
         is_new: bool,
     ) {
         if !self.is_enabled() {
@@ -209,18 +209,18 @@ impl FileNames {
         self.resolved.clear();
         self.call.clear();
         self.reply.clear();
-        if !path_inference::has_files(facts) {
+        if !path_inference::has_files(summary) {
             return;
         }
         // Tokens before a decoding error are valid.
-        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
+        let _ = messages.observe_rpc(RpcMessageKind::Call, &mut self.call);
         if is_new {
-            let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
+            let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
-        let Self { display: how, store, call, reply, resolved, .. } = self;
-        let server = server(transaction, facts);
+        let Self { display, store, call, reply, resolved, .. } = self;
+        let server = server(transaction, summary);
         path_inference::TransactionPathInference {
-            display: *how,
+            display: *display,
             store,
             call,
             reply,
@@ -228,7 +228,7 @@ impl FileNames {
             server,
             uses_reply: is_new,
         }
-        .transaction(facts);
+        .transaction(summary);
     }
 
     /// Returns the paths of the Transaction resolved last.
@@ -245,7 +245,7 @@ impl FileNames {
     pub fn write_annotation(
         &self,
         transaction: &Transaction,
-        facts: &RpcSummary,
+        summary: &RpcSummary,
         handle: &[u8],
         text: &mut Vec<u8>,
     ) -> bool {
@@ -257,7 +257,7 @@ impl FileNames {
                     let mut components = self.store.components_up(*id);
                     components.next().is_some_and(|(_, component)| component != PathComponent::Unknown)
                 };
-                let id = self.store.find(server(transaction, facts), handle).filter(is_named);
+                let id = self.store.find(server(transaction, summary), handle).filter(is_named);
                 if id.is_some_and(|id| path(self.display, &self.store, id, text)) {
                     return true;
                 }
@@ -275,8 +275,8 @@ impl FileNames {
 }
 
 /// Returns the server of the filehandles of a Transaction. A callback comes from it.
-fn server(transaction: &Transaction, facts: &RpcSummary) -> ServerAddressAndVirtualNetwork {
-    let is_callback = facts.program.is_some_and(|program| program.is_transient());
+fn server(transaction: &Transaction, summary: &RpcSummary) -> ServerAddressAndVirtualNetwork {
+    let is_callback = summary.program.is_some_and(|program| program.is_transient());
     let name = &transaction.connection;
     let address = match is_callback == (transaction.direction == CallDirection::Reverse) {
         true => name.server.address,
@@ -286,10 +286,10 @@ fn server(transaction: &Transaction, facts: &RpcSummary) -> ServerAddressAndVirt
 }
 
 /// Writes a filehandle without a name.
-fn number(how: FilehandleDisplay, handle: &[u8], text: &mut Vec<u8>) {
+fn number(display: FilehandleDisplay, handle: &[u8], text: &mut Vec<u8>) {
     let mut digits = String::with_capacity(2 + 2 * handle.len());
     digits.push_str("0x");
-    let _ = match how {
+    let _ = match display {
         FilehandleDisplay::Hex => handle.iter().try_for_each(|byte| write!(digits, "{byte:02x}")),
         _ => write!(digits, "{:08x}", hash(handle)),
     };
@@ -302,14 +302,14 @@ pub fn hash(handle: &[u8]) -> u32 {
 }
 
 /// Writes the path of a file; returns `false` if nothing is known.
-fn path(how: FilehandleDisplay, store: &FileNodeStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
+fn path(display: FilehandleDisplay, store: &FileNodeStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
     for (at, step) in store.components_up(id) {
         let handle = store.handle_of(at);
         match (step, handle) {
-            (_, Some(handle)) if how != FilehandleDisplay::Names => {
-                number(how, handle, text);
+            (_, Some(handle)) if display != FilehandleDisplay::Names => {
+                number(display, handle, text);
                 break;
             }
             (PathComponent::Name(name), _) => names.push(name),
@@ -321,7 +321,7 @@ fn path(how: FilehandleDisplay, store: &FileNodeStore, id: FileNodeId, text: &mu
                 break;
             }
             (PathComponent::Unknown, Some(handle)) if names.is_empty() => {
-                number(how, handle, text);
+                number(display, handle, text);
                 break;
             }
             (PathComponent::Unknown, None) if names.is_empty() => return false,

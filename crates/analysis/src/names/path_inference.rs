@@ -40,10 +40,10 @@ impl From<Option<FileNodeId>> for InferredCurrentFile {
 }
 
 /// Returns `true` if a Transaction has filehandles or their names.
-pub(super) fn has_files(facts: &RpcSummary) -> bool {
-    let is_null = facts.procedure.is_none_or(|number| number == 0);
+pub(super) fn has_files(summary: &RpcSummary) -> bool {
+    let is_null = summary.procedure.is_none_or(|number| number == 0);
     !is_null
-        && facts.program.is_some_and(|program| {
+        && summary.program.is_some_and(|program| {
             matches!(program, Program::NFS | Program::MOUNT | Program::NLM | Program::NFSACL)
                 || program.is_transient()
         })
@@ -70,12 +70,12 @@ enum PathInferenceNameEffect {
 
 impl PathInferenceNameEffect {
     fn of_procedure(procedure: Procedure) -> Self {
-        let known = match procedure {
+        let effect = match procedure {
             Procedure::V2(procedure) => procedure.known().map(Self::of_v2),
             Procedure::V3(procedure) => procedure.known().map(Self::of_v3),
             _ => None,
         };
-        known.unwrap_or(Self::None)
+        effect.unwrap_or(Self::None)
     }
 
     fn of_v2(procedure: v2::KnownProcedure) -> Self {
@@ -118,38 +118,38 @@ pub(super) struct TransactionPathInference<'n> {
 }
 
 impl TransactionPathInference<'_> {
-    pub(super) fn transaction(&mut self, facts: &RpcSummary) {
-        match facts.described_procedure() {
-            Some(Procedure::Compound) => self.compound(facts),
-            Some(Procedure::CbCompound) => self.callbacks(facts),
+    pub(super) fn transaction(&mut self, summary: &RpcSummary) {
+        match summary.described_procedure() {
+            Some(Procedure::Compound) => self.compound(summary),
+            Some(Procedure::CbCompound) => self.callbacks(summary),
             // The numbers are those of the other versions.
             Some(
                 Procedure::Mount1(mount::v1::Procedure(number))
                 | Procedure::Mount2(mount::v2::Procedure(number))
                 | Procedure::Mount3(mount::v3::Procedure(number)),
-            ) => self.mount(mount::v3::Procedure(number), facts),
-            Some(procedure) => self.procedure(PathInferenceNameEffect::of_procedure(procedure), facts),
+            ) => self.mount(mount::v3::Procedure(number), summary),
+            Some(procedure) => self.procedure(PathInferenceNameEffect::of_procedure(procedure), summary),
             None => {}
         }
     }
 
     /// Handles a procedure of NFSv2, NFSv3, NLM or NFSACL.
-    fn procedure(&mut self, effect: PathInferenceNameEffect, facts: &RpcSummary) {
+    fn procedure(&mut self, effect: PathInferenceNameEffect, summary: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
-        let (asked, got) = (words(call), words(reply));
-        let mut handles = asked.handles().map(|span| call.bytes(span));
-        let mut names = asked.names();
+        let (call_tokens, reply_tokens) = (words(call), words(reply));
+        let mut handles = call_tokens.handles().map(|span| call.bytes(span));
+        let mut names = call_tokens.names();
         let Some(first) = handles.next().map(|handle| self.store.find_or_insert(self.server, handle)) else {
             return;
         };
-        let status = facts.status.filter(|_| self.uses_reply);
+        let status = summary.status.filter(|_| self.uses_reply);
         let is_done = status.is_some_and(|status| status.is_ok);
-        let place = InferredCurrentFile::File(first);
-        let about = match (effect, names.next()) {
+        let current = InferredCurrentFile::File(first);
+        let paths = match (effect, names.next()) {
             (PathInferenceNameEffect::Finds | PathInferenceNameEffect::Adds, Some(name)) => {
-                let path = self.write_child_path(place, name);
+                let path = self.write_child_path(current, name);
                 let bytes = call.bytes(name);
-                match got.handles().next().filter(|_| is_done) {
+                match reply_tokens.handles().next().filter(|_| is_done) {
                     Some(handle) => {
                         let id = self.store.find_or_insert_child(first, bytes);
                         self.store.bind(id, self.server, reply.bytes(handle));
@@ -164,27 +164,27 @@ impl TransactionPathInference<'_> {
                 ResolvedPathTextRanges::of_path(path)
             }
             (PathInferenceNameEffect::Removes, Some(name)) => {
-                let path = self.write_child_path(place, name);
+                let path = self.write_child_path(current, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
                 ResolvedPathTextRanges::of_path(path)
             }
-            (PathInferenceNameEffect::Renames, Some(old)) => {
+            (PathInferenceNameEffect::Renames, Some(old_name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
-                let new = names.next();
-                let path = self.write_child_path(place, old);
-                let new_path = to
-                    .zip(new)
-                    .and_then(|(to, new)| self.write_child_path(InferredCurrentFile::File(to), new));
-                if let (true, Some(to), Some(new)) = (is_done, to, new) {
-                    self.store.rename(first, call.bytes(old), to, call.bytes(new));
+                let new_name = names.next();
+                let path = self.write_child_path(current, old_name);
+                let new_path = to.zip(new_name).and_then(|(to, new_name)| {
+                    self.write_child_path(InferredCurrentFile::File(to), new_name)
+                });
+                if let (true, Some(to), Some(new_name)) = (is_done, to, new_name) {
+                    self.store.rename(first, call.bytes(old_name), to, call.bytes(new_name));
                 }
                 ResolvedPathTextRanges { path, new_path, start: None }
             }
             (PathInferenceNameEffect::Links, Some(name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
-                let path = self.write(place);
+                let path = self.write(current);
                 let new_path = to.and_then(|to| self.write_child_path(InferredCurrentFile::File(to), name));
                 if let (true, Some(to)) = (is_done, to) {
                     self.store.link(first, to, call.bytes(name));
@@ -193,28 +193,28 @@ impl TransactionPathInference<'_> {
             }
             // The name was cut: the file is in this directory, and the Reply may have its filehandle.
             (PathInferenceNameEffect::Finds | PathInferenceNameEffect::Adds, None) => {
-                let handle = got.handles().next().filter(|_| is_done);
+                let handle = reply_tokens.handles().next().filter(|_| is_done);
                 let file = handle.map(|handle| self.store.find_or_insert(self.server, reply.bytes(handle)));
                 let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
-                let start = if path.is_none() { self.write(place) } else { None };
+                let start = if path.is_none() { self.write(current) } else { None };
                 ResolvedPathTextRanges { path, new_path: None, start }
             }
             (PathInferenceNameEffect::Removes | PathInferenceNameEffect::Renames, None) => {
-                ResolvedPathTextRanges { start: self.write(place), ..ResolvedPathTextRanges::default() }
+                ResolvedPathTextRanges { start: self.write(current), ..ResolvedPathTextRanges::default() }
             }
             (PathInferenceNameEffect::Lists, _) if is_done => {
-                self.entries(first, got);
-                ResolvedPathTextRanges::of_path(self.write(place))
+                self.entries(first, reply_tokens);
+                ResolvedPathTextRanges::of_path(self.write(current))
             }
-            _ => ResolvedPathTextRanges::of_path(self.write(place)),
+            _ => ResolvedPathTextRanges::of_path(self.write(current)),
         };
-        self.resolved.transaction = about;
+        self.resolved.transaction = paths;
     }
 
     /// Handles MOUNT, where the path of a directory is its name on the server. RFC 1813 section 5.2.1.
-    fn mount(&mut self, procedure: mount::v3::Procedure, facts: &RpcSummary) {
+    fn mount(&mut self, procedure: mount::v3::Procedure, summary: &RpcSummary) {
         let Some(path) = words(self.call).names().next().map(|name| self.call.bytes(name)) else { return };
-        let is_done = facts.status.is_some_and(|status| status.is_ok);
+        let is_done = summary.status.is_some_and(|status| status.is_ok);
         let is_mount = is_done && procedure == mount::v3::Procedure::MNT;
         if let Some(handle) = words(self.reply).handles().next().filter(|_| is_mount) {
             self.store.mount(self.server, self.reply.bytes(handle), path);
@@ -225,32 +225,32 @@ impl TransactionPathInference<'_> {
     }
 
     /// Handles callbacks, each of which has the filehandle of its file.
-    fn callbacks(&mut self, facts: &RpcSummary) {
+    fn callbacks(&mut self, summary: &RpcSummary) {
         for operation in self.call.operations() {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
             let file = handle.map(|handle| self.store.find_or_insert(self.server, handle));
             let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
-            let is_meant =
-                facts.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
-            self.add_operation(ResolvedPathTextRanges::of_path(path), is_meant);
+            let is_main =
+                summary.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
+            self.add_operation(ResolvedPathTextRanges::of_path(path), is_main);
         }
     }
 
     /// Adds the paths of an operation. The first main operation has those of the Transaction.
-    fn add_operation(&mut self, about: ResolvedPathTextRanges, is_meant: bool) {
-        if is_meant && self.resolved.transaction.path.is_none() {
-            self.resolved.transaction = about.clone();
+    fn add_operation(&mut self, paths: ResolvedPathTextRanges, is_main: bool) {
+        if is_main && self.resolved.transaction.path.is_none() {
+            self.resolved.transaction = paths.clone();
         }
-        self.resolved.operations.push(about);
+        self.resolved.operations.push(paths);
     }
 
-    fn compound(&mut self, facts: &RpcSummary) {
+    fn compound(&mut self, summary: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
-        let is_path = facts.main_operation == Some(MainOperation::Operation(v4::Operation::LOOKUP));
+        let is_path = summary.main_operation == Some(MainOperation::Operation(v4::Operation::LOOKUP));
         let mut results = reply.operations();
         let (mut current, mut saved) = (InferredCurrentFile::Unknown, InferredCurrentFile::Unknown);
         let call_count = call.operations().count();
-        let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
+        let is_cut = summary.call_error.is_some_and(|error| error.is_cut());
         // File that a truncated main operation starts from.
         let mut start = InferredCurrentFile::Unknown;
         // The current file remains the directory, which is not the object.
@@ -264,25 +264,25 @@ impl TransactionPathInference<'_> {
         for (at, (operation, is_in_reply_only)) in (1..).zip(operations) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
-            let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
-            let wants = is_meant || self.resolved.wants_all;
-            let step = PathInferenceOperation { number, operation, result, needs_paths: wants };
-            if is_meant {
+            let is_main = summary.main_operation == Some(MainOperation::Operation(number));
+            let needs_paths = is_main || self.resolved.wants_all;
+            let step = PathInferenceOperation { number, operation, result, needs_paths };
+            if is_main {
                 start = if number == v4::Operation::RENAME { saved } else { current };
             }
-            names_entry |= is_meant && is_directory_change(number);
-            is_main_known |= is_meant;
+            names_entry |= is_main && is_directory_change(number);
+            is_main_known |= is_main;
             // The arguments of the last operation before a cut may be missing.
             let may_lack_arguments = is_cut && at == call_count && step.operation.names().next().is_none();
-            let about = match is_in_reply_only || may_lack_arguments {
+            let paths = match is_in_reply_only || may_lack_arguments {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
                 false => self.step(&step, &mut current, &mut saved),
             };
-            if is_path && is_meant && !is_in_reply_only {
+            if is_path && is_main && !is_in_reply_only {
                 // A path is several LOOKUPs, of which the last counts.
                 self.resolved.transaction = ResolvedPathTextRanges::default();
             }
-            self.add_operation(about, is_meant);
+            self.add_operation(paths, is_main);
         }
         let has_results_alone = call_count < reply.operations().count();
         if has_results_alone && is_main_known && self.resolved.transaction.path.is_none() && !names_entry {
@@ -360,12 +360,12 @@ impl TransactionPathInference<'_> {
                 }
                 path
             }
-            (v4::Operation::RENAME, Some(old)) => {
-                let path = self.write_child_if_needed(step, *saved, old);
-                if let Some(new) = names.next() {
-                    new_path = self.write_child_if_needed(step, *current, new);
+            (v4::Operation::RENAME, Some(old_name)) => {
+                let path = self.write_child_if_needed(step, *saved, old_name);
+                if let Some(new_name) = names.next() {
+                    new_path = self.write_child_if_needed(step, *current, new_name);
                     if let (true, Some(from), Some(to)) = (is_done, saved.id(), current.id()) {
-                        self.store.rename(from, call.bytes(old), to, call.bytes(new));
+                        self.store.rename(from, call.bytes(old_name), to, call.bytes(new_name));
                     }
                 }
                 path
@@ -448,23 +448,23 @@ impl TransactionPathInference<'_> {
     fn write_if_needed(
         &mut self,
         step: &PathInferenceOperation<'_>,
-        place: InferredCurrentFile,
+        file: InferredCurrentFile,
     ) -> Option<Range<usize>> {
-        if step.needs_paths { self.write(place) } else { None }
+        if step.needs_paths { self.write(file) } else { None }
     }
 
     fn write_child_if_needed(
         &mut self,
         step: &PathInferenceOperation<'_>,
-        place: InferredCurrentFile,
+        file: InferredCurrentFile,
         name: PathInferenceTokenByteRange,
     ) -> Option<Range<usize>> {
-        if step.needs_paths { self.write_child_path(place, name) } else { None }
+        if step.needs_paths { self.write_child_path(file, name) } else { None }
     }
 
-    fn write(&mut self, place: InferredCurrentFile) -> Option<Range<usize>> {
+    fn write(&mut self, file: InferredCurrentFile) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
-        match place {
+        match file {
             InferredCurrentFile::Unknown => return None,
             InferredCurrentFile::File(id) => {
                 if !path(self.display, self.store, id, &mut self.resolved.text) {

@@ -54,22 +54,22 @@ impl MessageFilenameTokens {
         OperationFilenameTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: PathInferenceToken) {
+    fn push(&mut self, token: PathInferenceToken) {
         if self.words.len() < MAX_TOKENS {
-            self.words.push(word);
+            self.words.push(token);
         } else {
             self.dropped += 1;
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(PathInferenceTokenByteRange) -> PathInferenceToken) {
+    fn push_bytes(&mut self, bytes: &[u8], new_token: fn(PathInferenceTokenByteRange) -> PathInferenceToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(PathInferenceTokenByteRange { start, end: self.bytes.len() as u32 }));
+        self.words.push(new_token(PathInferenceTokenByteRange { start, end: self.bytes.len() as u32 }));
     }
 }
 
@@ -123,7 +123,7 @@ impl<'h> Iterator for OperationFilenameTokensIterator<'h> {
     type Item = OperationPathInferenceTokens<'h>;
 
     fn next(&mut self) -> Option<OperationPathInferenceTokens<'h>> {
-        let is_first = |word: &PathInferenceToken| matches!(word, PathInferenceToken::Operation(_));
+        let is_first = |token: &PathInferenceToken| matches!(token, PathInferenceToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
@@ -143,21 +143,21 @@ pub(super) struct OperationPathInferenceTokens<'h> {
 
 impl OperationPathInferenceTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
-        self.words.iter().find_map(|word| match word {
+        self.words.iter().find_map(|token| match token {
             PathInferenceToken::Status(status) => Some(*status),
             _ => None,
         })
     }
 
     pub(super) fn handles(&self) -> impl Iterator<Item = PathInferenceTokenByteRange> {
-        self.words.iter().filter_map(|word| match word {
+        self.words.iter().filter_map(|token| match token {
             PathInferenceToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = PathInferenceTokenByteRange> {
-        self.words.iter().filter_map(|word| match word {
+        self.words.iter().filter_map(|token| match token {
             PathInferenceToken::Name(span) => Some(*span),
             _ => None,
         })
@@ -167,7 +167,7 @@ impl OperationPathInferenceTokens<'_> {
     pub(super) fn entries(
         &self,
     ) -> impl Iterator<Item = (PathInferenceTokenByteRange, PathInferenceTokenByteRange)> {
-        self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
+        self.words.split(|token| *token == PathInferenceToken::Entry).skip(1).filter_map(|words| {
             let entry = OperationPathInferenceTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })

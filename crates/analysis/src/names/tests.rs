@@ -167,7 +167,7 @@ fn a_tenant_learns_nothing_from_another() {
         let printed = transactions.iter().enumerate().map(|(at, transaction)| {
             let mut transaction = transaction.clone();
             transaction.connection.tenant = tenant_of(at);
-            transaction.with_messages(|reading| names.infer(&transaction, reading, &reading.summary()));
+            transaction.with_messages(|messages| names.infer(&transaction, messages, &messages.summary()));
             String::from_utf8_lossy(names.paths().path.unwrap_or_default()).into_owned()
         });
         printed.collect::<Vec<_>>()
@@ -254,11 +254,11 @@ fn about(capture: &str) -> Vec<(String, String, String)> {
     let words = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
     let mut all = Vec::new();
     for transaction in testing::transactions(capture) {
-        transaction.with_messages(|reading| {
-            let facts = reading.summary();
-            names.infer(&transaction, reading, &facts);
+        transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            names.infer(&transaction, messages, &summary);
             let OperationPaths { path, new_path, .. } = names.paths();
-            all.push((facts.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
+            all.push((summary.procedure_name.unwrap_or_default().to_owned(), words(path), words(new_path)));
         });
     }
     all
@@ -282,7 +282,8 @@ fn a_capture_from_the_middle_tells_what_it_knows() {
 
 #[test]
 fn rename_and_link_tell_both_names() {
-    let moved: Vec<_> = about("rxe-v3.pcap").into_iter().filter(|(.., new)| !new.is_empty()).collect();
+    let moved: Vec<_> =
+        about("rxe-v3.pcap").into_iter().filter(|(.., new_path)| !new_path.is_empty()).collect();
     let expected = [
         ("LINK", "/export/data/w/s100", "/export/data/w/hard"),
         ("RENAME", "/export/data/w/hard", "/export/data/w/sub/hard2"),
@@ -297,9 +298,9 @@ proptest::proptest! {
         steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
     ) {
         let mut store = FileNodeStore::new(6 << 10);
-        for (what, a, b, c, d) in steps {
+        for (change, a, b, c, d) in steps {
             let (first, second) = (store.find_or_insert(SERVER, &[a]), store.find_or_insert(SERVER, &[b]));
-            match what {
+            match change {
                 0 => { let id = store.find_or_insert_child(first, &[c]); store.bind(id, SERVER, &[d]); }
                 1 => store.rename(first, &[c], second, &[d]),
                 2 => store.link(first, second, &[c]),
@@ -346,7 +347,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut printed = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
-    let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
+    let mut infer_paths = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
         let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
@@ -356,7 +357,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
         let head = v4::CompoundReplyHead { status: v4::Nfsstat4::NFS4_OK, tag: Text(b"") };
         v4::CompoundReply::new(head, results).encode(&mut encoder);
         Procedure::Compound.results(&mut Cursor::new(encoder.bytes()), &mut reply).unwrap();
-        let facts = RpcSummary {
+        let summary = RpcSummary {
             program: Some(Program::NFS),
             version: Some(4),
             procedure: Some(1),
@@ -364,9 +365,9 @@ fn a_read_on_a_data_server_is_about_the_file() {
             ..RpcSummary::default()
         };
         printed.clear();
-        let how = FilehandleDisplay::Names;
+        let display = FilehandleDisplay::Names;
         path_inference::TransactionPathInference {
-            display: how,
+            display,
             store: &mut store,
             call: &call,
             reply: &reply,
@@ -374,7 +375,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
             server,
             uses_reply: true,
         }
-        .transaction(&facts);
+        .transaction(&summary);
         printed.paths(&printed.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
     };
     let handles = [Opaque(&b"of the data server"[..])];
@@ -406,7 +407,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
         logr_layout: List::from(&layouts[..]),
     });
     let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
-    let path = walk(
+    let path = infer_paths(
         SERVER,
         v4::Operation::LAYOUTGET,
         &[putfh(b"F"), layoutget],
@@ -414,6 +415,6 @@ fn a_read_on_a_data_server_is_about_the_file() {
     );
     assert_eq!(path.as_deref(), Some("/d/f"));
     let read = Args::READ(v4::Read4Args { stateid, offset: 0, count: 4096 });
-    let path = walk(OTHER, v4::Operation::READ, &[putfh(b"of the data server"), read], &[done()]);
+    let path = infer_paths(OTHER, v4::Operation::READ, &[putfh(b"of the data server"), read], &[done()]);
     assert_eq!(path.as_deref(), Some("/d/f"));
 }

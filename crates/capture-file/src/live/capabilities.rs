@@ -32,21 +32,21 @@ pub enum PrivilegeDropTarget {
     UnknownUser(String),
 }
 
-/// Returns the user to switch to: the user named `wished`, else the caller of sudo, else `nobody` if `nobody_will_do`,
+/// Returns the user to switch to: the user named `user_name`, else the caller of sudo, else `nobody` if `nobody_will_do`,
 /// which says that the process needs no further access, not even to create a file. Otherwise the process stays root.
-pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTarget {
+pub fn target(user_name: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTarget {
     if !Uid::effective().is_root() {
         return PrivilegeDropTarget::SameUser;
     }
-    let named = |name: &str| match User::from_name(name) {
+    let find_user = |name: &str| match User::from_name(name) {
         Ok(Some(user)) if user.uid.is_root() => PrivilegeDropTarget::Root,
         Ok(Some(user)) => {
             PrivilegeDropTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
         }
         _ => PrivilegeDropTarget::UnknownUser(name.to_owned()),
     };
-    if let Some(name) = wished {
-        return named(name);
+    if let Some(name) = user_name {
+        return find_user(name);
     }
     let number = |key: &str| env::var(key).ok()?.parse::<u32>().ok().filter(|id| *id != 0);
     match (number("SUDO_UID"), number("SUDO_GID")) {
@@ -54,7 +54,7 @@ pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTarget
             let name = env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string());
             PrivilegeDropTarget::User { uid, gid, name }
         }
-        _ if nobody_will_do => named("nobody"),
+        _ if nobody_will_do => find_user("nobody"),
         _ => PrivilegeDropTarget::Root,
     }
 }

@@ -30,12 +30,12 @@ struct KernelCounterExtender {
 }
 
 impl KernelCounterExtender {
-    fn update(&mut self, now: Stat, filler: &mut CapturedPacketQueueWriter<'_>) {
+    fn update(&mut self, now: Stat, writer: &mut CapturedPacketQueueWriter<'_>) {
         let before = self.previous.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
-        let news = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
-        filler.counters.received += news(now.received, before.received);
-        filler.counters.dropped_by_kernel += news(now.dropped, before.dropped);
-        filler.counters.dropped_by_interface += news(now.if_dropped, before.if_dropped);
+        let increase = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
+        writer.counters.received += increase(now.received, before.received);
+        writer.counters.dropped_by_kernel += increase(now.dropped, before.dropped);
+        writer.counters.dropped_by_interface += increase(now.if_dropped, before.if_dropped);
     }
 }
 
@@ -45,50 +45,50 @@ pub(super) const NS_PER_UNIT: i64 = if HAS_NANOSECONDS { 1 } else { 1000 };
 pub(super) const HAS_NANOSECONDS: bool = cfg!(target_os = "linux");
 
 #[inline]
-fn enqueue(filler: &mut CapturedPacketQueueWriter<'_>, since: Timestamp, packet: &Packet<'_>) {
+fn enqueue(writer: &mut CapturedPacketQueueWriter<'_>, start_time: Timestamp, packet: &Packet<'_>) {
     #[allow(clippy::useless_conversion, reason = "their types are others on other systems")]
     let (seconds, fraction) = (i64::from(packet.header.ts.tv_sec), i64::from(packet.header.ts.tv_usec));
     let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(NS_PER_UNIT));
-    if time >= since.0 {
-        filler.push_packet(Timestamp(time), packet.header.len, packet.data);
+    if time >= start_time.0 {
+        writer.push_packet(Timestamp(time), packet.header.len, packet.data);
     }
 }
 
 pub(super) fn start(
     capture: Capture<Active>,
-    begin: CaptureStartTimeAndInitialCounters,
-    ring: Arc<CapturedPacketQueue>,
+    start: CaptureStartTimeAndInitialCounters,
+    queue: Arc<CapturedPacketQueue>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
-        let ending = run(capture, begin, &ring);
-        ring.finish(ending);
+        let reason = run(capture, start, &queue);
+        queue.finish(reason);
     })?;
     Ok(())
 }
 
 fn run(
     mut capture: Capture<Active>,
-    begin: CaptureStartTimeAndInitialCounters,
-    ring: &CapturedPacketQueue,
+    start: CaptureStartTimeAndInitialCounters,
+    queue: &CapturedPacketQueue,
 ) -> LiveCaptureEndReason {
-    let mut filler = CapturedPacketQueueWriter::new(ring);
-    let mut kernel = KernelCounterExtender { previous: begin.kernel_counters };
-    while !ring.is_stopped() {
+    let mut writer = CapturedPacketQueueWriter::new(queue);
+    let mut kernel = KernelCounterExtender { previous: start.kernel_counters };
+    while !queue.is_stopped() {
         let outcome = capture
-            .dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut filler, begin.start_time, &packet));
+            .dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut writer, start.start_time, &packet));
         if let Ok(stat) = capture.stats() {
-            kernel.update(stat, &mut filler);
+            kernel.update(stat, &mut writer);
         }
-        filler.flush();
+        writer.flush();
         match outcome {
             Ok(_) | Err(pcap::Error::TimeoutExpired) => {}
             // Stopping breaks the loop of libpcap, which libpcap reports as an error.
-            Err(_) if ring.is_stopped() => {}
+            Err(_) if queue.is_stopped() => {}
             Err(error) => return Some(super::open::error_text(&error)),
         }
     }
-    if !ring.is_abandoned() {
-        drain_kernel(capture, begin, &mut filler, &mut kernel);
+    if !queue.is_abandoned() {
+        drain_kernel(capture, start, &mut writer, &mut kernel);
     }
     None
 }
@@ -96,29 +96,30 @@ fn run(
 /// Fetches the packets that the kernel has received so far, but no later ones, so that the counters are consistent.
 fn drain_kernel(
     mut capture: Capture<Active>,
-    begin: CaptureStartTimeAndInitialCounters,
-    filler: &mut CapturedPacketQueueWriter<'_>,
+    start: CaptureStartTimeAndInitialCounters,
+    writer: &mut CapturedPacketQueueWriter<'_>,
     kernel: &mut KernelCounterExtender,
 ) {
     if let Ok(stat) = capture.stats() {
-        kernel.update(stat, filler);
+        kernel.update(stat, writer);
     }
-    let until = Instant::now() + DRAIN_TIMEOUT;
-    let wanted = filler.counters.received.saturating_sub(filler.counters.dropped_by_kernel);
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
+    let expected = writer.counters.received.saturating_sub(writer.counters.dropped_by_kernel);
     if let Ok(mut capture) = capture.setnonblock() {
-        while Instant::now() < until {
-            let left = usize::try_from(wanted.saturating_sub(filler.counters.captured)).unwrap_or(usize::MAX);
-            if left == 0 {
+        while Instant::now() < deadline {
+            let remaining =
+                usize::try_from(expected.saturating_sub(writer.counters.captured)).unwrap_or(usize::MAX);
+            if remaining == 0 {
                 break;
             }
-            match capture.dispatch(Some(left.min(MAX_BATCH_PACKETS)), |packet| {
-                enqueue(filler, begin.start_time, &packet)
+            match capture.dispatch(Some(remaining.min(MAX_BATCH_PACKETS)), |packet| {
+                enqueue(writer, start.start_time, &packet)
             }) {
                 // The kernel delivers a block only when it is full or its timeout has expired.
                 Ok(0) | Err(_) => thread::sleep(DRAIN_POLL_INTERVAL),
-                Ok(_) => filler.flush(),
+                Ok(_) => writer.flush(),
             }
         }
     }
-    filler.flush();
+    writer.flush();
 }

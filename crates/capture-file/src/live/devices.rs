@@ -49,19 +49,24 @@ const NON_NETWORK_PREFIXES: &[&str] =
 /// # Errors
 /// Returns [`SourceErrorKind::Capture`] if the system does not list them.
 pub fn list_interfaces() -> Result<Vec<CaptureDevice>, SourceError> {
-    let found = pcap::Device::list().map_err(|error| {
-        let what = format!("cannot list the interfaces: {}", super::open::error_text(&error));
+    let devices = pcap::Device::list().map_err(|error| {
+        let description = format!("cannot list the interfaces: {}", super::open::error_text(&error));
         let remedy = "list them with: ip link".to_owned();
-        input_error("-D".to_owned(), SourceErrorKind::Capture { what, remedy })
+        input_error("-D".to_owned(), SourceErrorKind::Capture { what: description, remedy })
     })?;
     let system = Path::new("/sys/class");
-    let device = |found: pcap::Device| CaptureDevice {
-        visibility: device_visibility(system, &found.name, found.flags.is_loopback(), found.desc.as_deref()),
-        is_up: found.flags.is_up(),
-        addresses: found.addresses.iter().map(|address| address.addr).collect(),
-        name: found.name,
+    let device = |interface: pcap::Device| CaptureDevice {
+        visibility: device_visibility(
+            system,
+            &interface.name,
+            interface.flags.is_loopback(),
+            interface.desc.as_deref(),
+        ),
+        is_up: interface.flags.is_up(),
+        addresses: interface.addresses.iter().map(|address| address.addr).collect(),
+        name: interface.name,
     };
-    Ok(found.into_iter().map(device).collect())
+    Ok(devices.into_iter().map(device).collect())
 }
 
 /// Returns the traffic visible on an interface, according to `/sys/class` of this host.
@@ -81,11 +86,11 @@ fn device_visibility(
     } else {
         let (software, hardware): (Vec<_>, Vec<_>) =
             rdma_devices(system, name).into_iter().partition(|device| device.is_software);
-        let names =
+        let device_names =
             |devices: Vec<InterfaceRdmaDevice>| devices.into_iter().map(|device| device.name).collect();
         match (hardware.is_empty(), software.is_empty()) {
-            (false, _) => InterfaceTrafficVisibility::Hardware(names(hardware)),
-            (_, false) => InterfaceTrafficVisibility::Software(names(software)),
+            (false, _) => InterfaceTrafficVisibility::Hardware(device_names(hardware)),
+            (_, false) => InterfaceTrafficVisibility::Software(device_names(software)),
             _ if is_loopback => InterfaceTrafficVisibility::Loopback,
             _ => InterfaceTrafficVisibility::Ethernet,
         }
@@ -101,12 +106,14 @@ struct InterfaceRdmaDevice {
 /// device has none and names its interface (`parent`, or the interface of its first port's addresses).
 fn rdma_devices(system: &Path, interface: &str) -> Vec<InterfaceRdmaDevice> {
     let Ok(entries) = fs::read_dir(system.join("infiniband")) else { return Vec::new() };
-    let of_interface = fs::canonicalize(system.join("net").join(interface).join("device")).ok();
+    let interface_device = fs::canonicalize(system.join("net").join(interface).join("device")).ok();
     let uses = |path: &PathBuf| {
-        let own = fs::canonicalize(path.join("device")).ok();
-        let named =
+        let device = fs::canonicalize(path.join("device")).ok();
+        let names_interface =
             |file: &str| fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == interface);
-        (own.is_some() && own == of_interface) || named("parent") || named("ports/1/gid_attrs/ndevs/0")
+        (device.is_some() && device == interface_device)
+            || names_interface("parent")
+            || names_interface("ports/1/gid_attrs/ndevs/0")
     };
     let mut devices: Vec<InterfaceRdmaDevice> = entries
         .flatten()
@@ -117,7 +124,7 @@ fn rdma_devices(system: &Path, interface: &str) -> Vec<InterfaceRdmaDevice> {
             Some(InterfaceRdmaDevice { name, is_software: !path.join("device").exists() })
         })
         .collect();
-    devices.sort_by(|one, other| one.name.cmp(&other.name));
+    devices.sort_by(|device, other| device.name.cmp(&other.name));
     devices
 }
 

@@ -66,9 +66,9 @@ pub fn default_for(link: LinkType) -> Option<String> {
     };
     match link {
         LinkType::ETHERNET => {
-            let all = format!("{ROCE} or {MPLS} or {}", ip());
+            let expression = format!("{ROCE} or {MPLS} or {}", ip());
             // Each `vlan` shifts the offsets of all that follows by one tag.
-            Some(format!("{all} or (vlan and ({all} or (vlan and ({all}))))"))
+            Some(format!("{expression} or (vlan and ({expression} or (vlan and ({expression}))))"))
         }
         LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => Some(format!("{ROCE} or {MPLS} or {}", ip())),
         LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType::NULL | LinkType::LOOP => Some(ip()),

@@ -105,9 +105,9 @@ impl LiveReader {
         }
     }
 
-    /// Reads the next frame, waiting up to `patience` for it. After an error, which ended the capture, later calls
+    /// Reads the next frame, waiting up to `timeout` for it. After an error, which ended the capture, later calls
     /// return [`LiveReadOutcome::End`].
-    pub(super) fn advance(&mut self, patience: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
+    pub(super) fn advance(&mut self, timeout: Duration) -> Result<LiveReadOutcome, SourceErrorKind> {
         self.has_frame = false;
         if self.has_ended {
             return Ok(LiveReadOutcome::End);
@@ -121,14 +121,14 @@ impl LiveReader {
                 return Ok(LiveReadOutcome::Frame);
             }
             self.next_packet = 0;
-            match self.live.queue.next(std::mem::take(&mut self.block), patience) {
+            match self.live.queue.next(std::mem::take(&mut self.block), timeout) {
                 PacketQueuePollResult::Block(block) => self.block = block,
                 PacketQueuePollResult::TimedOut => return Ok(LiveReadOutcome::Nothing),
                 PacketQueuePollResult::End(ending) => {
                     self.has_ended = true;
                     return match ending {
                         None => Ok(LiveReadOutcome::End),
-                        Some(why) => Err(open::capture_ended_error(&why)),
+                        Some(reason) => Err(open::capture_ended_error(&reason)),
                     };
                 }
             }

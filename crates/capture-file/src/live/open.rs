@@ -85,9 +85,9 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
     }
     let link = link_type(capture.get_datalink());
     let filter = options.filter.clone().or_else(|| filter::default_for(link));
-    let mut begin = CaptureStartTimeAndInitialCounters::default();
+    let mut start = CaptureStartTimeAndInitialCounters::default();
     if let Some(filter) = &filter {
-        begin = install_empty_filter(&mut capture);
+        start = install_empty_filter(&mut capture);
         capture
             .filter(filter, true)
             .map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
@@ -95,7 +95,7 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
     let mut interface = CaptureInterface::unnamed(link, options.snap_length_bytes)
         .with_tick(capture_thread::NS_PER_UNIT as u64);
     interface.name.clone_from(name);
-    Ok(OpenedLiveCapture { capture, interface, filter, start_point: begin, queue_bytes: options.queue_bytes })
+    Ok(OpenedLiveCapture { capture, interface, filter, start_point: start, queue_bytes: options.queue_bytes })
 }
 
 /// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
@@ -105,8 +105,8 @@ fn install_empty_filter(capture: &mut Capture<Active>) -> CaptureStartTimeAndIni
         return CaptureStartTimeAndInitialCounters::default();
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    CaptureStartTimeAndInitialCounters { kernel_counters: capture.stats().ok(), start_time: since }
+    let start_time = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    CaptureStartTimeAndInitialCounters { kernel_counters: capture.stats().ok(), start_time }
 }
 
 fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
@@ -144,15 +144,15 @@ impl OpenedLiveCapture {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(mut self) -> Result<CaptureFrameSource, SourceError> {
-        let ring = Arc::new(CapturedPacketQueue::new(self.queue_bytes));
+        let queue = Arc::new(CapturedPacketQueue::new(self.queue_bytes));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
-        capture_thread::start(self.capture, self.start_point, Arc::clone(&ring)).map_err(|error| {
+        capture_thread::start(self.capture, self.start_point, Arc::clone(&queue)).map_err(|error| {
             let remedy = "end other programs, or raise the limit of processes";
             input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
         Ok(CaptureFrameSource::from_live(LiveReader::new(
-            LiveCaptureControl { queue: ring, breaker },
+            LiveCaptureControl { queue, breaker },
             self.interface,
         )))
     }
@@ -174,40 +174,40 @@ pub(super) fn error_text(error: &pcap::Error) -> String {
     }
 }
 
-fn capture_error(what: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKind {
-    SourceErrorKind::Capture { what: what.into(), remedy: remedy.into() }
+fn capture_error(description: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKind {
+    SourceErrorKind::Capture { what: description.into(), remedy: remedy.into() }
 }
 
 /// Returns the error for an interface that cannot be opened.
-fn open_error(name: &str, why: &str) -> SourceError {
-    let is_there = !cfg!(target_os = "linux")
+fn open_error(name: &str, reason: &str) -> SourceError {
+    let is_present = !cfg!(target_os = "linux")
         || name == "any"
         || Path::new("/sys/class/net").join(name).exists()
         || !Path::new("/sys/class/net").exists();
-    let lower = why.to_lowercase();
-    let kind = if lower.contains("no such device") || lower.contains("doesn't exist") {
+    let lowercase = reason.to_lowercase();
+    let kind = if lowercase.contains("no such device") || lowercase.contains("doesn't exist") {
         capture_error("no such interface", "list them with -D")
     } else if let Some(missing) = capabilities::missing_capability() {
         capture_error(format!("capturing needs the capability {missing}"), capabilities::remedy())
-    } else if lower.contains("permission") || lower.contains("not permitted") {
-        capture_error(format!("operation not permitted: {why}"), capabilities::remedy())
-    } else if lower.contains("not up") || lower.contains("is down") {
+    } else if lowercase.contains("permission") || lowercase.contains("not permitted") {
+        capture_error(format!("operation not permitted: {reason}"), capabilities::remedy())
+    } else if lowercase.contains("not up") || lowercase.contains("is down") {
         capture_error("the interface is down", format!("bring it up: ip link set {name} up"))
-    } else if !is_there {
-        capture_error(format!("cannot capture: {why}"), "list the interfaces with -D")
+    } else if !is_present {
+        capture_error(format!("cannot capture: {reason}"), "list the interfaces with -D")
     } else {
-        capture_error(format!("cannot capture: {why}"), "see docs/capturing.md")
+        capture_error(format!("cannot capture: {reason}"), "see docs/capturing.md")
     };
     input_error(name.to_owned(), kind)
 }
 
-fn filter_error(why: &str) -> SourceErrorKind {
-    capture_error(format!("-f: {why}"), "see man 7 pcap-filter; display filters go with -Y")
+fn filter_error(reason: &str) -> SourceErrorKind {
+    capture_error(format!("-f: {reason}"), "see man 7 pcap-filter; display filters go with -Y")
 }
 
-pub(super) fn capture_ended_error(why: &str) -> SourceErrorKind {
+pub(super) fn capture_ended_error(reason: &str) -> SourceErrorKind {
     capture_error(
-        format!("the capture ended: {why}"),
+        format!("the capture ended: {reason}"),
         "earlier frames are valid; capture again when the interface is up",
     )
 }

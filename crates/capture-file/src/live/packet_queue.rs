@@ -153,8 +153,8 @@ impl CapturedPacketQueue {
         if state.filled.back().is_some_and(|last| last.has_room(length)) {
             return state.filled.pop_back();
         }
-        if let Some(empty) = state.empty.pop() {
-            return Some(empty);
+        if let Some(batch) = state.empty.pop() {
+            return Some(batch);
         }
         if state.block_count >= self.max_blocks {
             return None;
@@ -172,33 +172,33 @@ impl CapturedPacketQueue {
         self.block_ready.notify_one();
     }
 
-    pub(super) fn finish(&self, ending: LiveCaptureEndReason) {
-        self.state().ending = Some(ending);
+    pub(super) fn finish(&self, reason: LiveCaptureEndReason) {
+        self.state().ending = Some(reason);
         self.block_ready.notify_one();
     }
 
-    /// Takes back a decoded block and returns the next one, waiting up to `patience` for it.
-    pub(super) fn next(&self, mut done: CapturedPacketBatch, patience: Duration) -> PacketQueuePollResult {
-        done.clear();
+    /// Takes back a decoded block and returns the next one, waiting up to `timeout` for it.
+    pub(super) fn next(&self, mut batch: CapturedPacketBatch, timeout: Duration) -> PacketQueuePollResult {
+        batch.clear();
         let mut state = self.state();
-        if done.bytes.capacity() > 0 {
-            state.empty.push(done);
+        if batch.bytes.capacity() > 0 {
+            state.empty.push(batch);
         }
-        let mut until = None;
+        let mut deadline = None;
         loop {
             if let Some(block) = state.filled.pop_front() {
                 return PacketQueuePollResult::Block(block);
             }
-            if let Some(ending) = &state.ending {
-                return PacketQueuePollResult::End(ending.clone());
+            if let Some(reason) = &state.ending {
+                return PacketQueuePollResult::End(reason.clone());
             }
             let now = Instant::now();
-            let left = until.get_or_insert(now + patience).saturating_duration_since(now);
-            if left.is_zero() {
+            let remaining = deadline.get_or_insert(now + timeout).saturating_duration_since(now);
+            if remaining.is_zero() {
                 return PacketQueuePollResult::TimedOut;
             }
-            let waited = self.block_ready.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let result = self.block_ready.wait_timeout(state, remaining);
+            state = result.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -211,8 +211,8 @@ pub(super) struct CapturedPacketQueueWriter<'a> {
 }
 
 impl<'a> CapturedPacketQueueWriter<'a> {
-    pub(super) fn new(ring: &'a CapturedPacketQueue) -> Self {
-        Self { queue: ring, block: None, counters: CapturePacketCounters::default() }
+    pub(super) fn new(queue: &'a CapturedPacketQueue) -> Self {
+        Self { queue, block: None, counters: CapturePacketCounters::default() }
     }
 
     /// Adds a packet, or counts it as dropped if no block is free.

@@ -44,7 +44,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
-            let most = message.transaction.connection.backchannel.max_request_bytes?;
+            let max_request_bytes = message.transaction.connection.backchannel.max_request_bytes?;
             let Some((_, threshold)) = message.transaction.set_up()?.inline_thresholds() else {
                 return Some(RuleVerdict::Unknown);
             };
@@ -54,8 +54,9 @@ pub(crate) const RULES: &[Rule] = &[
                 true => ("Long Call", "rpcordma.position"),
                 false => ("Reply chunk", "rpcordma.reply"),
             };
-            let text = || format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}");
-            Some(RuleVerdict::from_condition(!is_long || most > threshold, text).at_field(field))
+            let text =
+                || format!("{kind}, ca_maxrequestsize {max_request_bytes}, inline threshold {threshold}");
+            Some(RuleVerdict::from_condition(!is_long || max_request_bytes > threshold, text).at_field(field))
         }),
         ..Rule::DEFAULT
     },
@@ -77,10 +78,10 @@ pub(crate) const RULES: &[Rule] = &[
 /// Judges a Reply to a reverse-direction Call with chunks.
 fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let Transaction { read_chunks, write_chunks, reply_chunk, .. } = view.transaction;
-    let offered = |chunks: &[Chunk]| chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
-    let (to_read, to_write) = (offered(read_chunks), offered(write_chunks));
-    let for_reply = reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
-    if view.transaction.direction != CallDirection::Reverse || to_read + to_write + for_reply == 0 {
+    let offered_bytes = |chunks: &[Chunk]| chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
+    let (to_read, to_write) = (offered_bytes(read_chunks), offered_bytes(write_chunks));
+    let reply_bytes = reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    if view.transaction.direction != CallDirection::Reverse || to_read + to_write + reply_bytes == 0 {
         return None;
     }
     match view.summary.rpc_status? {
@@ -101,8 +102,8 @@ fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         Some(("Read chunks", to_read, "fetched"))
     } else if to_write > 0 && header.writes().is_empty() {
         Some(("Write chunks", to_write, "returned"))
-    } else if for_reply > 0 && header.reply_chunk().is_none() {
-        Some(("a Reply chunk", for_reply, "returned"))
+    } else if reply_bytes > 0 && header.reply_chunk().is_none() {
+        Some(("a Reply chunk", reply_bytes, "returned"))
     } else {
         None
     };

@@ -123,25 +123,25 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
-            let of = message.transaction;
-            if !of.transaction.credit_use.is_direction_known {
+            let view = message.transaction;
+            if !view.transaction.credit_use.is_direction_known {
                 return Some(RuleVerdict::Unknown);
             }
-            let granted = of.transaction.credit_use.granted.filter(|granted| *granted > 1)?;
-            let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
-            let at_limit_ns = of.transaction.credit_use.at_limit_ns;
-            let total_ns = of.connection.at_limit_ns + at_limit_ns;
+            let granted = view.transaction.credit_use.granted.filter(|granted| *granted > 1)?;
+            let elapsed_ns = message.record.end_time.nanoseconds_since(view.connection.first_time?)?;
+            let at_limit_ns = view.transaction.credit_use.at_limit_ns;
+            let total_ns = view.connection.at_limit_ns + at_limit_ns;
             // Each later Reply counts, so that the share is that at the end of the connection.
             let is_limited = elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
-            let exhausted = if at_limit_ns > 0 { granted } else { of.connection.exhausted_credits };
+            let exhausted = if at_limit_ns > 0 { granted } else { view.connection.exhausted_credits };
             let values = [u64::from(at_limit_ns > 0), exhausted.into(), total_ns, elapsed_ns];
-            let verdict = RuleVerdict::measured(!is_limited, values, |all| {
-                let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (all.worst, all.last);
+            let verdict = RuleVerdict::measured(!is_limited, values, |aggregate| {
+                let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (aggregate.worst, aggregate.last);
                 let elapsed_ns = elapsed_ns.max(1);
                 let permille = total_ns.saturating_mul(1000).saturating_add(elapsed_ns / 2) / elapsed_ns;
                 format!("all of {granted} credits used for {}.{}% of the time", permille / 10, permille % 10)
             });
-            Some(verdict.by(of.requester()))
+            Some(verdict.by(view.requester()))
         }),
         ..Rule::PER_CONNECTION
     },
@@ -160,12 +160,16 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             let direction: CallDirection = message.transaction.transaction.direction;
-            let before = message.transaction.connection.last_grant(direction)?;
+            let previous_grant = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;
-            let values = [before.saturating_sub(granted).into(), granted.into(), before.into(), 0];
-            let verdict = RuleVerdict::measured(granted >= before, values, |all| {
-                let [_, granted, before, _] = all.worst;
-                format!("grant {granted}, {before} before; smaller in {}", all.tally("reply", "replies"))
+            let values =
+                [previous_grant.saturating_sub(granted).into(), granted.into(), previous_grant.into(), 0];
+            let verdict = RuleVerdict::measured(granted >= previous_grant, values, |aggregate| {
+                let [_, granted, previous_grant, _] = aggregate.worst;
+                format!(
+                    "grant {granted}, {previous_grant} before; smaller in {}",
+                    aggregate.tally("reply", "replies")
+                )
             });
             Some(verdict.at_field("rpcordma.flow_control"))
         }),

@@ -21,11 +21,11 @@ fn header_fault(event: &CapturedTransportEvent) -> Option<RpcRdmaHeaderFault> {
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(
     event: &CapturedTransportEvent,
-    wanted: UnexpectedRpcMessageReason,
+    reason: UnexpectedRpcMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {
-    let is_wanted = event.kind == TransportAnomalyKind::UnexpectedMessage(wanted);
-    is_wanted.then(|| RuleVerdict::broken(text.to_owned()))
+    let has_reason = event.kind == TransportAnomalyKind::UnexpectedMessage(reason);
+    has_reason.then(|| RuleVerdict::broken(text.to_owned()))
 }
 
 /// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
@@ -189,12 +189,13 @@ pub(crate) const RULES: &[Rule] = &[
         suspects: &[RuleSubject::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let version = message.words.version;
-            let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
+            let call_version =
+                message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
-                let of_call = of_call?;
+                let call_version = call_version?;
                 return Some(
-                    RuleVerdict::from_condition(version == of_call, || {
-                        format!("RDMA_ERROR of version {version}, its call has version {of_call}")
+                    RuleVerdict::from_condition(version == call_version, || {
+                        format!("RDMA_ERROR of version {version}, its call has version {call_version}")
                     })
                     .at_field("rpcordma.version"),
                 );
@@ -202,7 +203,7 @@ pub(crate) const RULES: &[Rule] = &[
             let is_known = matches!(version, 1 | 2);
             let expected = message.transaction.connection.version;
             let expected = expected
-                .or(of_call.filter(|of_call| matches!(of_call, 1 | 2)))
+                .or(call_version.filter(|call_version| matches!(call_version, 1 | 2)))
                 .unwrap_or(if is_known { version } else { VERSION });
             Some(
                 RuleVerdict::from_condition(is_known && version == expected, || {
@@ -396,12 +397,12 @@ pub(crate) const RULES: &[Rule] = &[
                     let is_version1 = message.words.dialect.is_version1();
                     return is_version1.then_some(RuleVerdict::Kept);
                 };
-                let of_call =
+                let call_version =
                     message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
-                let tried = of_call.unwrap_or(message.words.version);
+                let refused_version = call_version.unwrap_or(message.words.version);
                 Some(
-                    RuleVerdict::from_condition(low <= high && !(*low..=*high).contains(&tried), || {
-                        format!("ERR_VERS for version {tried}, versions {low} to {high} are supported")
+                    RuleVerdict::from_condition(low <= high && !(*low..=*high).contains(&refused_version), || {
+                        format!("ERR_VERS for version {refused_version}, versions {low} to {high} are supported")
                     })
                     .at_field("rpcordma.vers_low"),
                 )
@@ -531,7 +532,7 @@ pub(crate) const RULES: &[Rule] = &[
                 }
                 is_null.then(|| {
                     RuleVerdict::from_condition(
-                        transaction.quiet_ns.is_none_or(|quiet| quiet < IDLE_NS),
+                        transaction.quiet_ns.is_none_or(|quiet_ns| quiet_ns < IDLE_NS),
                         || "NULL call on an idle connection".to_owned(),
                     )
                 })

@@ -7,11 +7,11 @@ use super::*;
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(
     event: &CapturedTransportEvent,
-    wanted: RdmaAccessViolationReason,
+    expected: RdmaAccessViolationReason,
     is_read: Option<bool>,
 ) -> Option<RuleVerdict> {
     let TransportAnomalyKind::InvalidAccess(access, fault) = event.kind else { return None };
-    if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
+    if fault != expected || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
     }
     let RdmaReadOrWrite { is_read, handle, offset, length } = access;

@@ -69,17 +69,17 @@ const COUNT: usize = {
 
 /// All rules, by group.
 pub static RULES: [&Rule; COUNT] = {
-    let mut all: [&Rule; COUNT] = [&GROUPS[0][0]; COUNT];
+    let mut rules: [&Rule; COUNT] = [&GROUPS[0][0]; COUNT];
     let (mut at, mut group) = (0, 0);
     while group < GROUPS.len() {
         let mut index = 0;
         while index < GROUPS[group].len() {
-            all[at] = &GROUPS[group][index];
+            rules[at] = &GROUPS[group][index];
             (at, index) = (at + 1, index + 1);
         }
         group += 1;
     }
-    all
+    rules
 };
 
 #[cfg(test)]

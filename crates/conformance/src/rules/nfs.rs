@@ -51,8 +51,8 @@ fn offload_stateids(
 ) -> impl Iterator<Item = (&'static str, u32, EndpointRole)> {
     let (client, server) = (transaction.requester(), transaction.responder());
     transaction.operations.pairs().filter_map(move |pair| match pair {
-        (Args::OFFLOAD_CANCEL(asked), _) => Some(("OFFLOAD_CANCEL", asked.oca_stateid.seqid, client)),
-        (Args::OFFLOAD_STATUS(asked), _) => Some(("OFFLOAD_STATUS", asked.osa_stateid.seqid, client)),
+        (Args::OFFLOAD_CANCEL(args), _) => Some(("OFFLOAD_CANCEL", args.oca_stateid.seqid, client)),
+        (Args::OFFLOAD_STATUS(args), _) => Some(("OFFLOAD_STATUS", args.osa_stateid.seqid, client)),
         (_, Some(Results::COPY(copied))) => {
             let stateid = copied.ok()?.cr_response.wr_callback_id.iter().next()?;
             Some(("COPY", stateid.seqid, server))
@@ -139,15 +139,15 @@ pub(crate) const RULES: &[Rule] = &[
             if has_malformed_call(transaction) {
                 return Some(RuleVerdict::Unknown);
             }
-            let (results, asked) = (operations.result_count, operations.operation_count);
+            let (results, operation_count) = (operations.result_count, operations.operation_count);
             let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
-            let highest = if is_mismatch { 0 } else { asked };
+            let highest = if is_mismatch { 0 } else { operation_count };
             Some(RuleVerdict::from_condition(results <= highest, || {
                 let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
                 format!(
-                    "{results} of {asked}{mismatch}",
+                    "{results} of {operations}{mismatch}",
                     results = Count(results, "result"),
-                    asked = Count(asked, "operation")
+                    operations = Count(operation_count, "operation")
                 )
             }))
         }),
@@ -165,10 +165,11 @@ pub(crate) const RULES: &[Rule] = &[
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
-            let asked = operations.numbers().nth(operations.decoded_results());
+            let undecoded_operation = operations.numbers().nth(operations.decoded_results());
             // Bytes that are no result rarely begin with the number of an operation.
             let undecoded = operations.undecoded_result.filter(|number| number.name().is_some());
-            let undecoded = asked.zip(undecoded).filter(|(asked, result)| asked != result);
+            let undecoded =
+                undecoded_operation.zip(undecoded).filter(|(operation, result)| operation != result);
             if undecoded.is_none() {
                 operations.outcomes().next()?;
             }
@@ -176,8 +177,10 @@ pub(crate) const RULES: &[Rule] = &[
             if has_malformed_call(transaction) {
                 return Some(RuleVerdict::Unknown);
             }
-            let other = pairs.find(|(asked, result)| asked != result && !result.is_illegal());
-            let fault = other.or(undecoded).map(|(asked, result)| format!("result of {result} for {asked}"));
+            let mismatch = pairs.find(|(operation, result)| operation != result && !result.is_illegal());
+            let fault = mismatch
+                .or(undecoded)
+                .map(|(operation, result)| format!("result of {result} for {operation}"));
             Some(RuleVerdict::from_fault(fault))
         }),
         ..Rule::DEFAULT
@@ -274,9 +277,12 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RuleSubject::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
-            RuleVerdict::of_items(writes, |SuccessfulReadWrite { stability: [asked, done], .. }| {
-                (done < asked).then(|| format!("committed {done}, stable {asked}"))
-            })
+            RuleVerdict::of_items(
+                writes,
+                |SuccessfulReadWrite { stability: [requested, committed], .. }| {
+                    (committed < requested).then(|| format!("committed {committed}, stable {requested}"))
+                },
+            )
         }),
         ..Rule::DEFAULT
     },
@@ -365,15 +371,15 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let is_unpredictable = |operation: &Args<'_>| match operation {
-                Args::GETATTR(asked) => {
-                    asked.attr_request.contains(Attributes::ACL)
-                        || asked.attr_request.contains(Attributes::FS_LOCATIONS)
+                Args::GETATTR(args) => {
+                    args.attr_request.contains(Attributes::ACL)
+                        || args.attr_request.contains(Attributes::FS_LOCATIONS)
                 }
                 _ => false,
             };
             operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
-            let other = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
-            let fault = other
+            let non_idempotent = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
+            let fault = non_idempotent
                 .map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.number()));
             Some(RuleVerdict::from_fault(fault).by(transaction.requester()))
         }),

@@ -44,9 +44,9 @@ fn chunk_for_small(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         .sum();
     let inline = (message.record.length as u64).saturating_sub(list_bytes) + data.next_multiple_of(4);
     let is_needed = inline > u64::from(threshold);
-    let verdict = RuleVerdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
-        let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
-        let [data, inline, threshold, _] = all.worst;
+    let verdict = RuleVerdict::measured(is_needed, [data, inline, threshold.into(), 0], |aggregate| {
+        let (tally, bytes) = (aggregate.tally("message", "messages"), aggregate.totals[0]);
+        let [data, inline, threshold, _] = aggregate.worst;
         format!(
             "{tally} with {bytes} in chunks would have fitted inline; at most {data} in a chunk: inline, the Send \
              would have {inline} of the {threshold} allowed",
@@ -75,9 +75,9 @@ fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict>
     let enough = LARGER_THRESHOLDS.into_iter().find(|larger| length <= *larger);
     let saves = length > u64::from(threshold) && enough.is_some();
     let values = [length, threshold.into(), enough.unwrap_or_default(), payload];
-    Some(RuleVerdict::measured(!saves, values, |all| {
-        let (tally, bytes) = (all.tally("Long message", "Long messages"), all.totals[3]);
-        let [length, threshold, enough, _] = all.worst;
+    Some(RuleVerdict::measured(!saves, values, |aggregate| {
+        let (tally, bytes) = (aggregate.tally("Long message", "Long messages"), aggregate.totals[3]);
+        let [length, threshold, enough, _] = aggregate.worst;
         format!(
             "{tally} with {bytes} in chunks; at most {length}, inline threshold {threshold}: {enough} would do",
             bytes = Count(bytes, "byte"),
@@ -130,11 +130,11 @@ pub(crate) const RULES: &[Rule] = &[
             // RDMA_ERROR returns no results: the Requester sends the Call again, or gives up.
             let reply = view.reply().filter(|reply| segments > 0 && !reply.is_rdma_error())?;
             let values = [segments as u64, 0, 0, 0];
-            Some(RuleVerdict::measured(reply.invalidated_handle.is_some(), values, |all| {
-                let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);
+            Some(RuleVerdict::measured(reply.invalidated_handle.is_some(), values, |aggregate| {
+                let (tally, total) = (aggregate.tally("reply", "replies"), aggregate.totals[0]);
                 format!(
                     "{tally} without invalidation: {total} to invalidate locally, {} per reply at most",
-                    all.worst[0],
+                    aggregate.worst[0],
                     total = Count(total, "segment")
                 )
             }))
@@ -164,8 +164,8 @@ pub(crate) const RULES: &[Rule] = &[
             let scattered =
                 chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
             let (segments, bytes) = scattered.unwrap_or_default();
-            Some(RuleVerdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |all| {
-                let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
+            Some(RuleVerdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |aggregate| {
+                let (tally, [segments, bytes, ..]) = (aggregate.tally("call", "calls"), aggregate.worst);
                 let average = bytes / segments.max(1);
                 format!(
                     "{tally}; at worst a chunk of {bytes} in {segments}, {average} on average",
@@ -194,8 +194,8 @@ pub(crate) const RULES: &[Rule] = &[
             if credits == 0 {
                 return None;
             }
-            let verdict = RuleVerdict::measured(credits > 1, [credits, 0, 0, 0], |all| {
-                format!("grant 1 in {}", all.tally("reply", "replies"))
+            let verdict = RuleVerdict::measured(credits > 1, [credits, 0, 0, 0], |aggregate| {
+                format!("grant 1 in {}", aggregate.tally("reply", "replies"))
             });
             Some(verdict.at_field("rpcordma.flow_control"))
         }),
@@ -222,8 +222,8 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let is_echo = granted == requested && grant_before == request_before;
             let values = [requested, granted, request_before, grant_before].map(u64::from);
-            Some(RuleVerdict::measured(!is_echo, values, |all| {
-                let [requested, granted, request_before, grant_before] = all.worst;
+            Some(RuleVerdict::measured(!is_echo, values, |aggregate| {
+                let [requested, granted, request_before, grant_before] = aggregate.worst;
                 format!(
                     "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
                 )
@@ -251,8 +251,8 @@ pub(crate) const RULES: &[Rule] = &[
                     return None;
                 }
                 let values = [count.into(), limit.into(), 0, 0];
-                Some(RuleVerdict::measured(count < u32::from(limit), values, |all| {
-                    let [count, limit, ..] = all.worst;
+                Some(RuleVerdict::measured(count < u32::from(limit), values, |aggregate| {
+                    let [count, limit, ..] = aggregate.worst;
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))
             },

@@ -43,8 +43,8 @@ fn format_verdict(
 ) -> Option<RuleVerdict> {
     let sides = declarations(transaction)?;
     sides.iter().find(|declared| declared.format.is_some())?;
-    let broken = sides.iter().find_map(|declared| Some((declared, fault(declared.format?)?)));
-    Some(match broken {
+    let violation = sides.iter().find_map(|declared| Some((declared, fault(declared.format?)?)));
+    Some(match violation {
         None => RuleVerdict::Kept,
         Some((PrivateDataDeclaration { side, frame, .. }, text)) => {
             RuleVerdict::broken(text).by(*side).in_set_up(*frame).at_field(field)
@@ -72,15 +72,15 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             };
             let values = [0, handle.0.into(), client.into(), server.into()];
-            Some(RuleVerdict::measured(client && server, values, |all| {
-                let [_, handle, client, server] = all.worst;
-                let without = match (client, server) {
+            Some(RuleVerdict::measured(client && server, values, |aggregate| {
+                let [_, handle, client, server] = aggregate.worst;
+                let missing = match (client, server) {
                     (0, 0) => "neither side set R",
                     (0, _) => "the client did not set R",
                     _ => "the server did not set R",
                 };
                 let handle = Handle(u32::try_from(handle).unwrap_or(u32::MAX));
-                format!("handle {handle} invalidated, but {without}")
+                format!("handle {handle} invalidated, but {missing}")
             }))
         }),
         ..Rule::PER_CONNECTION
@@ -100,8 +100,8 @@ pub(crate) const RULES: &[Rule] = &[
             if transaction.call()?.copies > 1 {
                 return Some(RuleVerdict::Unknown);
             }
-            let mut offered = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
-            let is_own = offered.any(|segment| segment.handle == handle);
+            let mut segments = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
+            let is_own = segments.any(|segment| segment.handle == handle);
             Some(RuleVerdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
         }),
         ..Rule::DEFAULT
@@ -182,10 +182,10 @@ pub(crate) const RULES: &[Rule] = &[
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
                 return Some(RuleVerdict::Unknown);
             }
-            let without = sides
+            let undeclared = sides
                 .iter()
                 .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
-            Some(match without {
+            Some(match undeclared {
                 None => RuleVerdict::Kept,
                 Some(PrivateDataDeclaration { side, frame, .. }) => RuleVerdict::broken(
                     "no private data of RPC-over-RDMA: inline thresholds of 1024 bytes".to_owned(),
@@ -210,10 +210,10 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
         needs: &[RuleEvidence::SetUp, RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
-            let of = message.transaction;
-            message.version1().filter(|_| message.is_call() && of.transaction.retry_of.is_some())?;
-            let (before_to_server, before_to_client) = of.connection.previous_thresholds?;
-            let Some((to_server, to_client)) = of.set_up()?.inline_thresholds() else {
+            let view = message.transaction;
+            message.version1().filter(|_| message.is_call() && view.transaction.retry_of.is_some())?;
+            let (before_to_server, before_to_client) = view.connection.previous_thresholds?;
+            let Some((to_server, to_client)) = view.set_up()?.inline_thresholds() else {
                 return Some(RuleVerdict::Unknown);
             };
             let is_kept = to_server >= before_to_server && to_client >= before_to_client;
@@ -265,11 +265,11 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
-            let of = message.transaction;
-            let is_read_read = !of.transaction.reply_read_chunks.is_empty() && of.is_rfc5666();
+            let view = message.transaction;
+            let is_read_read = !view.transaction.reply_read_chunks.is_empty() && view.is_rfc5666();
             Some(RuleVerdict::from_condition(!is_read_read, || {
-                let chunks = of.transaction.reply_read_chunks.len();
-                let end = if of.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
+                let chunks = view.transaction.reply_read_chunks.len();
+                let end = if view.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
                 format!(
                     "{chunks} in a reply, fetched by the requester{end}",
                     chunks = Count(chunks, "Read chunk")

@@ -72,8 +72,8 @@ fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict
         position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
     });
     let fault = stray.map(|position| {
-        let known: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
-        format!("Position {position}, the data items are at {}", known.join(", "))
+        let item_positions: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
+        format!("Position {position}, the data items are at {}", item_positions.join(", "))
     });
     Some(RuleVerdict::from_fault(fault).at_field("rpcordma.position"))
 }
@@ -139,30 +139,30 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
 /// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if
 /// the item is not known, or if a WRITE wrote less than its data.
 fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
-    let offered = chunk.offered_bytes();
+    let offered_bytes = chunk.offered_bytes();
     let position = match chunk.position {
-        Some(0) => return offered,
+        Some(0) => return offered_bytes,
         position => position,
     };
     let is_short = |access: &SuccessfulReadWrite| access.is_write && access.done_bytes < access.asked_bytes;
     if view.file_accesses().iter().any(is_short) {
-        return offered.min(1);
+        return offered_bytes.min(1);
     }
     let items = view.eligible_items(RpcMessageKind::Call).zip(position);
     let item = items.and_then(|(items, position)| items.at_position(position));
-    item.map_or(1, |item| item.length.into()).min(offered)
+    item.map_or(1, |item| item.length.into()).min(offered_bytes)
 }
 
 /// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed
 /// ones, if it did not read all of them.
 fn unread_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
-    let offered = chunk.offered_bytes();
+    let offered_bytes = chunk.offered_bytes();
     let read = chunk.requested_bytes.max(chunk.moved_bytes());
-    if read >= offered {
+    if read >= offered_bytes {
         return None;
     }
     if read == 0 && chunk.times.is_none() {
-        return Some((offered, offered));
+        return Some((offered_bytes, offered_bytes));
     }
     let needed = needed_bytes(view, chunk);
     // Without the length of a request, it may have been for all of them.
@@ -394,9 +394,9 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(_) if view.has_invalid_access => RuleVerdict::Unknown,
                 Some(((unread, needed), position)) => {
                     let position = position.unwrap_or_default();
-                    let part = if unread < needed { format!("{unread} of ") } else { String::new() };
+                    let prefix = if unread < needed { format!("{unread} of ") } else { String::new() };
                     let needed = Count(needed, "byte");
-                    RuleVerdict::broken(format!("{part}{needed} at Position {position} not read"))
+                    RuleVerdict::broken(format!("{prefix}{needed} at Position {position} not read"))
                 }
             })
         }),

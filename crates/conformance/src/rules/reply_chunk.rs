@@ -37,22 +37,22 @@ fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let reply = view.message(RpcMessageKind::Reply)?;
     const GARBAGE_ARGS: RpcStatus = RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS));
     // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
-    let answer = match reply.header().and_then(AnyDialectHeader::error) {
+    let error_name = match reply.header().and_then(AnyDialectHeader::error) {
         Some(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
         _ if view.summary.rpc_status == Some(GARBAGE_ARGS) => "GARBAGE_ARGS",
         _ => return None,
     };
-    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    let offered_bytes = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     let threshold = threshold_bytes(view, view.responder());
     let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
         return Some(RuleVerdict::Unknown);
     };
-    let available_bytes = offered.max(u64::from(threshold));
+    let available_bytes = offered_bytes.max(u64::from(threshold));
     Some(
         RuleVerdict::from_condition(needed <= available_bytes, || {
             format!(
-                "Reply chunk of {offered} for a reply of up to {needed} of data, answered {answer}",
-                offered = Count(offered, "byte"),
+                "Reply chunk of {offered} for a reply of up to {needed} of data, answered {error_name}",
+                offered = Count(offered_bytes, "byte"),
                 needed = Count(needed, "byte")
             )
         })
@@ -135,9 +135,9 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let length = message.record.length as u64 + returned;
             let is_needed = returned == 0 || length > u64::from(threshold);
-            Some(RuleVerdict::measured(is_needed, [length, threshold.into(), returned, 0], |all| {
-                let (tally, bytes) = (all.tally("Long Reply", "Long Replies"), all.totals[2]);
-                let [length, threshold, ..] = all.worst;
+            Some(RuleVerdict::measured(is_needed, [length, threshold.into(), returned, 0], |aggregate| {
+                let (tally, bytes) = (aggregate.tally("Long Reply", "Long Replies"), aggregate.totals[2]);
+                let [length, threshold, ..] = aggregate.worst;
                 format!(
                     "{tally} with {bytes} would have fitted inline; the longest Send would have {length} of the \
                      {threshold} allowed",

@@ -32,8 +32,10 @@ pub(crate) const RULES: &[Rule] = &[
                 // No RFC forbids other programs to repeat a Call.
                 _ => return None,
             };
-            let again = call.retransmissions;
-            let verdict = RuleVerdict::from_condition(again == 0, || format!("sent {} times", again + 1));
+            let retransmissions = call.retransmissions;
+            let verdict = RuleVerdict::from_condition(retransmissions == 0, || {
+                format!("sent {} times", retransmissions + 1)
+            });
             Some(
                 verdict
                     .with_severity(severity)

@@ -78,56 +78,57 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
         && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE)
     {
         let limit = limits.max_cached_response_bytes;
-        let what = match operations.channel {
+        let unit = match operations.channel {
             SessionChannelKind::Fore => "bytes of response with sa_cachethis",
             SessionChannelKind::Back => "bytes of response with csa_cachethis",
         };
-        Some((what, response, "ca_maxresponsesize_cached", limit))
+        Some((unit, response, "ca_maxresponsesize_cached", limit))
     } else {
         None
     };
-    let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
+    let text = |(unit, value, name, limit): (&str, u64, &str, u32)| format!("{value} {unit}, {name} {limit}");
     Some(RuleVerdict::from_fault(excess.map(text)))
 }
 
 /// Returns the first attribute of a channel that the server may not have changed in this way.
 fn changed_attribute(
-    asked: &ChannelAttrs4<'_>,
+    requested: &ChannelAttrs4<'_>,
     granted: &ChannelAttrs4<'_>,
     is_back_channel: bool,
 ) -> Option<String> {
     let channel = if is_back_channel { "back" } else { "fore" };
     let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
     let may_decrease = [
-        ("ca_headerpadsize", asked.ca_headerpadsize, granted.ca_headerpadsize),
-        ("ca_maxrequestsize", asked.ca_maxrequestsize, granted.ca_maxrequestsize),
-        ("ca_maxresponsesize", asked.ca_maxresponsesize, granted.ca_maxresponsesize),
-        ("ca_maxresponsesize_cached", asked.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
-        ("ca_rdma_ird", ird(asked).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
+        ("ca_headerpadsize", requested.ca_headerpadsize, granted.ca_headerpadsize),
+        ("ca_maxrequestsize", requested.ca_maxrequestsize, granted.ca_maxrequestsize),
+        ("ca_maxresponsesize", requested.ca_maxresponsesize, granted.ca_maxresponsesize),
+        ("ca_maxresponsesize_cached", requested.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
+        ("ca_rdma_ird", ird(requested).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
     ];
     let is_fixed = [
-        ("ca_maxoperations", asked.ca_maxoperations, granted.ca_maxoperations),
-        ("ca_maxrequests", asked.ca_maxrequests, granted.ca_maxrequests),
+        ("ca_maxoperations", requested.ca_maxoperations, granted.ca_maxoperations),
+        ("ca_maxrequests", requested.ca_maxrequests, granted.ca_maxrequests),
     ];
-    let increased = may_decrease.into_iter().find(|(_, asked, granted)| granted > asked);
-    let changed = is_fixed.into_iter().find(|(_, asked, granted)| is_back_channel && granted != asked);
-    increased.or(changed).map(|(name, asked, granted)| {
-        format!("{name} of the {channel} channel: {asked} offered, {granted} returned")
+    let increased = may_decrease.into_iter().find(|(_, requested, granted)| granted > requested);
+    let changed =
+        is_fixed.into_iter().find(|(_, requested, granted)| is_back_channel && granted != requested);
+    increased.or(changed).map(|(name, requested, granted)| {
+        format!("{name} of the {channel} channel: {requested} offered, {granted} returned")
     })
 }
 
-fn wrong_attribute(asked: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
-    let added = created.csr_flags.0 & !asked.csa_flags.0;
+fn wrong_attribute(args: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
+    let added = created.csr_flags.0 & !args.csa_flags.0;
     let forbidden = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0
         | CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA.0;
     if added & forbidden != 0 {
-        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, asked.csa_flags.0));
+        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, args.csa_flags.0));
     }
-    if created.csr_sequence != asked.csa_sequence {
-        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, asked.csa_sequence));
+    if created.csr_sequence != args.csa_sequence {
+        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, args.csa_sequence));
     }
-    changed_attribute(&asked.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
-        .or_else(|| changed_attribute(&asked.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
+    changed_attribute(&args.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
+        .or_else(|| changed_attribute(&args.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -158,13 +159,13 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RuleEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
-                (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
-                    Some((asked, created.ok()?))
+                (Args::CREATE_SESSION(args), Some(Results::CREATE_SESSION(created))) => {
+                    Some((args, created.ok()?))
                 }
                 _ => None,
             });
-            let (asked, created) = pairs.next()?;
-            Some(RuleVerdict::from_fault(wrong_attribute(asked, created)))
+            let (args, created) = pairs.next()?;
+            Some(RuleVerdict::from_fault(wrong_attribute(args, created)))
         }),
         ..Rule::DEFAULT
     },

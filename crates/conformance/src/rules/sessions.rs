@@ -174,15 +174,15 @@ fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     let operations = &transaction.operations;
     operations.sequence_result?;
     let arguments = operations.arguments_digest.zip(repeated.arguments);
-    let (Some((now, before)), Some((results, first))) =
+    let (Some((current_arguments, first_arguments)), Some((results, first_results))) =
         (arguments, operations.results_digest.zip(repeated.results))
     else {
         return Some(RuleVerdict::Unknown);
     };
-    if now.is_same(before) != Some(true) {
+    if current_arguments.is_same(first_arguments) != Some(true) {
         return None;
     }
-    let Some(is_same) = results.is_same(first) else { return Some(RuleVerdict::Unknown) };
+    let Some(is_same) = results.is_same(first_results) else { return Some(RuleVerdict::Unknown) };
     // RFC 8881 section 2.10.6.1.3: a reply that the client did not want in the cache need not be there.
     let second = operations.outcomes().nth(1).map(|(_, status)| status);
     let is_uncached =
@@ -227,16 +227,18 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
-            let [asks, answers] = operations.channel.prefixes();
+            let [args_prefix, result_prefix] = operations.channel.prefixes();
             Some(if sent.session != returned.session {
-                let text = format!("{answers}_sessionid differs from {asks}_sessionid");
+                let text = format!("{result_prefix}_sessionid differs from {args_prefix}_sessionid");
                 RuleVerdict::broken(text).at_field("nfs.session_id4")
             } else if sent.slot != returned.slot {
-                let text = format!("{answers}_slotid {}, {asks}_slotid {}", returned.slot, sent.slot);
+                let text =
+                    format!("{result_prefix}_slotid {}, {args_prefix}_slotid {}", returned.slot, sent.slot);
                 RuleVerdict::broken(text).at_field("nfs.slotid")
             } else if sent.sequence_id != returned.sequence_id {
-                let (now, before) = (returned.sequence_id, sent.sequence_id);
-                let text = format!("{answers}_sequenceid {now}, {asks}_sequenceid {before}");
+                let (result_id, args_id) = (returned.sequence_id, sent.sequence_id);
+                let text =
+                    format!("{result_prefix}_sequenceid {result_id}, {args_prefix}_sequenceid {args_id}");
                 RuleVerdict::broken(text).at_field("nfs.seqid")
             } else {
                 RuleVerdict::Kept
@@ -284,15 +286,15 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
-            let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
-            Some(if id == before || id == before.wrapping_add(1) {
+            let (slot, id, last_id) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
+            Some(if id == last_id || id == last_id.wrapping_add(1) {
                 RuleVerdict::Kept
             } else if !last_use.is_executed {
                 RuleVerdict::Unknown
             } else {
                 certain_violation(transaction, &call, || {
                     let accepted = accepted(transaction);
-                    format!("sequence ID {id} on slot {slot}, {before} before{accepted}")
+                    format!("sequence ID {id} on slot {slot}, {last_id} before{accepted}")
                 })
                 .at_field("nfs.seqid")
             })
@@ -312,10 +314,11 @@ pub(crate) const RULES: &[Rule] = &[
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
             let has_failed =
-                |earlier: &LastSessionSlotUse| earlier.reply_time.is_some() && !earlier.is_executed;
-            let repeated = call.repeated_use().filter(|earlier| !has_failed(earlier))?;
-            let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
-            if now.is_same(before) != Some(true) {
+                |last_use: &LastSessionSlotUse| last_use.reply_time.is_some() && !last_use.is_executed;
+            let repeated = call.repeated_use().filter(|last_use| !has_failed(last_use))?;
+            let (arguments, first_arguments) =
+                transaction.operations.arguments_digest.zip(repeated.arguments)?;
+            if arguments.is_same(first_arguments) != Some(true) {
                 return None;
             }
             let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
@@ -342,31 +345,31 @@ pub(crate) const RULES: &[Rule] = &[
         suspects: &[RuleSubject::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
-            let other = call.history.last_use?;
-            if other.sequence_id == call.sequence.sequence_id {
+            let other_use = call.history.last_use?;
+            if other_use.sequence_id == call.sequence.sequence_id {
                 return None;
             }
             let reply_time = transaction.reply().map(|reply| reply.time);
             // Transactions come in the order in which they close: the other use may be later.
-            let (busy_until, next_call) = if other.is_before(transaction.transaction, call.time) {
-                (other.reply_time, call.time)
+            let (busy_until, next_call) = if other_use.is_before(transaction.transaction, call.time) {
+                (other_use.reply_time, call.time)
             } else {
-                (reply_time, other.call_time)
+                (reply_time, other_use.call_time)
             };
             let Some(busy_until) = busy_until else { return Some(RuleVerdict::Unknown) };
             if next_call >= busy_until {
                 return Some(RuleVerdict::Kept);
             }
-            if other.has_uncertain_order(transaction.transaction) {
+            if other_use.has_uncertain_order(transaction.transaction) {
                 return Some(RuleVerdict::Unknown);
             }
             let slot = call.sequence.slot;
             let text = || {
-                let [first, second] = [other.sequence_id, call.sequence.sequence_id];
+                let [first, second] = [other_use.sequence_id, call.sequence.sequence_id];
                 format!("sequence IDs {first} and {second} in flight on slot {slot}")
             };
             let frames: Vec<FrameNumber> =
-                other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
+                other_use.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
             Some(by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field("nfs.slotid"))
         }),
         ..Rule::DEFAULT
@@ -423,14 +426,16 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
-            let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
-            if transaction.slot.is_some_and(|slot| asked > slot.highest_granted_slot) {
+            let (requested, enforced) = (sent.highest_slot, returned.highest_slot);
+            if transaction.slot.is_some_and(|slot| requested > slot.highest_granted_slot) {
                 return None;
             }
-            let [asks, answers] = operations.channel.prefixes();
+            let [args_prefix, result_prefix] = operations.channel.prefixes();
             Some(
-                RuleVerdict::from_condition(enforced >= asked, || {
-                    format!("{answers}_highest_slotid {enforced}, {asks}_highest_slotid {asked}")
+                RuleVerdict::from_condition(enforced >= requested, || {
+                    format!(
+                        "{result_prefix}_highest_slotid {enforced}, {args_prefix}_highest_slotid {requested}"
+                    )
                 })
                 .at_field("nfs.high_slotid"),
             )

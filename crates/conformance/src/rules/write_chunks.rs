@@ -48,12 +48,15 @@ pub(super) fn threshold_bytes(view: &ConformanceTransaction<'_>, sender: Endpoin
 }
 
 /// Returns the difference between a chunk and its copy in the Reply.
-fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option<String> {
-    let (before, after) = (offered.segments.len(), copy.target.len() as usize);
-    if before != after {
-        return Some(format!("{name} with {after}, {before} offered", after = Count(after, "segment")));
+fn copy_difference(name: &str, chunk: &Chunk, copy: &WriteChunk<'_>) -> Option<String> {
+    let (offered_count, copied_count) = (chunk.segments.len(), copy.target.len() as usize);
+    if offered_count != copied_count {
+        return Some(format!(
+            "{name} with {copied}, {offered_count} offered",
+            copied = Count(copied_count, "segment")
+        ));
     }
-    { offered.segments.iter().zip(copy.target.iter()) }.find_map(|(segment, copy)| {
+    { chunk.segments.iter().zip(copy.target.iter()) }.find_map(|(segment, copy)| {
         if segment.handle != copy.handle {
             Some(format!("{name} with handle {}, {} offered", copy.handle, segment.handle))
         } else if segment.offset != copy.offset {
@@ -66,12 +69,12 @@ fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option
 
 /// Returns a segment of the Reply that is not in its Call, but in that which the Call repeats.
 fn stale_segment(view: &ConformanceTransaction<'_>) -> Option<(Handle, u64)> {
-    let earlier = view.earlier_memory.as_ref()?;
+    let earlier_segments = view.earlier_memory.as_ref()?;
     let header = rpc_reply(view)?.header()?;
     let is_stale = |handle: Handle, offset: u64| {
         let is_offered =
             written_segments(view).any(|segment| (segment.handle, segment.offset) == (handle, offset));
-        !is_offered && earlier.contains(&(handle, offset))
+        !is_offered && earlier_segments.contains(&(handle, offset))
     };
     let find = |chunk: &WriteChunk<'_>| {
         let stale = chunk.target.iter().find(|segment| is_stale(segment.handle, segment.offset))?;
@@ -109,9 +112,9 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         return None;
     }
     let header = reply.header()?;
-    let (offered, copies) = (&view.transaction.write_chunks, header.writes());
+    let (write_chunks, copies) = (&view.transaction.write_chunks, header.writes());
     let (reply_chunk, reply_copy) = (&view.transaction.reply_chunk, header.reply_chunk());
-    if offered.is_empty() && copies.is_empty() && reply_chunk.is_none() && reply_copy.is_none() {
+    if write_chunks.is_empty() && copies.is_empty() && reply_chunk.is_none() && reply_copy.is_none() {
         return None;
     }
     // RFC 8267 section 6.4.1: a chunk whose operation has no data comes back empty.
@@ -119,21 +122,23 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let difference = match (reply_chunk, reply_copy) {
         (Some(_), None) => Some("no Reply chunk, one offered".to_owned()),
         (None, Some(_)) => Some("a Reply chunk, none offered".to_owned()),
-        (Some(offered), Some(copy)) => copy_difference("Reply chunk", offered, copy),
+        (Some(chunk), Some(copy)) => copy_difference("Reply chunk", chunk, copy),
         (None, None) => None,
     }
     .or_else(|| {
-        let (before, after) = (offered.len(), copies.len() as usize);
-        (before != after).then(|| format!("{after}, {before} offered", after = Count(after, "Write chunk")))
+        let (offered_count, copied_count) = (write_chunks.len(), copies.len() as usize);
+        (offered_count != copied_count).then(|| {
+            format!("{copied}, {offered_count} offered", copied = Count(copied_count, "Write chunk"))
+        })
     })
     .or_else(|| {
-        { offered.iter().zip(copies.iter()) }
-            .filter(|(offered, copy)| {
+        { write_chunks.iter().zip(copies.iter()) }
+            .filter(|(chunk, copy)| {
                 // rpcrdma/empty-not-kept judges a chunk that was offered empty.
                 let is_unused = may_be_empty && copy.target.is_empty();
-                !offered.segments.is_empty() && !is_unused
+                !chunk.segments.is_empty() && !is_unused
             })
-            .find_map(|(offered, copy)| copy_difference("Write chunk", offered, &copy))
+            .find_map(|(chunk, copy)| copy_difference("Write chunk", chunk, &copy))
     });
     Some(RuleVerdict::from_fault(difference).at_field("rpcordma.writes"))
 }
@@ -222,10 +227,10 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
         if (total, prefix) == (returned.into(), returned.into()) {
             return None;
         }
-        let place =
+        let suffix =
             if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
         let returned = Count(returned, "byte");
-        Some(format!("returned {returned}, {total} written{place}, handle {handle}"))
+        Some(format!("returned {returned}, {total} written{suffix}, handle {handle}"))
     })
 }
 
@@ -320,12 +325,12 @@ const MAX_SEGMENTS: usize = 16;
 fn is_sent_again(view: &ConformanceTransaction<'_>) -> bool {
     let has_same_xid =
         view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
-    let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
+    let last_use = view.slot.as_ref().and_then(|slot| slot.last_use);
     let sequence = view.operations.sequence;
     has_same_xid
-        || earlier.zip(sequence).is_some_and(|(earlier, sequence)| {
-            let is_refused = earlier.reply_time.is_some() && !earlier.is_executed;
-            is_refused && earlier.sequence_id == sequence.sequence_id
+        || last_use.zip(sequence).is_some_and(|(last_use, sequence)| {
+            let is_refused = last_use.reply_time.is_some() && !last_use.is_executed;
+            is_refused && last_use.sequence_id == sequence.sequence_id
         })
 }
 
@@ -360,10 +365,10 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.transaction.offered_chunks().next()?;
     let complexity = ChunkListComplexity::of(message.transaction);
     Some(RuleVerdict::from_condition(complexity.is_low(), || {
-        let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
+        let retry_note = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
         let ChunkListComplexity { items, writes, segments } = complexity;
         format!(
-            "{items}, {writes}, up to {segments} in a chunk{again}",
+            "{items}, {writes}, up to {segments} in a chunk{retry_note}",
             items = Count(items, "Read chunk"),
             writes = Count(writes, "Write chunk"),
             segments = Count(segments, "segment")
@@ -377,17 +382,17 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
 fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
     let Some(limits) = view.slot.as_ref().map(|slot| slot.limits) else { return false };
     let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;
-    let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
+    let reply_chunk_bytes = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     // The header of a Reply without chunks takes 28 bytes; each Write chunk with 16 segments 264 more.
     let inline = threshold_bytes(view, view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
-    let room = offered.max(u64::from(inline));
+    let max_reply_bytes = reply_chunk_bytes.max(u64::from(inline));
     let Some(reads) = view.eligible_reads() else { return false };
     let mut chunks = view.transaction.write_chunks.iter().enumerate();
     let has_room = chunks.all(|(at, chunk)| {
         let count = reads.get(at).copied().flatten();
         count.is_some_and(|count| chunk.offered_bytes() >= u64::from(count))
     });
-    is_decoded && has_room && room >= u64::from(limits.max_response_bytes)
+    is_decoded && has_room && max_reply_bytes >= u64::from(limits.max_response_bytes)
 }
 
 fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -543,11 +548,11 @@ pub(crate) const RULES: &[Rule] = &[
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| {
             let reply = rpc_reply(view)?;
-            let offered = &view.transaction.write_chunks;
-            offered.iter().find(|chunk| chunk.segments.is_empty())?;
+            let write_chunks = &view.transaction.write_chunks;
+            write_chunks.iter().find(|chunk| chunk.segments.is_empty())?;
             let header = reply.header()?;
-            let filled = { offered.iter().zip(header.writes().iter()) }
-                .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
+            let filled = { write_chunks.iter().zip(header.writes().iter()) }
+                .find(|(chunk, copy)| chunk.segments.is_empty() && !copy.target.is_empty());
             let fault = filled.map(|(_, copy)| {
                 format!("{} in a Write chunk that was offered empty", Count(copy.target.len(), "segment"))
             });

@@ -27,11 +27,14 @@ pub(super) struct MockNlmLock {
 }
 
 impl MockNlmLock {
-    fn from_request(asked: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
+    fn from_request(request: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
         // A length of 0 means up to the end of the file.
-        let last = asked.l_len.checked_sub(1).map_or(u64::MAX, |more| asked.l_offset.saturating_add(more));
-        let owner = (asked.oh.0.to_vec(), asked.svid);
-        Self { file: asked.fh.0.to_vec(), owner, first: asked.l_offset, last, is_exclusive }
+        let last = request
+            .l_len
+            .checked_sub(1)
+            .map_or(u64::MAX, |distance| request.l_offset.saturating_add(distance));
+        let owner = (request.oh.0.to_vec(), request.svid);
+        Self { file: request.fh.0.to_vec(), owner, first: request.l_offset, last, is_exclusive }
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -48,16 +51,16 @@ pub(super) fn port_mapper(
     server: &MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)
         .map_err(unreadable)?
     {
-        portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
-        portmap::Args::GETPORT(asked) => {
-            let is_there = matches!((asked.prog, asked.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
-            let port = if is_there { server.port.into() } else { 0 };
-            portmap::Results::GETPORT(portmap::GetportRes { port }).encode(room.encoder);
+        portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(buffers.encoder),
+        portmap::Args::GETPORT(args) => {
+            let is_registered = matches!((args.prog, args.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
+            let port = if is_registered { server.port.into() } else { 0 };
+            portmap::Results::GETPORT(portmap::GetportRes { port }).encode(buffers.encoder);
         }
         _ => return Err(AcceptStat::PROC_UNAVAIL),
     }
@@ -68,23 +71,23 @@ pub(super) fn mount(
     server: &MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
-        mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
-        mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
-        mount::Args::MNT(asked) => {
-            let mut names = asked.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-            let found =
+        mount::Args::NULL(_) => mount::Results::NULL(Void).encode(buffers.encoder),
+        mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(buffers.encoder),
+        mount::Args::MNT(args) => {
+            let mut names = args.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+            let directory =
                 names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
-            let results = match found {
+            let results = match directory {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),
                     auth_flavors: List::from(&[MountAuthFlavor::AUTH_SYS][..]),
                 }),
                 Err(MockNfsError(status)) => StatusUnion::Fail(Mountstat3(status), Void),
             };
-            mount::Results::MNT(results).encode(room.encoder);
+            mount::Results::MNT(results).encode(buffers.encoder);
         }
         _ => return Err(AcceptStat::PROC_UNAVAIL),
     }
@@ -96,30 +99,30 @@ pub(super) fn nlm(
     server: &mut MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     use nlm::{Args, Results};
     let locks = &mut server.locks;
     match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
-        Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
-        Args::TEST(asked) => {
-            let lock = MockNlmLock::from_request(&asked.alock, asked.exclusive);
-            let test_stat = match locks.iter().find(|held| held.conflicts_with(&lock)) {
+        Args::NULL(_) => Results::NULL(Void).encode(buffers.encoder),
+        Args::TEST(args) => {
+            let lock = MockNlmLock::from_request(&args.alock, args.exclusive);
+            let test_stat = match locks.iter().find(|existing| existing.conflicts_with(&lock)) {
                 None => Nlm4Testrply::Other(Nlm4Stats::OK),
-                Some(held) => Nlm4Testrply::Denied(nlm::Nlm4Holder {
-                    exclusive: held.is_exclusive,
-                    svid: held.owner.1,
-                    oh: Opaque(&held.owner.0),
-                    l_offset: held.first,
-                    l_len: if held.last == u64::MAX { 0 } else { held.last - held.first + 1 },
+                Some(existing) => Nlm4Testrply::Denied(nlm::Nlm4Holder {
+                    exclusive: existing.is_exclusive,
+                    svid: existing.owner.1,
+                    oh: Opaque(&existing.owner.0),
+                    l_offset: existing.first,
+                    l_len: if existing.last == u64::MAX { 0 } else { existing.last - existing.first + 1 },
                 }),
             };
-            Results::TEST(Nlm4Testres { cookie: asked.cookie, test_stat }).encode(room.encoder);
+            Results::TEST(Nlm4Testres { cookie: args.cookie, test_stat }).encode(buffers.encoder);
         }
-        Args::LOCK(asked) => {
-            let lock = MockNlmLock::from_request(&asked.alock, asked.exclusive);
-            let stat = match locks.iter().any(|held| held.conflicts_with(&lock)) {
-                true if asked.block => Nlm4Stats::NLM4_BLOCKED,
+        Args::LOCK(args) => {
+            let lock = MockNlmLock::from_request(&args.alock, args.exclusive);
+            let stat = match locks.iter().any(|existing| existing.conflicts_with(&lock)) {
+                true if args.block => Nlm4Stats::NLM4_BLOCKED,
                 true => Nlm4Stats::NLM4_DENIED,
                 false if locks.len() >= LOCKS => Nlm4Stats::NLM4_DENIED_NOLOCKS,
                 false => {
@@ -127,15 +130,15 @@ pub(super) fn nlm(
                     Nlm4Stats::OK
                 }
             };
-            Results::LOCK(Nlm4Res { cookie: asked.cookie, stat }).encode(room.encoder);
+            Results::LOCK(Nlm4Res { cookie: args.cookie, stat }).encode(buffers.encoder);
         }
-        Args::CANCEL(asked) => {
-            Results::CANCEL(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
+        Args::CANCEL(args) => {
+            Results::CANCEL(Nlm4Res { cookie: args.cookie, stat: Nlm4Stats::OK }).encode(buffers.encoder);
         }
-        Args::UNLOCK(asked) => {
-            let lock = MockNlmLock::from_request(&asked.alock, true);
-            locks.retain(|held| held.owner != lock.owner || !held.overlaps(&lock));
-            Results::UNLOCK(Nlm4Res { cookie: asked.cookie, stat: Nlm4Stats::OK }).encode(room.encoder);
+        Args::UNLOCK(args) => {
+            let lock = MockNlmLock::from_request(&args.alock, true);
+            locks.retain(|existing| existing.owner != lock.owner || !existing.overlaps(&lock));
+            Results::UNLOCK(Nlm4Res { cookie: args.cookie, stat: Nlm4Stats::OK }).encode(buffers.encoder);
         }
         _ => return Err(AcceptStat::PROC_UNAVAIL),
     }

@@ -33,31 +33,31 @@ impl MockDirectoryEscapeRecorder {
         }
     }
 
-    fn record_access(&self, what: String) {
-        self.accesses.borrow_mut().push(what);
+    fn record_access(&self, description: String) {
+        self.accesses.borrow_mut().push(description);
     }
 
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
-    pub(super) fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
+    pub(super) fn check_call(&self, message: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
         let mut visitor = SubstitutableFieldVisitor::new(false);
         if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
             let _ = procedure.arguments(&mut arguments.clone(), &mut visitor);
         }
         // Cookies and times may match by chance.
-        let names = |field: &&SubstitutableField| {
-            let holds = [
+        let identifies_object = |field: &&SubstitutableField| {
+            let kinds = [
                 TraceSlotValueKind::FILEHANDLE,
                 TraceSlotValueKind::STATEID,
                 TraceSlotValueKind::CLIENTID,
                 TraceSlotValueKind::SESSION,
                 TraceSlotValueKind::CLIENT_OWNER,
             ];
-            holds.contains(&field.holds)
+            kinds.contains(&field.holds)
         };
-        for field in visitor.slot_fields.iter().filter(names) {
-            let value = field_value(whole, field).unwrap_or_default();
+        for field in visitor.slot_fields.iter().filter(identifies_object) {
+            let value = field_value(message, field).unwrap_or_default();
             if self.values.contains(value) {
                 self.record_access(format!("{:?} {value:x?}", field.holds));
             }
@@ -150,8 +150,8 @@ impl MockFileTree {
             at = self.step(at, name)?;
             outside.record_object(at);
         }
-        if let Ok(found) = self.step(at, last) {
-            outside.record_object(found);
+        if let Ok(id) = self.step(at, last) {
+            outside.record_object(id);
         }
         Ok((at, last))
     }

@@ -163,25 +163,25 @@ impl MockObject {
     }
 
     /// Returns a user's permissions in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
-    pub(super) fn rights(&self, who: &MockCallerIdentity) -> u32 {
-        let bits = match who.uid {
+    pub(super) fn rights(&self, caller: &MockCallerIdentity) -> u32 {
+        let bits = match caller.uid {
             // Root may read and write everything, and execute a file that anybody may execute.
             0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
             uid if uid == self.uid => self.mode >> 6,
-            _ if who.is_in(self.gid) => self.mode >> 3,
+            _ if caller.is_in(self.gid) => self.mode >> 3,
             _ => self.mode,
         };
         let (read, write, execute) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
-        let of = |is: bool, right: u32| if is { right } else { 0 };
+        let granted = |is_allowed: bool, right: u32| if is_allowed { right } else { 0 };
         match self.kind() {
-            2 => of(read, 0x01) | of(execute, 0x02) | of(write, 0x1c),
-            _ => of(read, 0x01) | of(write, 0x0c) | of(execute, 0x20),
+            2 => granted(read, 0x01) | granted(execute, 0x02) | granted(write, 0x1c),
+            _ => granted(read, 0x01) | granted(write, 0x0c) | granted(execute, 0x20),
         }
     }
 
     /// Returns `true` if the user may change mode and owners.
-    pub(super) fn is_owned_by(&self, who: &MockCallerIdentity) -> bool {
-        who.uid == 0 || who.uid == self.uid
+    pub(super) fn is_owned_by(&self, caller: &MockCallerIdentity) -> bool {
+        caller.uid == 0 || caller.uid == self.uid
     }
 }
 
@@ -274,8 +274,9 @@ impl MockFileTree {
 
     /// Returns seconds and nanoseconds of a tick: one millisecond each, from the program's first query on.
     pub(super) fn time(tick: u64) -> [u32; 2] {
-        static BEGIN: LazyLock<u64> =
-            LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
+        static BEGIN: LazyLock<u64> = LazyLock::new(|| {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+        });
         [(*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000]
     }
 
@@ -347,16 +348,16 @@ impl MockFileTree {
 
     /// Adds a name to each directory below a path, itself included, without another change. Returns their number.
     pub fn add_name_below(&mut self, path: &[&[u8]], name: &[u8]) -> usize {
-        let top = path.iter().try_fold(Self::ROOT, |directory, name| self.lookup(directory, name));
-        let mut open: Vec<MockFileId> = top.into_iter().collect();
+        let start = path.iter().try_fold(Self::ROOT, |directory, name| self.lookup(directory, name));
+        let mut pending: Vec<MockFileId> = start.into_iter().collect();
         let mut count = 0;
-        while let Some(id) = open.pop() {
+        while let Some(id) = pending.pop() {
             let file = self.put(MockObjectContent::File(Vec::new()), 0o644, id);
             let Ok(directory) = self.directory_mut(id) else { continue };
-            let below: Vec<MockFileId> = directory.after(0).map(|(_, _, id)| id).collect();
+            let children: Vec<MockFileId> = directory.after(0).map(|(_, _, id)| id).collect();
             directory.add(name, file);
             count += 1;
-            open.extend(below.into_iter().filter(|id| self.directory(*id).is_ok()));
+            pending.extend(children.into_iter().filter(|id| self.directory(*id).is_ok()));
         }
         count
     }
@@ -499,31 +500,31 @@ impl MockFileTree {
     ) -> Result<(), MockNfsError> {
         let (from, to) = (self.resolve(from.0, from.1)?, self.resolve(to.0, to.1)?);
         let id = self.directory(from.0)?.get(check_name(from.1)?).ok_or(MockNfsError::NOENT)?;
-        let there = self.directory(to.0)?.get(check_name(to.1)?);
-        if there == Some(id) {
+        let existing = self.directory(to.0)?.get(check_name(to.1)?);
+        if existing == Some(id) {
             return Ok(());
         }
         let is_directory = self.node(id)?.is_directory();
         // A directory must not be moved below itself.
-        let mut above = to.0;
-        while is_directory && above != Self::ROOT {
-            if above == id {
+        let mut ancestor = to.0;
+        while is_directory && ancestor != Self::ROOT {
+            if ancestor == id {
                 return Err(MockNfsError::INVAL);
             }
-            above = self.node(above)?.parent;
+            ancestor = self.node(ancestor)?.parent;
         }
-        if there.is_some() {
-            self.remove(to.0, to.1, Some(is_directory)).map_err(|fail| match fail {
+        if existing.is_some() {
+            self.remove(to.0, to.1, Some(is_directory)).map_err(|error| match error {
                 MockNfsError::ISDIR | MockNfsError::NOTDIR => MockNfsError::EXIST,
                 fail => fail,
             })?;
         }
-        let left = self.directory_mut(from.0)?;
-        left.take(from.1);
-        left.inside = left.inside.saturating_sub(is_directory.into());
-        let entered = self.directory_mut(to.0)?;
-        entered.add(to.1, id);
-        entered.inside += u32::from(is_directory);
+        let source = self.directory_mut(from.0)?;
+        source.take(from.1);
+        source.inside = source.inside.saturating_sub(is_directory.into());
+        let target = self.directory_mut(to.0)?;
+        target.add(to.1, id);
+        target.inside += u32::from(is_directory);
         self.touch(from.0);
         self.touch(to.0);
         let time = self.tick();
@@ -588,8 +589,8 @@ impl MockFileTree {
         if end > length {
             self.truncate(id, end)?;
         }
-        let place = self.contents_mut(id)?.get_mut(offset as usize..end as usize);
-        place.ok_or(MockNfsError::FBIG)?.copy_from_slice(data);
+        let target = self.contents_mut(id)?.get_mut(offset as usize..end as usize);
+        target.ok_or(MockNfsError::FBIG)?.copy_from_slice(data);
         self.touch(id);
         Ok(())
     }
@@ -630,18 +631,19 @@ impl MockFileTree {
     ) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
         self.nodes.iter().flat_map(move |(directory, node)| {
             let names = node.names().ok();
-            let others = other.directory(*directory).ok();
-            let is_missing = move |name: &[u8]| others.is_some_and(|others| others.get(name).is_none());
-            let all = names.into_iter().flat_map(|names| names.after(0));
-            all.filter(move |(_, name, _)| is_missing(name)).map(|(_, name, id)| (*directory, name, id))
+            let other_names = other.directory(*directory).ok();
+            let is_missing =
+                move |name: &[u8]| other_names.is_some_and(|other_names| other_names.get(name).is_none());
+            let entries = names.into_iter().flat_map(|names| names.after(0));
+            entries.filter(move |(_, name, _)| is_missing(name)).map(|(_, name, id)| (*directory, name, id))
         })
     }
 
     /// Restores removed names. Returns `true` if there are any.
     pub(super) fn restore_names(before: &Self, after: &mut Self) -> bool {
-        let gone: Vec<_> =
+        let missing: Vec<_> =
             before.names_missing_in(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
-        for (directory, name, id) in &gone {
+        for (directory, name, id) in &missing {
             if let (false, Some(node)) = (after.nodes.contains_key(id), before.nodes.get(id)) {
                 after.nodes.insert(*id, node.clone());
             }
@@ -649,18 +651,18 @@ impl MockFileTree {
                 names.add(name, *id);
             }
         }
-        !gone.is_empty()
+        !missing.is_empty()
     }
 
     /// Removes new names; their objects stay. Returns `true` if there are any.
     pub(super) fn remove_new_names(before: &Self, after: &mut Self) -> bool {
-        let new: Vec<_> = after.names_missing_in(before).map(|(at, name, _)| (at, name.to_vec())).collect();
-        for (directory, name) in &new {
+        let added: Vec<_> = after.names_missing_in(before).map(|(at, name, _)| (at, name.to_vec())).collect();
+        for (directory, name) in &added {
             if let Ok(names) = after.directory_mut(*directory) {
                 names.take(name);
             }
         }
-        !new.is_empty()
+        !added.is_empty()
     }
 }
 

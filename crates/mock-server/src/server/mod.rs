@@ -131,16 +131,16 @@ impl MockReply {
     /// places.
     pub fn splice(&self, inline: u64, to: &mut Vec<u8>) {
         to.clear();
-        let (mut rest, mut taken) = (&self.message[..], 0);
+        let (mut rest, mut end) = (&self.message[..], 0);
         for (index, (splice, data)) in self.splices.iter().zip(&self.data).enumerate() {
-            let (head, tail) = rest.split_at(splice.position.saturating_sub(taken).min(rest.len()));
+            let (head, tail) = rest.split_at(splice.position.saturating_sub(end).min(rest.len()));
             to.extend_from_slice(head);
             let length = splice.length as usize;
             if inline >> index.min(63) & 1 == 1 {
                 to.extend_from_slice(data);
                 to.extend_from_slice([0; 3].get(..roundup(length)).unwrap_or_default());
             }
-            taken = splice.position + length + roundup(length);
+            end = splice.position + length + roundup(length);
             rest = tail;
         }
         to.extend_from_slice(rest);
@@ -157,9 +157,9 @@ impl MockReply {
 
     /// Returns the complete message, as on TCP.
     pub fn complete_message(&self) -> Vec<u8> {
-        let mut whole = Vec::new();
-        self.splice(u64::MAX, &mut whole);
-        whole
+        let mut message = Vec::new();
+        self.splice(u64::MAX, &mut message);
+        message
     }
 }
 
@@ -214,21 +214,21 @@ impl MockServer {
     }
 
     /// Executes a Call. A message that is no Call, or cannot be decoded, gets an answer too.
-    pub fn call(&mut self, mut cursor: Cursor<'_>, answer: &mut MockReply) {
-        answer.data.clear();
-        let mut encoder = Encoder::reusing(std::mem::take(&mut answer.message));
-        let whole = cursor.rest();
+    pub fn call(&mut self, mut cursor: Cursor<'_>, reply: &mut MockReply) {
+        reply.data.clear();
+        let mut encoder = Encoder::reusing(std::mem::take(&mut reply.message));
+        let call_bytes = cursor.rest();
         let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver);
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {
                 if let Some(outside) = &self.tree.outside {
-                    outside.check_call(whole, call, cursor);
+                    outside.check_call(call_bytes, call, cursor);
                 }
                 accepted(xid, ReplyData::Success).encode(&mut encoder);
-                let mut room = MockReplyBuffers { encoder: &mut encoder, data: &mut answer.data };
-                if let Err(refusal) = self.dispatch(call, &mut cursor, &mut room) {
-                    answer.data.clear();
+                let mut buffers = MockReplyBuffers { encoder: &mut encoder, data: &mut reply.data };
+                if let Err(refusal) = self.dispatch(call, &mut cursor, &mut buffers) {
+                    reply.data.clear();
                     encoder = Encoder::reusing(encoder.finish().0);
                     accepted(xid, refusal).encode(&mut encoder);
                 }
@@ -243,34 +243,34 @@ impl MockServer {
                 accepted(xid, ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).encode(&mut encoder);
             }
         }
-        (answer.message, answer.splices) = encoder.finish();
+        (reply.message, reply.splices) = encoder.finish();
     }
 
     fn dispatch(
         &mut self,
         call: &rpc::CallBody<'_>,
         cursor: &mut Cursor<'_>,
-        room: &mut MockReplyBuffers<'_>,
+        buffers: &mut MockReplyBuffers<'_>,
     ) -> Result<(), ReplyData> {
         self.caller.set_from(&call.cred);
         let is_known = Procedure::from_numbers(call.prog, call.vers, call.proc).is_some();
-        let done = match (call.prog, call.vers) {
+        let result = match (call.prog, call.vers) {
             (Program::NFS, 3 | 4) | (Program::PORTMAP, 2) | (Program::MOUNT, 3) | (Program::NLM, 4)
                 if !is_known =>
             {
                 Err(AcceptStat::PROC_UNAVAIL)
             }
-            (Program::NFS, 3) => v3::call(self, call.proc, cursor, room),
-            (Program::NFS, 4) => v4::call(self, call.proc, cursor, room),
-            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, room),
-            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, room),
-            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, room),
+            (Program::NFS, 3) => v3::call(self, call.proc, cursor, buffers),
+            (Program::NFS, 4) => v4::call(self, call.proc, cursor, buffers),
+            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, buffers),
+            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, buffers),
+            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, buffers),
             (Program::NFS, _) => {
                 return Err(ReplyData::ProgMismatch(ProgMismatchInfo { low: 3, high: 4 }));
             }
             _ => Err(AcceptStat::PROG_UNAVAIL),
         };
-        done.map_err(ReplyData::Failed)
+        result.map_err(ReplyData::Failed)
     }
 }
 

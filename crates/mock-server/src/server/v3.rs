@@ -15,14 +15,14 @@ const VERIFIER: Verifier3 = *b"loopback";
 /// Returns the filehandle of an object: an identifier of this server, and the number of the object.
 pub(super) fn handle(id: MockFileId) -> [u8; 16] {
     let mut handle = *b"loopback\0\0\0\0\0\0\0\0";
-    if let Some(place) = handle.last_chunk_mut() {
-        *place = id.to_be_bytes();
+    if let Some(id_bytes) = handle.last_chunk_mut() {
+        *id_bytes = id.to_be_bytes();
     }
     handle
 }
 
-fn status(fail: MockNfsError) -> Nfsstat3 {
-    Nfsstat3(fail.0)
+fn status(error: MockNfsError) -> Nfsstat3 {
+    Nfsstat3(error.0)
 }
 
 fn time([seconds, nseconds]: [u32; 2]) -> Nfstime3 {
@@ -97,21 +97,21 @@ type MockCreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
 fn make(
     server: &mut MockServer,
     r#where: &Diropargs3<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
     create: impl FnOnce(&mut MockFileTree, MockFileId) -> Result<MockFileId, MockNfsError>,
 ) {
     let tree = &mut server.tree;
     let before = pre_op_attributes(tree, &r#where.dir);
-    let made = tree.object(r#where.dir.0).and_then(|directory| create(tree, directory));
+    let result = tree.object(r#where.dir.0).and_then(|directory| create(tree, directory));
     let dir_wcc = wcc(tree, &r#where.dir, before);
-    match made {
+    match result {
         Ok(id) => {
             let handle = handle(id);
             let obj = Some(Opaque(&handle[..]));
             let created = Create3Resok { obj, obj_attributes: attributes(tree, id), dir_wcc };
-            MockCreateResult::Ok(created).encode(room.encoder);
+            MockCreateResult::Ok(created).encode(buffers.encoder);
         }
-        Err(fail) => MockCreateResult::Fail(status(fail), DirWcc { dir_wcc }).encode(room.encoder),
+        Err(error) => MockCreateResult::Fail(status(error), DirWcc { dir_wcc }).encode(buffers.encoder),
     }
 }
 
@@ -119,36 +119,36 @@ pub(super) fn call(
     server: &mut MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     let args = Args::decode(Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match &args {
-        Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
-        Args::CREATE(args) => make(server, &args.r#where, room, |tree, directory| {
+        Args::NULL(_) => Results::NULL(Void).encode(buffers.encoder),
+        Args::CREATE(args) => make(server, &args.r#where, buffers, |tree, directory| {
             let name = args.r#where.name.0;
-            let there = tree.lookup(directory, name);
+            let existing = tree.lookup(directory, name);
             let (to, is_guarded) = match &args.how {
                 Createhow3::Unchecked(to) => (Some(to), false),
                 Createhow3::Guarded(to) => (Some(to), true),
                 Createhow3::Exclusive(_) => (None, true),
             };
-            let id = match there {
+            let id = match existing {
                 Ok(_) if is_guarded => return Err(MockNfsError::EXIST),
                 Ok(id) => id,
                 Err(_) => tree.create(directory, name, MockObjectContent::File(Vec::new()), 0o644)?,
             };
             to.map_or(Ok(()), |to| set(tree, id, to)).map(|()| id)
         }),
-        Args::MKDIR(args) => make(server, &args.r#where, room, |tree, directory| {
+        Args::MKDIR(args) => make(server, &args.r#where, buffers, |tree, directory| {
             let content = MockObjectContent::Directory(MockDirectory::default());
             let id = tree.create(directory, args.r#where.name.0, content, 0o755)?;
             set(tree, id, &args.attributes).map(|()| id)
         }),
-        Args::SYMLINK(args) => make(server, &args.r#where, room, |tree, directory| {
+        Args::SYMLINK(args) => make(server, &args.r#where, buffers, |tree, directory| {
             let text = args.symlink.symlink_data.bytes().unwrap_or_default().to_vec();
             tree.create(directory, args.r#where.name.0, MockObjectContent::Link(text), 0o777)
         }),
-        Args::MKNOD(args) => make(server, &args.r#where, room, |tree, directory| {
+        Args::MKNOD(args) => make(server, &args.r#where, buffers, |tree, directory| {
             let numbers = match &args.what {
                 Mknoddata3::Chr(device) | Mknoddata3::Blk(device) => {
                     [device.spec.specdata1, device.spec.specdata2]
@@ -159,66 +159,66 @@ pub(super) fn call(
             let content = MockObjectContent::Special(args.what.tag().0, numbers);
             tree.create(directory, args.r#where.name.0, content, 0o644)
         }),
-        Args::READ(args) => read(server, args, room),
-        Args::READLINK(args) => readlink(server, args, room),
-        Args::LOOKUP(args) => lookup(server, args, room),
-        Args::READDIR(args) => readdir(server, args, room),
-        Args::READDIRPLUS(args) => readdirplus(server, args, room),
-        _ => call_without_data(server, &args).encode(room.encoder),
+        Args::READ(args) => read(server, args, buffers),
+        Args::READLINK(args) => readlink(server, args, buffers),
+        Args::LOOKUP(args) => lookup(server, args, buffers),
+        Args::READDIR(args) => readdir(server, args, buffers),
+        Args::READDIRPLUS(args) => readdirplus(server, args, buffers),
+        _ => call_without_data(server, &args).encode(buffers.encoder),
     }
     Ok(())
 }
 
-fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'_>) {
+fn read(server: &MockServer, args: &Read3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let file_attributes = handle_attributes(&server.tree, &args.file);
-    let found = server
+    let result = server
         .tree
         .object(args.file.0)
         .and_then(|id| server.tree.read(id, args.offset, args.count.min(server.tree.io_bytes)));
-    let results = match found {
+    let results = match result {
         Ok((bytes, eof)) => {
             let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            room.data.push(bytes.to_vec());
+            buffers.data.push(bytes.to_vec());
             let data = Ddp::Chunk { length: count, bytes: None };
             StatusUnion::Ok(Read3Resok { file_attributes, count, eof, data })
         }
-        Err(fail) => StatusUnion::Fail(status(fail), Read3Resfail { file_attributes }),
+        Err(error) => StatusUnion::Fail(status(error), Read3Resfail { file_attributes }),
     };
-    Results::READ(results).encode(room.encoder);
+    Results::READ(results).encode(buffers.encoder);
 }
 
-fn readlink(server: &MockServer, args: &Readlink3Args<'_>, room: &mut MockReplyBuffers<'_>) {
+fn readlink(server: &MockServer, args: &Readlink3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let symlink_attributes = handle_attributes(&server.tree, &args.symlink);
-    let found = server.tree.object(args.symlink.0).and_then(|id| server.tree.node(id));
-    let results = match found.map(|node| &node.content) {
+    let result = server.tree.object(args.symlink.0).and_then(|id| server.tree.node(id));
+    let results = match result.map(|node| &node.content) {
         Ok(MockObjectContent::Link(text)) => {
-            room.data.push(text.clone());
+            buffers.data.push(text.clone());
             let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
             let data = DdpText::Chunk { length, bytes: None };
             StatusUnion::Ok(Readlink3Resok { symlink_attributes, data })
         }
-        found => {
-            let fail = found.err().unwrap_or(MockNfsError::INVAL);
-            StatusUnion::Fail(status(fail), Readlink3Resfail { symlink_attributes })
+        other => {
+            let error = other.err().unwrap_or(MockNfsError::INVAL);
+            StatusUnion::Fail(status(error), Readlink3Resfail { symlink_attributes })
         }
     };
-    Results::READLINK(results).encode(room.encoder);
+    Results::READLINK(results).encode(buffers.encoder);
 }
 
-fn lookup(server: &MockServer, args: &Lookup3Args<'_>, room: &mut MockReplyBuffers<'_>) {
+fn lookup(server: &MockServer, args: &Lookup3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
     let dir_attributes = handle_attributes(tree, &args.what.dir);
-    let found = tree.object(args.what.dir.0).and_then(|directory| tree.lookup(directory, args.what.name.0));
-    match found {
+    let result = tree.object(args.what.dir.0).and_then(|directory| tree.lookup(directory, args.what.name.0));
+    match result {
         Ok(id) => {
             let handle = handle(id);
             let obj_attributes = attributes(tree, id);
             let ok = Lookup3Resok { object: Opaque(&handle), obj_attributes, dir_attributes };
-            Results::LOOKUP(StatusUnion::Ok(ok)).encode(room.encoder);
+            Results::LOOKUP(StatusUnion::Ok(ok)).encode(buffers.encoder);
         }
-        Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
-            Results::LOOKUP(failed).encode(room.encoder);
+        Err(error) => {
+            let results = StatusUnion::Fail(status(error), DirAttributes3Resfail { dir_attributes });
+            Results::LOOKUP(results).encode(buffers.encoder);
         }
     }
 }
@@ -236,58 +236,58 @@ type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 /// Maximum number of entries per Reply.
 const ENTRIES: usize = 4096;
 
-/// Returns the entries after a cookie that fit in `room` bytes, each of `each` bytes without its name, and `true` if no
+/// Returns the entries after a cookie that fit in `limit_bytes` bytes, each of `entry_bytes` bytes without its name, and `true` if no
 /// more follow. "." and ".." are the first two.
 fn entries<'t>(
     tree: &'t MockFileTree,
     directory: &NfsFh3<'_>,
     cookie: u64,
-    each: usize,
-    room: u32,
+    entry_bytes: usize,
+    limit_bytes: u32,
 ) -> Result<(Vec<MockDirectoryEntry<'t>>, bool), Nfsstat3> {
     let directory = tree.object(directory.0).map_err(status)?;
     let names = tree.directory(directory).map_err(status)?;
     let parent = tree.node(directory).map_err(status)?.parent;
     let dots = [(1, &b"."[..], directory), (2, b"..", parent)];
     let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
-    let mut found: Vec<_> = dots.chain(names.after(cookie)).take(ENTRIES).collect();
-    let mut left = (room as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
+    let mut entries: Vec<_> = dots.chain(names.after(cookie)).take(ENTRIES).collect();
+    let mut remaining_bytes = (limit_bytes as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
     let fits = |(_, name, _): &&MockDirectoryEntry<'_>| {
-        let length = each + name.len().next_multiple_of(4);
-        let fits = length <= left;
-        left = left.saturating_sub(length);
+        let length = entry_bytes + name.len().next_multiple_of(4);
+        let fits = length <= remaining_bytes;
+        remaining_bytes = remaining_bytes.saturating_sub(length);
         fits
     };
-    let count = found.iter().take_while(fits).count();
-    let eof = count == found.len() && count < ENTRIES;
-    found.truncate(count);
-    if found.is_empty() && !eof { Err(Nfsstat3::NFS3ERR_TOOSMALL) } else { Ok((found, eof)) }
+    let count = entries.iter().take_while(fits).count();
+    let eof = count == entries.len() && count < ENTRIES;
+    entries.truncate(count);
+    if entries.is_empty() && !eof { Err(Nfsstat3::NFS3ERR_TOOSMALL) } else { Ok((entries, eof)) }
 }
 
-fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuffers<'_>) {
+fn readdir(server: &MockServer, args: &Readdir3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let dir_attributes = handle_attributes(&server.tree, &args.dir);
     match entries(&server.tree, &args.dir, args.cookie, ENTRY, args.count) {
-        Ok((found, eof)) => {
+        Ok((entries, eof)) => {
             let entry = |(cookie, name, fileid)| Entry3 { fileid, name: Text(name), cookie };
-            let list: Vec<_> = found.into_iter().map(entry).collect();
+            let list: Vec<_> = entries.into_iter().map(entry).collect();
             let reply = Dirlist3 { entries: Chain::from(&list[..]), eof };
             let ok = Readdir3Resok { dir_attributes, cookieverf: VERIFIER, reply };
-            Results::READDIR(StatusUnion::Ok(ok)).encode(room.encoder);
+            Results::READDIR(StatusUnion::Ok(ok)).encode(buffers.encoder);
         }
-        Err(fail) => {
-            let failed = StatusUnion::Fail(fail, DirAttributes3Resfail { dir_attributes });
-            Results::READDIR(failed).encode(room.encoder);
+        Err(error) => {
+            let results = StatusUnion::Fail(error, DirAttributes3Resfail { dir_attributes });
+            Results::READDIR(results).encode(buffers.encoder);
         }
     }
 }
 
-fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut MockReplyBuffers<'_>) {
+fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
     let dir_attributes = handle_attributes(tree, &args.dir);
     match entries(tree, &args.dir, args.cookie, ENTRY_PLUS, args.maxcount) {
-        Ok((found, eof)) => {
-            let handles: Vec<_> = found.iter().map(|(_, _, id)| handle(*id)).collect();
-            let list: Vec<_> = found
+        Ok((entries, eof)) => {
+            let handles: Vec<_> = entries.iter().map(|(_, _, id)| handle(*id)).collect();
+            let list: Vec<_> = entries
                 .iter()
                 .zip(&handles)
                 .map(|((cookie, name, id), handle)| Entryplus3 {
@@ -300,11 +300,11 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut Mock
                 .collect();
             let reply = Dirlistplus3 { entries: Chain::from(&list[..]), eof };
             let ok = Readdirplus3Resok { dir_attributes, cookieverf: VERIFIER, reply };
-            Results::READDIRPLUS(StatusUnion::Ok(ok)).encode(room.encoder);
+            Results::READDIRPLUS(StatusUnion::Ok(ok)).encode(buffers.encoder);
         }
-        Err(fail) => {
-            let failed = StatusUnion::Fail(fail, DirAttributes3Resfail { dir_attributes });
-            Results::READDIRPLUS(failed).encode(room.encoder);
+        Err(error) => {
+            let results = StatusUnion::Fail(error, DirAttributes3Resfail { dir_attributes });
+            Results::READDIRPLUS(results).encode(buffers.encoder);
         }
     }
 }
@@ -318,7 +318,7 @@ fn about_object<T>(
     let obj_attributes = handle_attributes(tree, handle);
     match tree.object(handle.0).and_then(|id| tree.node(id)) {
         Ok(node) => StatusUnion::Ok(result(node, obj_attributes)),
-        Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
+        Err(error) => StatusUnion::Fail(status(error), ObjAttributes3Resfail { obj_attributes }),
     }
 }
 
@@ -331,7 +331,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             Results::GETATTR(match tree.object(args.object.0).map(|id| attributes(tree, id)) {
                 Ok(Some(obj_attributes)) => StatusUnion::Ok(Getattr3Resok { obj_attributes }),
                 Ok(None) => StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, Void),
-                Err(fail) => StatusUnion::Fail(status(fail), Void),
+                Err(error) => StatusUnion::Fail(status(error), Void),
             })
         }
         Args::SETATTR(args) => {
@@ -342,16 +342,17 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                 }
                 _ => Ok(id),
             };
-            let new = &args.new_attributes;
-            let is_owners = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
+            let new_attributes = &args.new_attributes;
+            let is_owner_only =
+                new_attributes.mode.is_some() || new_attributes.uid.is_some() || new_attributes.gid.is_some();
             let permitted = |id| match tree.node(id) {
-                Ok(node) if is_owners && !node.is_owned_by(caller) => Err(MockNfsError::PERM),
+                Ok(node) if is_owner_only && !node.is_owned_by(caller) => Err(MockNfsError::PERM),
                 _ => Ok(id),
             };
-            let done = tree.object(args.object.0).and_then(guard).and_then(permitted);
-            let done = done.and_then(|id| set(tree, id, new));
+            let result = tree.object(args.object.0).and_then(guard).and_then(permitted);
+            let result = result.and_then(|id| set(tree, id, new_attributes));
             let obj_wcc = ObjWcc { obj_wcc: wcc(tree, &args.object, before) };
-            Results::SETATTR(outcome(done, obj_wcc))
+            Results::SETATTR(outcome(result, obj_wcc))
         }
         Args::ACCESS(args) => Results::ACCESS(about_object(tree, &args.object, |node, obj_attributes| {
             Access3Resok { obj_attributes, access: Access3(args.access.0 & node.rights(caller)) }
@@ -361,30 +362,31 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             let data = args.data.bytes().unwrap_or_default();
             let count = args.count.min(tree.io_bytes).min(u32::try_from(data.len()).unwrap_or(u32::MAX));
             let data = data.get(..count as usize).unwrap_or_default();
-            let done = tree.object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
+            let result = tree.object(args.file.0).and_then(|id| tree.write(id, args.offset, data));
             let file_wcc = wcc(tree, &args.file, before);
-            Results::WRITE(match done {
+            Results::WRITE(match result {
                 Ok(()) => StatusUnion::Ok(Write3Resok { file_wcc, count, committed: args.stable, verf }),
-                Err(fail) => StatusUnion::Fail(status(fail), FileWcc { file_wcc }),
+                Err(error) => StatusUnion::Fail(status(error), FileWcc { file_wcc }),
             })
         }
         Args::REMOVE(args) => Results::REMOVE(remove(tree, &args.object, false)),
         Args::RMDIR(args) => Results::RMDIR(remove(tree, &args.object, true)),
         Args::RENAME(args) => {
             let (from, to) = (pre_op_attributes(tree, &args.from.dir), pre_op_attributes(tree, &args.to.dir));
-            let both = tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
-            let done =
-                both.and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
+            let directories =
+                tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
+            let result = directories
+                .and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
             let (fromdir_wcc, todir_wcc) = (wcc(tree, &args.from.dir, from), wcc(tree, &args.to.dir, to));
-            Results::RENAME(outcome(done, RenameWcc { fromdir_wcc, todir_wcc }))
+            Results::RENAME(outcome(result, RenameWcc { fromdir_wcc, todir_wcc }))
         }
         Args::LINK(args) => {
             let before = pre_op_attributes(tree, &args.link.dir);
-            let both = tree.object(args.file.0).and_then(|file| Ok((file, tree.object(args.link.dir.0)?)));
-            let done = both.and_then(|(file, directory)| tree.link(file, directory, args.link.name.0));
+            let objects = tree.object(args.file.0).and_then(|file| Ok((file, tree.object(args.link.dir.0)?)));
+            let result = objects.and_then(|(file, directory)| tree.link(file, directory, args.link.name.0));
             let linkdir_wcc = wcc(tree, &args.link.dir, before);
             Results::LINK(outcome(
-                done,
+                result,
                 Link3Res { file_attributes: handle_attributes(tree, &args.file), linkdir_wcc },
             ))
         }
@@ -433,7 +435,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             };
             Results::COMMIT(match tree.object(args.file.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Commit3Resok { file_wcc, verf }),
-                Err(fail) => StatusUnion::Fail(status(fail), FileWcc { file_wcc }),
+                Err(error) => StatusUnion::Fail(status(error), FileWcc { file_wcc }),
             })
         }
         // All other procedures of the table have their own functions.
@@ -447,15 +449,15 @@ fn remove(
     is_directory: bool,
 ) -> StatusUnion<Nfsstat3, DirWcc, DirWcc> {
     let before = pre_op_attributes(tree, &at.dir);
-    let done =
+    let result =
         tree.object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
-    outcome(done, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })
+    outcome(result, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })
 }
 
 /// Returns results that have the same content on success and on failure.
-fn outcome<T>(done: Result<(), MockNfsError>, content: T) -> StatusUnion<Nfsstat3, T, T> {
-    match done {
+fn outcome<T>(result: Result<(), MockNfsError>, content: T) -> StatusUnion<Nfsstat3, T, T> {
+    match result {
         Ok(()) => StatusUnion::Ok(content),
-        Err(fail) => StatusUnion::Fail(status(fail), content),
+        Err(error) => StatusUnion::Fail(status(error), content),
     }
 }

@@ -31,17 +31,17 @@ pub(super) struct CompiledChunkLengths {
 
 impl CompiledChunkLengths {
     pub(super) fn from_transaction(transaction: &Transaction) -> Self {
-        let of = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
+        let segment_lengths = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
         let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
         let mut lengths = Self::default();
         for chunk in &transaction.read_chunks {
             match chunk.position {
-                Some(0) if is_long => lengths.call = of(chunk),
-                _ => lengths.reads.push(of(chunk)),
+                Some(0) if is_long => lengths.call = segment_lengths(chunk),
+                _ => lengths.reads.push(segment_lengths(chunk)),
             }
         }
-        lengths.writes = transaction.write_chunks.iter().map(of).collect();
-        lengths.reply = transaction.reply_chunk.as_ref().map(of).unwrap_or_default();
+        lengths.writes = transaction.write_chunks.iter().map(segment_lengths).collect();
+        lengths.reply = transaction.reply_chunk.as_ref().map(segment_lengths).unwrap_or_default();
         lengths.returned_bytes = transaction.write_chunks.iter().map(returned_length).collect();
         lengths
     }
@@ -68,24 +68,24 @@ impl CompiledChunkLengths {
     pub(super) fn to_transfer(
         &self,
         transaction: &Transaction,
-        facts: &RpcSummary,
+        summary: &RpcSummary,
     ) -> CallAndReplyWireForms<'_> {
-        let form = |message: Option<&CapturedMessage>| match message {
+        let wire_form = |message: Option<&CapturedMessage>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageWireForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageWireForm::NOMSG,
             Some(CapturedMessage { rpcrdma: Some(_), .. }) => TraceMessageWireForm::MESSAGE,
             _ => TraceMessageWireForm::RECORD,
         };
         let credits = |message: Option<&CapturedMessage>| {
-            let words = message.and_then(|message| message.rpcrdma);
-            words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
+            let header_words = message.and_then(|message| message.rpcrdma);
+            header_words.and_then(|header_words| header_words.calls_in_flight_credits()).unwrap_or(0)
         };
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
         CallAndReplyWireForms {
-            call: form(call),
-            reply: form(reply),
+            call: wire_form(call),
+            reply: wire_form(reply),
             credits: [credits(call), credits(reply)],
-            rdma_error: match facts.rpc_status {
+            rdma_error: match summary.rpc_status {
                 Some(RpcStatus::RdmaError(code)) => code.number(),
                 _ => 0,
             },

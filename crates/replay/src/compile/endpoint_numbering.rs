@@ -38,9 +38,9 @@ fn number_of(numbers: &mut TraceHostNumbers, capacity: usize, host: TraceHostIde
 }
 
 /// Returns `true` for Calls that the server sends: NFSv4 callbacks and NLM_GRANTED.
-fn is_server_call(asked: &TraceProcedure) -> bool {
-    let program = Program(asked.program);
-    match (program, asked.procedure) {
+fn is_server_call(procedure: &TraceProcedure) -> bool {
+    let program = Program(procedure.program);
+    match (program, procedure.procedure) {
         // NLM_GRANTED and NLM_GRANTED_MSG.
         (Program::NLM, 5 | 10) => true,
         _ => program.is_transient(),
@@ -64,20 +64,20 @@ impl TraceEndpointNumbers {
     pub(super) fn caller(
         &mut self,
         transaction: &Transaction,
-        asked: &TraceProcedure,
-        stands_for: (u32, u32),
+        procedure: &TraceProcedure,
+        represented: (u32, u32),
     ) -> TraceCallConnectionAndSession {
         let name = &transaction.connection;
         let is_forward = transaction.direction == CallDirection::Forward;
         // A server may open a connection for its callbacks.
-        let is_reverse = if asked.program == NONE { !is_forward } else { is_server_call(asked) };
+        let is_reverse = if procedure.program == NONE { !is_forward } else { is_server_call(procedure) };
         let is_swapped = is_forward == is_reverse;
         let (client, server) = match is_swapped {
             true => (name.server.address, name.client.address),
             false => (name.client.address, name.server.address),
         };
         TraceCallConnectionAndSession {
-            client: number_of(&mut self.clients, self.capacity, (client, stands_for)),
+            client: number_of(&mut self.clients, self.capacity, (client, represented)),
             server: number_of(&mut self.servers, self.capacity, (server, (0, 0))),
             connection: name.number,
             is_reverse,
@@ -112,13 +112,15 @@ impl TraceEndpointNumbers {
         });
         connection.steps += 1;
         let sides = [&transaction.call, &transaction.reply];
-        let [asked, granted] = &mut connection.credits;
-        let [up, down] = &mut connection.longest;
-        for (side, (credits, longest)) in sides.into_iter().zip([(asked, up), (granted, down)]) {
+        let [requested, granted] = &mut connection.credits;
+        let [call_bytes, reply_bytes] = &mut connection.longest;
+        for (side, (credits, longest)) in
+            sides.into_iter().zip([(requested, call_bytes), (granted, reply_bytes)])
+        {
             if let Some(message) = side
-                && let Some(words) = message.rpcrdma
+                && let Some(header_words) = message.rpcrdma
             {
-                *credits = (*credits).max(words.calls_in_flight_credits().unwrap_or(0));
+                *credits = (*credits).max(header_words.calls_in_flight_credits().unwrap_or(0));
                 *longest = (*longest).max(u32::try_from(message.length).unwrap_or(u32::MAX));
             }
         }

@@ -83,16 +83,16 @@ pub struct TraceCompiler<W> {
 
 impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
-    pub fn new(to: W, keeping: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
-        let part = memory_bytes / 16;
+    pub fn new(output: W, retention: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
+        let unit_bytes = memory_bytes / 16;
         Ok(Self {
-            writer: ReplayTraceWriter::new(to, 2 * part, part)?,
-            keeping,
+            writer: ReplayTraceWriter::new(output, 2 * unit_bytes, unit_bytes)?,
+            keeping: retention,
             key: 0,
-            variable_resolver: IdentityVariableAssigner::new(5 * part, part, part / 2),
-            endpoints: TraceEndpointNumbers::new(part / 2),
+            variable_resolver: IdentityVariableAssigner::new(5 * unit_bytes, unit_bytes, unit_bytes / 2),
+            endpoints: TraceEndpointNumbers::new(unit_bytes / 2),
             files: OperationFileAndOwnerVariables::default(),
-            tree: InferredTree::new(6 * part),
+            tree: InferredTree::new(6 * unit_bytes),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),
@@ -113,9 +113,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
-        of_run: RecordedReplayCallContext<'_>,
+        run_context: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
-        transaction.with_messages(|reading| self.compile_transaction(transaction, reading, true, of_run))
+        transaction
+            .with_messages(|messages| self.compile_transaction(transaction, messages, true, run_context))
     }
 
     /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
@@ -123,34 +124,34 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.compile_transaction(transaction, reading, is_selected, RecordedReplayCallContext::default())
+        self.compile_transaction(transaction, messages, is_selected, RecordedReplayCallContext::default())
     }
 
     fn compile_transaction(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
+        messages: &TransactionMessages<'_>,
         is_selected: bool,
-        of_run: RecordedReplayCallContext<'_>,
+        run_context: RecordedReplayCallContext<'_>,
     ) -> io::Result<()> {
         let Self { keeping, variable_resolver, endpoints, files, call, reply, .. } = self;
-        let facts = reading.summary();
-        let asked = build_procedure(&facts, reading);
-        let mut caller = endpoints.caller(transaction, &asked, of_run.client);
+        let summary = messages.summary();
+        let trace_procedure = build_procedure(&summary, messages);
+        let mut caller = endpoints.caller(transaction, &trace_procedure, run_context.client);
         let id = if is_selected { transaction.index } else { 0 };
-        let procedure = asked.find_description();
+        let procedure = trace_procedure.find_description();
 
         let mut call_visitor = SubstitutableFieldVisitor::new(false);
         let mut reply_visitor = SubstitutableFieldVisitor::new(true);
         // Fields before a decoding error remain valid; the rest of the message is opaque bytes.
-        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_visitor);
-        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
+        let _ = messages.observe_rpc(RpcMessageKind::Call, &mut call_visitor);
+        let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
         call.clear();
         reply.clear();
-        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Call) {
+        if let Some((bytes, base_position)) = messages.rpc_bytes(RpcMessageKind::Call) {
             let visited =
                 MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
             variable_resolver.resolve_call(
@@ -161,59 +162,59 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 files,
                 &mut call.decoder_slots,
             );
-            let of_root = |slot: &SubstitutableMessageSlot| {
-                slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
+            let is_for_root = |slot: &SubstitutableMessageSlot| {
+                slot.part == VariableUseKind::USED && run_context.root_operations.contains(&slot.operation)
             };
-            for (_, slot) in call.decoder_slots.iter_mut().filter(|(_, slot)| of_root(slot)) {
+            for (_, slot) in call.decoder_slots.iter_mut().filter(|(_, slot)| is_for_root(slot)) {
                 slot.part = VariableUseKind::FOR_ROOT;
             }
         }
-        if let Some((bytes, base_position)) = reading.rpc_bytes(RpcMessageKind::Reply) {
+        if let Some((bytes, base_position)) = messages.rpc_bytes(RpcMessageKind::Reply) {
             let visited =
                 MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
             variable_resolver.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
-        if asked.minor_version != 0 {
+        if trace_procedure.minor_version != 0 {
             caller.owner = NONE;
         }
-        call.compile(transaction, reading, RpcMessageKind::Call, &call_visitor);
-        reply.compile(transaction, reading, RpcMessageKind::Reply, &reply_visitor);
+        call.compile(transaction, messages, RpcMessageKind::Call, &call_visitor);
+        reply.compile(transaction, messages, RpcMessageKind::Reply, &reply_visitor);
         if !is_selected {
-            return self.update_tree(id, &asked, &caller);
+            return self.update_tree(id, &trace_procedure, &caller);
         }
         self.dropped_fields += call_visitor.dropped_fields + reply_visitor.dropped_fields;
         let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
-        for parts in [&mut *call, &mut *reply] {
-            parts.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
-            self.writer.end.payload += parts.payload_bytes();
-            self.writer.end.unknown += parts.unknown_bytes();
+        for message in [&mut *call, &mut *reply] {
+            message.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
+            self.writer.end.payload += message.payload_bytes();
+            self.writer.end.unknown += message.unknown_bytes();
         }
         self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
         self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
         endpoints.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
-        let head =
+        let reply_head_bytes =
             (reply.completeness == MessageCaptureCompleteness::WHOLE).then_some(reply.head.len() as u32);
-        let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
-        let again = variable_resolver.find_repeated_step(id, &caller);
+        let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, reply_head_bytes);
+        let repeated_step = variable_resolver.find_repeated_step(id, &caller);
         let step = TraceStep {
             origin: TraceStepOrigin {
-                repeats: transaction.retry_of.unwrap_or(again),
-                run_of: of_run.step,
+                repeats: transaction.retry_of.unwrap_or(repeated_step),
+                run_of: run_context.step,
                 ..origin(transaction)
             },
             caller,
-            asked,
+            asked: trace_procedure,
             call: call.message(),
             reply: reply.message(),
             shape: lengths.to_call_chunks(&lists),
-            carried: lengths.to_transfer(transaction, &facts),
+            carried: lengths.to_transfer(transaction, &summary),
             needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
         };
         self.writer.step(&step)?;
-        let TraceStep { caller, asked, .. } = step;
-        self.update_tree(id, &asked, &caller)
+        let TraceStep { caller, asked: trace_procedure, .. } = step;
+        self.update_tree(id, &trace_procedure, &caller)
     }
 
     /// Updates the tree from a Transaction, and stores the initial contents of files that it shows. `id` is 0 if it
@@ -221,22 +222,24 @@ impl<W: Write + Seek> TraceCompiler<W> {
     fn update_tree(
         &mut self,
         id: u64,
-        asked: &TraceProcedure,
+        procedure: &TraceProcedure,
         caller: &TraceCallConnectionAndSession,
     ) -> io::Result<()> {
-        let Self { tree, initial_contents: found, call, reply, writer, .. } = self;
+        let Self { tree, initial_contents: contents, call, reply, writer, .. } = self;
         let input = super::tree::TreeInferenceStepInput {
             id,
             server: caller.server,
             is_reverse: caller.is_reverse,
-            asked,
+            asked: procedure,
             call: &call.message(),
             reply: &reply.message(),
             contents: [&|at| call.content(at), &|at| reply.content(at)],
         };
-        tree.infer_from_step(&input, found);
-        let found = found.iter().filter(|_| id != 0);
-        found.filter_map(|found| extent(id, found, reply)).try_for_each(|extent| writer.extent(&extent))
+        tree.infer_from_step(&input, contents);
+        let contents = contents.iter().filter(|_| id != 0);
+        contents
+            .filter_map(|content| extent(id, content, reply))
+            .try_for_each(|extent| writer.extent(&extent))
     }
 
     /// Finishes the trace. Returns the output and the counts.
@@ -263,21 +266,21 @@ impl<W: Write + Seek> TraceCompiler<W> {
         }
         let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
-        for (variable, missing) in undefined {
-            let object = match missing.holds {
+        for (variable, usage) in undefined {
+            let object = match usage.holds {
                 TraceSlotValueKind::FILEHANDLE => self.tree.find_by_handle(*variable),
-                _ => self.tree.find_by_handle(missing.file),
+                _ => self.tree.find_by_handle(usage.file),
             };
             tables.add(
                 TraceBlockKind::UNDEFINED,
                 &TraceVariableWithoutDefiningStep {
                     variable: *variable,
-                    holds: missing.holds,
-                    value: Opaque(&missing.value),
-                    step: missing.step,
-                    uses: missing.uses,
+                    holds: usage.holds,
+                    value: Opaque(&usage.value),
+                    step: usage.step,
+                    uses: usage.uses,
                     object: object.map_or(NONE, |object| object.0),
-                    access: missing.access,
+                    access: usage.access,
                 },
             )?;
         }
@@ -289,26 +292,31 @@ impl<W: Write + Seek> TraceCompiler<W> {
         end.forgotten = self.variable_resolver.variables.evicted();
         end.left_out =
             self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
-        let (to, end) = tables.finish()?;
+        let (output, end) = tables.finish()?;
         let Self { without_call, without_reply, .. } = self;
-        Ok((to, TraceCompileCounts { without_call, without_reply, end }))
+        Ok((output, TraceCompileCounts { without_call, without_reply, end }))
     }
 }
 
 /// Returns an extent of the initial file contents that a READ found.
-fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<InitialFileExtent> {
-    let payload = reply.payload(found.payload)?;
-    let from = found.payload_offset as usize;
-    let bytes = reply.content(found.payload).and_then(|bytes| bytes.get(from..from + found.length as usize));
+fn extent(step: u64, content: &InitialFileContent, reply: &CompiledMessage) -> Option<InitialFileExtent> {
+    let payload = reply.payload(content.payload)?;
+    let from = content.payload_offset as usize;
+    let bytes =
+        reply.content(content.payload).and_then(|bytes| bytes.get(from..from + content.length as usize));
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
     Some(InitialFileExtent {
-        object: found.object.0,
-        offset: found.offset,
-        length: found.length,
+        object: content.object.0,
+        offset: content.offset,
+        length: content.length,
         content: if is_zero { PayloadContentState::ZEROS } else { payload.content },
         hash: bytes.map_or([0; 16], hash),
         data: payload.data
-            + if payload.content == PayloadContentState::KEPT { u64::from(found.payload_offset) } else { 0 },
+            + if payload.content == PayloadContentState::KEPT {
+                u64::from(content.payload_offset)
+            } else {
+                0
+            },
         step,
     })
 }
@@ -354,8 +362,8 @@ fn object<W: Write + Seek>(
     )
 }
 
-fn build_procedure(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedure {
-    let header = reading
+fn build_procedure(summary: &RpcSummary, messages: &TransactionMessages<'_>) -> TraceProcedure {
+    let header = messages
         .rpc_bytes(RpcMessageKind::Call)
         .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok());
     let credential = header.as_ref().and_then(|message| message.call()).map(|call| &call.cred);
@@ -363,12 +371,12 @@ fn build_procedure(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> Tra
     let is_data =
         credential.and_then(Credential::gss).is_none_or(|gss| gss.gss_proc == GssProc::RPCSEC_GSS_DATA);
     TraceProcedure {
-        program: facts.program.map_or(NONE, |program| program.0),
-        version: facts.version.unwrap_or(NONE),
-        minor_version: facts.minor_version.unwrap_or(NONE),
-        procedure: facts.procedure.unwrap_or(NONE),
+        program: summary.program.map_or(NONE, |program| program.0),
+        version: summary.version.unwrap_or(NONE),
+        minor_version: summary.minor_version.unwrap_or(NONE),
+        procedure: summary.procedure.unwrap_or(NONE),
         flavor: flavor.map_or(NONE, |flavor| flavor.0),
-        protection: match facts.payload {
+        protection: match summary.payload {
             // For example the destruction of a context.
             None | Some(gss::GssPayload::Plain) if !is_data => GssProtection::CONTROL,
             None | Some(gss::GssPayload::Plain) => GssProtection::PLAIN,

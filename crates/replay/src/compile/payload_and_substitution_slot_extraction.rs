@@ -65,29 +65,29 @@ impl CompiledMessage {
     pub(super) fn compile(
         &mut self,
         transaction: &Transaction,
-        reading: &TransactionMessages<'_>,
-        which: RpcMessageKind,
+        messages: &TransactionMessages<'_>,
+        kind: RpcMessageKind,
         visitor: &SubstitutableFieldVisitor<'_>,
     ) {
-        self.completeness = capture_completeness(transaction, reading, which);
-        let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
-        let at = |position: usize| position.saturating_sub(base).min(bytes.len());
+        self.completeness = capture_completeness(transaction, messages, kind);
+        let Some((bytes, base)) = messages.rpc_bytes(kind) else { return };
+        let to_index = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content inside the message is cut out, which shifts the positions after it.
         let mut removed = Vec::with_capacity(visitor.data.len());
         let mut from = 0;
-        for datum in visitor.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
-            let content = at(datum.at);
+        for item in visitor.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
+            let content = to_index(item.at);
             let end = content
-                + datum.padding_bytes
-                + datum.length_bytes as usize
-                + roundup(datum.length_bytes as usize);
+                + item.padding_bytes
+                + item.length_bytes as usize
+                + roundup(item.length_bytes as usize);
             self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
             from = end.min(bytes.len());
             removed.push((content, from - content));
         }
         self.head.extend_from_slice(bytes.get(from..).unwrap_or_default());
         let in_head = |position: usize| {
-            let position = at(position);
+            let position = to_index(position);
             let before = removed.iter().filter(|(at, _)| *at < position).map(|(_, length)| length);
             position.saturating_sub(before.sum()) as u32
         };
@@ -98,78 +98,78 @@ impl CompiledMessage {
                 .iter()
                 .map(|(at, slot)| SubstitutableMessageSlot { at: in_head(*at), ..slot.clone() }),
         );
-        for datum in &visitor.data {
+        for item in &visitor.data {
             let start = self.data.len();
-            let bytes = datum.bytes.map(|bytes| {
+            let bytes = item.bytes.map(|bytes| {
                 self.data.extend_from_slice(bytes);
                 start..self.data.len()
             });
-            let hash = datum.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
+            let hash = item.bytes.map_or([0; 16], |bytes| hash(bytes).to_be_bytes());
             let payload = TracePayload {
-                at: in_head(datum.at),
-                length: datum.length_bytes,
-                is_inside: datum.is_inline && !datum.is_eligible,
-                content: if datum.bytes.is_some() {
+                at: in_head(item.at),
+                length: item.length_bytes,
+                is_inside: item.is_inline && !item.is_eligible,
+                content: if item.bytes.is_some() {
                     PayloadContentState::HASHED
                 } else {
                     PayloadContentState::UNKNOWN
                 },
                 hash,
                 data: 0,
-                operation: datum.operation,
+                operation: item.operation,
                 file: NONE,
-                offset: datum.offset.unwrap_or(0),
+                offset: item.offset.unwrap_or(0),
             };
-            self.compiled_payloads.push(CompiledDataPayload { payload, bytes, is_file: !datum.is_text });
+            self.compiled_payloads.push(CompiledDataPayload { payload, bytes, is_file: !item.is_text });
         }
     }
 
-    /// Stores the file data in the trace as `keeping` demands. `offsets` are the file offsets of the Call's operations.
+    /// Stores the file data in the trace as `retention` demands. `offsets` are the file offsets of the Call's operations.
     pub(super) fn store_payloads(
         &mut self,
-        keeping: TraceFileDataRetention,
+        retention: TraceFileDataRetention,
         files: &OperationFileAndOwnerVariables,
         offsets: &[Option<u64>],
-        to: &mut ReplayTraceWriter<impl Write + Seek>,
+        writer: &mut ReplayTraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {
-        for part in &self.compiled_payloads {
-            let mut payload = part.payload.clone();
-            if part.is_file {
+        for compiled in &self.compiled_payloads {
+            let mut payload = compiled.payload.clone();
+            if compiled.is_file {
                 payload.file = files.file_of_operation(payload.operation);
                 if payload.offset == 0 {
                     payload.offset = offsets.get(payload.operation as usize).copied().flatten().unwrap_or(0);
                 }
             }
-            let Some(bytes) = part.bytes.clone().and_then(|range| self.data.get(range)) else {
+            let Some(bytes) = compiled.bytes.clone().and_then(|range| self.data.get(range)) else {
                 self.payloads.push(payload);
                 continue;
             };
             let hash = u128::from_be_bytes(payload.hash);
-            payload.content = match keeping {
+            payload.content = match retention {
                 _ if is_zero(bytes) => PayloadContentState::ZEROS,
                 // Data generated from the key has no holes.
                 TraceFileDataRetention::KEYED
-                    if part.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) =>
+                    if compiled.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) =>
                 {
                     PayloadContentState::UNKNOWN
                 }
-                TraceFileDataRetention::KEYED if part.is_file && payload.file != NONE => {
+                TraceFileDataRetention::KEYED if compiled.is_file && payload.file != NONE => {
                     PayloadContentState::KEYED
                 }
                 // The text of a link is part of the tree, so it is always needed.
                 TraceFileDataRetention::KEPT => PayloadContentState::KEPT,
-                _ if !part.is_file => PayloadContentState::KEPT,
+                _ if !compiled.is_file => PayloadContentState::KEPT,
                 _ => PayloadContentState::HASHED,
             };
             if payload.content == PayloadContentState::KEPT {
-                payload.data = to.add_data(hash, bytes)?;
+                payload.data = writer.add_data(hash, bytes)?;
             } else if payload.is_inside
-                && let Some(inside) = self
+                && let Some(inline_bytes) = self
                     .head
                     .get_mut(payload.at as usize..)
                     .and_then(|rest| rest.get_mut(..payload.length as usize))
             {
-                inside.fill(0);
+                inline_bytes.fill(0);
             }
             self.payloads.push(payload);
         }
@@ -186,13 +186,13 @@ impl CompiledMessage {
 
     /// Returns the number of bytes of file data inside and outside the message.
     pub(super) fn payload_bytes(&self) -> u64 {
-        self.compiled_payloads.iter().map(|part| u64::from(part.payload.length)).sum()
+        self.compiled_payloads.iter().map(|payload| u64::from(payload.payload.length)).sum()
     }
 
     /// Returns the number of bytes of file data that were not captured.
     pub(super) fn unknown_bytes(&self) -> u64 {
-        let unknown = self.compiled_payloads.iter().filter(|part| part.bytes.is_none());
-        unknown.map(|part| u64::from(part.payload.length)).sum()
+        let unknown = self.compiled_payloads.iter().filter(|payload| payload.bytes.is_none());
+        unknown.map(|payload| u64::from(payload.payload.length)).sum()
     }
 
     pub(super) fn message(&self) -> TraceMessage<'_> {
@@ -209,12 +209,12 @@ impl CompiledMessage {
 
 fn capture_completeness(
     transaction: &Transaction,
-    reading: &TransactionMessages<'_>,
-    which: RpcMessageKind,
+    messages: &TransactionMessages<'_>,
+    kind: RpcMessageKind,
 ) -> MessageCaptureCompleteness {
-    let Some(message) = transaction.message(which) else { return MessageCaptureCompleteness::NOTHING };
+    let Some(message) = transaction.message(kind) else { return MessageCaptureCompleteness::NOTHING };
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
-    let length = match which {
+    let length = match kind {
         _ if !message.is_nomsg() => None,
         RpcMessageKind::Call => transaction
             .read_chunks
@@ -223,7 +223,7 @@ fn capture_completeness(
             .map(|chunk| chunk.offered_bytes()),
         RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned_bytes()),
     };
-    let captured = reading.rpc_bytes(which).map_or(0, |(bytes, _)| bytes.len() as u64);
+    let captured = messages.rpc_bytes(kind).map_or(0, |(bytes, _)| bytes.len() as u64);
     let is_there = match length {
         Some(length) => captured >= length,
         None => !message.is_nomsg(),

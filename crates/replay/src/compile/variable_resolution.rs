@@ -106,15 +106,15 @@ impl IdentityVariableAssigner {
     /// Creates a resolver that uses at most `variable_bytes` bytes for identities, `undefined_bytes` for undefined
     /// variables, and `caller_bytes` for slots and owners.
     pub(super) fn new(variable_bytes: usize, undefined_bytes: usize, caller_bytes: usize) -> Self {
-        let part = caller_bytes / 8;
+        let unit_bytes = caller_bytes / 8;
         Self {
             variables: TraceVariableNumbering::new(variable_bytes),
             undefined: FxHashMap::default(),
             unrecorded_variables: 0,
             undefined_free_bytes: undefined_bytes,
-            owners: SecondChanceMap::for_memory(5 * part),
-            clientids: SecondChanceMap::for_memory(part),
-            slots: SecondChanceMap::for_memory(2 * part),
+            owners: SecondChanceMap::for_memory(5 * unit_bytes),
+            clientids: SecondChanceMap::for_memory(unit_bytes),
+            slots: SecondChanceMap::for_memory(2 * unit_bytes),
         }
     }
 
@@ -137,8 +137,8 @@ impl IdentityVariableAssigner {
             let operation = visited.visitor.operations.get(at);
             let number = operation.map_or(VisitedNfs4Opcode::None, |operation| operation.number);
             let operation = number.fore();
-            let own;
-            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
+            let fields;
+            (fields, slot_fields) = split_operation_fields(slot_fields, at as u32);
             match operation {
                 Some(Operation::SAVEFH) => saved = current,
                 Some(Operation::RESTOREFH) => current = saved,
@@ -146,7 +146,7 @@ impl IdentityVariableAssigner {
             }
             let first = slots.len();
             let mut file = current;
-            for field in own {
+            for field in fields {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
                 if let (TraceSlotValueKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
@@ -158,9 +158,9 @@ impl IdentityVariableAssigner {
                 }
             }
             self.assign_count_owners(operation, first, slots, caller.clientid);
-            let own_slots = slots.get(first..).unwrap_or_default();
-            self.record_undefined_use(operation, file, own_slots);
-            record_caller_state((at as u32, number), visited, own_slots, own, caller, files);
+            let new_slots = slots.get(first..).unwrap_or_default();
+            self.record_undefined_use(operation, file, new_slots);
+            record_caller_state((at as u32, number), visited, new_slots, fields, caller, files);
             current = if changes_file(operation) { NONE } else { file };
             files.files_by_operation.push(file);
             let puts_file = matches!(operation, Some(Operation::PUTFH | Operation::RESTOREFH));
@@ -185,21 +185,21 @@ impl IdentityVariableAssigner {
             return;
         };
         let is_given = field.holds.is_assigned_by_server() == is_reverse;
-        let (known, was_known) =
+        let (resolved, was_known) =
             self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
-        let part = if is_given && !was_known { VariableUseKind::DEFINED } else { VariableUseKind::USED };
+        let use_kind = if is_given && !was_known { VariableUseKind::DEFINED } else { VariableUseKind::USED };
         // A value that the caller chooses may be in several concurrent Calls.
-        let definition = if is_given { id } else { known.definition };
+        let definition = if is_given { id } else { resolved.definition };
         // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
-            self.record_undefined(field.holds, scope, known.variable, name, id);
+            self.record_undefined(field.holds, scope, resolved.variable, name, id);
         }
-        slots.push((field.range.start, slot(field, part, known.variable, definition)));
+        slots.push((field.range.start, slot(field, use_kind, resolved.variable, definition)));
     }
 
     fn record_undefined(
         &mut self,
-        holds: TraceSlotValueKind,
+        kind: TraceSlotValueKind,
         scope: VariableScope,
         variable: u32,
         name: &[u8],
@@ -210,11 +210,11 @@ impl IdentityVariableAssigner {
         match self.undefined.get_mut(&variable) {
             Some(missing) => missing.uses += 1,
             None if is_full => {
-                self.unrecorded_variables += u64::from(self.variables.mark_counted(holds, scope, name));
+                self.unrecorded_variables += u64::from(self.variables.mark_counted(kind, scope, name));
             }
             None => {
                 let missing = UndefinedVariableUsage {
-                    holds,
+                    holds: kind,
                     value: name.into(),
                     step: id,
                     uses: 1,
@@ -232,9 +232,9 @@ impl IdentityVariableAssigner {
         &mut self,
         operation: Option<Operation>,
         file: u32,
-        own: &[(usize, SubstitutableMessageSlot)],
+        slots: &[(usize, SubstitutableMessageSlot)],
     ) {
-        let has_owner = own.iter().any(|(_, slot)| slot.holds == TraceSlotValueKind::OWNER);
+        let has_owner = slots.iter().any(|(_, slot)| slot.holds == TraceSlotValueKind::OWNER);
         let access = match operation {
             Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => stateid_use::READ,
             Some(
@@ -251,7 +251,7 @@ impl IdentityVariableAssigner {
             _ => 0,
         };
         for (_, slot) in
-            own.iter().filter(|(_, slot)| slot.holds == TraceSlotValueKind::STATEID && slot.definition == 0)
+            slots.iter().filter(|(_, slot)| slot.holds == TraceSlotValueKind::STATEID && slot.definition == 0)
         {
             if let Some(missing) = self.undefined.get_mut(&slot.variable) {
                 missing.access |= access;
@@ -270,15 +270,16 @@ impl IdentityVariableAssigner {
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
         clientid: u32,
     ) {
-        let Some(own) = slots.get(first..) else { return };
-        if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
+        let Some(operation_slots) = slots.get(first..) else { return };
+        if !operation_slots.iter().any(|(_, slot)| slot.holds.is_count()) {
             return;
         }
-        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        let find =
+            |kind| operation_slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
         let session = find(TraceSlotValueKind::SESSION).unwrap_or(NONE);
         let clientid = find(TraceSlotValueKind::CLIENTID).unwrap_or(clientid);
         let owner = find(TraceSlotValueKind::OWNER);
-        let behind = find(TraceSlotValueKind::STATEID).map_or(NONE, |stateid| self.owner_of(stateid));
+        let stateid_owner = find(TraceSlotValueKind::STATEID).map_or(NONE, |stateid| self.owner_of(stateid));
         let mut next = NONE;
         for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
             match slot.holds {
@@ -291,8 +292,8 @@ impl IdentityVariableAssigner {
                 TraceSlotValueKind::OPEN_SEQID if operation == Some(Operation::OPEN) => {
                     slot.variable = owner.unwrap_or(NONE);
                 }
-                TraceSlotValueKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
-                TraceSlotValueKind::OPEN_SEQID => slot.variable = behind,
+                TraceSlotValueKind::LOCK_SEQID => slot.variable = owner.unwrap_or(stateid_owner),
+                TraceSlotValueKind::OPEN_SEQID => slot.variable = stateid_owner,
                 _ => {}
             }
         }
@@ -320,10 +321,10 @@ impl IdentityVariableAssigner {
         if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
             return 0;
         }
-        let place = (caller.session, caller.slot);
-        let before = self.slots.get(place).copied().filter(|(sequence, _)| *sequence == caller.sequence);
-        self.slots.insert(place, (caller.sequence, before.map_or(id, |(_, step)| step)));
-        before.map_or(0, |(_, step)| step)
+        let key = (caller.session, caller.slot);
+        let previous = self.slots.get(key).copied().filter(|(sequence, _)| *sequence == caller.sequence);
+        self.slots.insert(key, (caller.sequence, previous.map_or(id, |(_, step)| step)));
+        previous.map_or(0, |(_, step)| step)
     }
 
     pub(super) fn resolve_reply(
@@ -336,10 +337,10 @@ impl IdentityVariableAssigner {
     ) {
         let mut slot_fields = visited.visitor.slot_fields.as_slice();
         for (at, operation) in visited.visitor.operations.iter().enumerate() {
-            let own;
-            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
+            let fields;
+            (fields, slot_fields) = split_operation_fields(slot_fields, at as u32);
             let first = slots.len();
-            for field in own {
+            for field in fields {
                 let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
@@ -365,10 +366,10 @@ impl IdentityVariableAssigner {
     ) {
         // A client's answer to CB_GETATTR has the change attribute that the server has given, or a value of its own.
         if is_reverse && field.holds == TraceSlotValueKind::CHANGE {
-            let known = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
-            if let Some(known) = known.and_then(|name| self.variables.find(field.holds, scope, name)) {
-                let place = slot(field, VariableUseKind::USED, known.variable, known.definition);
-                slots.push((field.range.start, place));
+            let value = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
+            if let Some(definition) = value.and_then(|name| self.variables.find(field.holds, scope, name)) {
+                let new_slot = slot(field, VariableUseKind::USED, definition.variable, definition.definition);
+                slots.push((field.range.start, new_slot));
             }
             return;
         }
@@ -378,8 +379,8 @@ impl IdentityVariableAssigner {
         };
         let (VariableDefinition { variable, definition, .. }, was_known) =
             self.variables.resolve(field.holds, scope, name, id);
-        let part = if was_known { VariableUseKind::AGAIN } else { VariableUseKind::DEFINED };
-        slots.push((field.range.start, slot(field, part, variable, definition)));
+        let use_kind = if was_known { VariableUseKind::AGAIN } else { VariableUseKind::DEFINED };
+        slots.push((field.range.start, slot(field, use_kind, variable, definition)));
     }
 
     /// Records the owners of new stateids and the clientids of new sessions.
@@ -387,14 +388,14 @@ impl IdentityVariableAssigner {
         &mut self,
         operation: &VisitedOperation,
         at: u32,
-        own: &[(usize, SubstitutableMessageSlot)],
+        slots: &[(usize, SubstitutableMessageSlot)],
         caller: &TraceCallConnectionAndSession,
         files: &OperationFileAndOwnerVariables,
     ) {
-        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        let find = |kind| slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
         match operation.number.fore() {
             Some(Operation::OPEN | Operation::LOCK) => {
-                let owner = files.owners.iter().find(|(of, _)| *of == at);
+                let owner = files.owners.iter().find(|(index, _)| *index == at);
                 if let (Some(stateid), Some((_, owner))) = (find(TraceSlotValueKind::STATEID), owner) {
                     self.owners.insert(stateid, *owner);
                 }
@@ -414,16 +415,16 @@ impl IdentityVariableAssigner {
 fn record_caller_state(
     (at, operation): (u32, VisitedNfs4Opcode),
     visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
-    own: &[(usize, SubstitutableMessageSlot)],
+    slots: &[(usize, SubstitutableMessageSlot)],
     slot_fields: &[SubstitutableField],
     caller: &mut TraceCallConnectionAndSession,
     files: &mut OperationFileAndOwnerVariables,
 ) {
-    let number = |holds| {
-        let field = slot_fields.iter().find(|field| field.holds == holds)?;
+    let number = |kind| {
+        let field = slot_fields.iter().find(|field| field.holds == kind)?;
         visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
     };
-    for (_, slot) in own {
+    for (_, slot) in slots {
         match slot.holds {
             TraceSlotValueKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
             TraceSlotValueKind::SESSION
@@ -456,11 +457,11 @@ fn identity_value<'h>(
     visited: &'h MessageWithSubstitutableFieldVisitor<'_, '_>,
     field: &SubstitutableField,
     is_of_file: bool,
-    part: VariableUseKind,
+    use_kind: VariableUseKind,
     slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
 ) -> Option<&'h [u8]> {
     if field.holds.is_count() {
-        slots.push((field.range.start, slot(field, part, NONE, 0)));
+        slots.push((field.range.start, slot(field, use_kind, NONE, 0)));
         return None;
     }
     let is_name = !field.is_constant && (is_of_file || field.holds != TraceSlotValueKind::CHANGE);
@@ -478,24 +479,24 @@ fn split_operation_fields(
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
 fn set_current_file(files: &mut OperationFileAndOwnerVariables, at: usize, file: u32) {
-    let since =
+    let start =
         files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
-    let until = files
+    let end = files
         .changes_current_file
         .iter()
         .skip(at)
         .position(|changes| *changes)
         .map_or(files.files_by_operation.len(), |n| at + n);
     // The operation that changes the current filehandle still applies to the previous one.
-    let until = (until + 1).min(files.files_by_operation.len());
-    if let Some(own) = files.files_by_operation.get_mut(since..until) {
-        own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);
+    let end = (end + 1).min(files.files_by_operation.len());
+    if let Some(affected) = files.files_by_operation.get_mut(start..end) {
+        affected.iter_mut().filter(|variable| **variable == NONE).for_each(|variable| *variable = file);
     }
 }
 
 fn slot(
     field: &SubstitutableField,
-    part: VariableUseKind,
+    use_kind: VariableUseKind,
     variable: u32,
     definition: u64,
 ) -> SubstitutableMessageSlot {
@@ -503,7 +504,7 @@ fn slot(
         at: 0,
         length: field.range.len() as u32,
         holds: field.holds,
-        part,
+        part: use_kind,
         is_counted: field.is_counted,
         operation: field.operation,
         variable,

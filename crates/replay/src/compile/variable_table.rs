@@ -37,19 +37,19 @@ pub(super) struct VariableScope {
 impl TraceVariableNumbering {
     /// Creates a table that uses at most `memory_bytes` bytes.
     pub(super) fn new(memory_bytes: usize) -> Self {
-        let part = memory_bytes / 16;
+        let unit_bytes = memory_bytes / 16;
         Self {
-            filehandles: SecondChanceMap::for_memory(8 * part),
-            stateids: SecondChanceMap::for_memory(4 * part),
-            cookies: SecondChanceMap::for_memory(2 * part),
-            changes: SecondChanceMap::for_memory(part),
-            others: SecondChanceMap::for_memory(part),
+            filehandles: SecondChanceMap::for_memory(8 * unit_bytes),
+            stateids: SecondChanceMap::for_memory(4 * unit_bytes),
+            cookies: SecondChanceMap::for_memory(2 * unit_bytes),
+            changes: SecondChanceMap::for_memory(unit_bytes),
+            others: SecondChanceMap::for_memory(unit_bytes),
             count: 0,
         }
     }
 
-    fn cache_for(&mut self, holds: TraceSlotValueKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
-        match holds {
+    fn cache_for(&mut self, kind: TraceSlotValueKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
+        match kind {
             TraceSlotValueKind::FILEHANDLE => &mut self.filehandles,
             TraceSlotValueKind::STATEID => &mut self.stateids,
             TraceSlotValueKind::COOKIE => &mut self.cookies,
@@ -61,47 +61,48 @@ impl TraceVariableNumbering {
     /// Returns the variable of an identifier, and `true` if it was known. A new variable gets `definition`.
     pub(super) fn resolve(
         &mut self,
-        holds: TraceSlotValueKind,
+        kind: TraceSlotValueKind,
         scope: VariableScope,
         name: &[u8],
         definition: u64,
     ) -> (VariableDefinition, bool) {
-        let key = identifier_key(holds, scope, name);
-        if let Some(known) = self.cache_for(holds).get(key) {
-            return (*known, true);
+        let key = identifier_key(kind, scope, name);
+        if let Some(existing) = self.cache_for(kind).get(key) {
+            return (*existing, true);
         }
-        let known = VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
-        self.cache_for(holds).insert(key, known);
-        (known, false)
+        let new_definition =
+            VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
+        self.cache_for(kind).insert(key, new_definition);
+        (new_definition, false)
     }
 
     pub(super) fn find(
         &mut self,
-        holds: TraceSlotValueKind,
+        kind: TraceSlotValueKind,
         scope: VariableScope,
         name: &[u8],
     ) -> Option<VariableDefinition> {
-        self.cache_for(holds).get(identifier_key(holds, scope, name)).copied()
+        self.cache_for(kind).get(identifier_key(kind, scope, name)).copied()
     }
 
     /// Marks an identifier as counted. Returns `true` if it was not marked before.
     pub(super) fn mark_counted(
         &mut self,
-        holds: TraceSlotValueKind,
+        kind: TraceSlotValueKind,
         scope: VariableScope,
         name: &[u8],
     ) -> bool {
-        let key = identifier_key(holds, scope, name);
-        let known = self.cache_for(holds).get(key);
-        known.is_some_and(|known| !std::mem::replace(&mut known.is_counted, true))
+        let key = identifier_key(kind, scope, name);
+        let existing = self.cache_for(kind).get(key);
+        existing.is_some_and(|entry| !std::mem::replace(&mut entry.is_counted, true))
     }
 
     /// Creates a variable without identifier.
     pub(super) fn new_anonymous(&mut self) -> u32 {
-        let new = self.count;
+        let variable = self.count;
         // The last number is reserved for "none".
         self.count = self.count.saturating_add(1).min(u32::MAX - 1);
-        new
+        variable
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -118,8 +119,8 @@ impl TraceVariableNumbering {
 }
 
 /// Returns the hash of an identifier in its scope.
-fn identifier_key(holds: TraceSlotValueKind, scope: VariableScope, name: &[u8]) -> u128 {
-    let place = match holds {
+fn identifier_key(kind: TraceSlotValueKind, scope: VariableScope, name: &[u8]) -> u128 {
+    let key_scope = match kind {
         TraceSlotValueKind::COOKIE | TraceSlotValueKind::COOKIE_VERIFIER | TraceSlotValueKind::CHANGE => {
             [scope.server, scope.file]
         }
@@ -130,8 +131,8 @@ fn identifier_key(holds: TraceSlotValueKind, scope: VariableScope, name: &[u8]) 
         TraceSlotValueKind::CLIENT_OWNER | TraceSlotValueKind::HOST => [u32::MAX, u32::MAX],
         _ => [scope.server, u32::MAX],
     };
-    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
-    hasher.write(&place.map(u32::to_be_bytes).concat());
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(kind.0));
+    hasher.write(&key_scope.map(u32::to_be_bytes).concat());
     hasher.write(name);
     hasher.finish_128()
 }

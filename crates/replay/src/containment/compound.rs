@@ -65,56 +65,56 @@ impl Containment {
     ) -> Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation> {
         let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map_err(|_| ContainmentViolation::Unreadable)?;
-        let mut walk = CompoundContainmentCheckState::default();
+        let mut state = CompoundContainmentCheckState::default();
         let mut operations = call.operations();
         for operation in operations.by_ref() {
-            self.operation(&mut walk, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
+            self.operation(&mut state, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
         }
-        Ok((walk.reply_identifiers, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
+        Ok((state.reply_identifiers, operations.cursor().ok_or(ContainmentViolation::Unreadable)?))
     }
 
     /// Checks an operation, and updates the current and the saved filehandle.
     fn operation(
         &self,
-        walk: &mut CompoundContainmentCheckState,
+        state: &mut CompoundContainmentCheckState,
         operation: &Args<'_>,
     ) -> Result<(), ContainmentViolation> {
-        walk.reply_identifiers = walk.reply_identifiers.max(reply_identifiers(operation));
+        state.reply_identifiers = state.reply_identifiers.max(reply_identifiers(operation));
         match operation {
             // Filehandles.
             Args::PUTFH(args) => {
-                let standing = self.zone_of_handle(args.object.0)?;
-                walk.current = Some(CompoundFilehandleContainment::Zone(standing));
+                let zone = self.zone_of_handle(args.object.0)?;
+                state.current = Some(CompoundFilehandleContainment::Zone(zone));
             }
             Args::PUTROOTFH(_) if self.export_path.is_some() => {
-                walk.current = Some(CompoundFilehandleContainment::ExportPath(0))
+                state.current = Some(CompoundFilehandleContainment::ExportPath(0))
             }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
             Args::GETFH(_) => {}
-            Args::SAVEFH(_) => walk.saved = walk.current,
-            Args::RESTOREFH(_) => walk.current = walk.saved,
-            Args::LOOKUP(args) => walk.current = self.lookup(walk.current, args.objname.0)?,
-            Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
+            Args::SAVEFH(_) => state.saved = state.current,
+            Args::RESTOREFH(_) => state.current = state.saved,
+            Args::LOOKUP(args) => state.current = self.lookup(state.current, args.objname.0)?,
+            Args::LOOKUPP(_) => state.current = self.lookup(state.current, b"..")?,
             Args::OPENATTR(_) => {
-                walk.check_current()?;
-                walk.current = walk
+                state.check_current()?;
+                state.current = state
                     .current
                     .map(|_| CompoundFilehandleContainment::Zone(FilehandleContainmentZone::InTree));
             }
             Args::SECINFO(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 check_plain_name(args.name.0)?;
             }
             Args::SECINFO_NO_NAME(args) if args.style == SecinfoStyle4::SECINFO_STYLE4_CURRENT_FH => {
-                walk.check_current()?
+                state.check_current()?
             }
-            Args::SECINFO_NO_NAME(_) => drop(self.lookup(walk.current, b"..")?),
+            Args::SECINFO_NO_NAME(_) => drop(self.lookup(state.current, b"..")?),
 
             // Names.
             Args::CREATE(args) => {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
-                match walk.current {
+                match state.current {
                     Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export))
                         if !is_directory =>
                     {
@@ -123,43 +123,45 @@ impl Containment {
                     Some(CompoundFilehandleContainment::ExportPath(_)) => {
                         return Err(ContainmentViolation::Upward);
                     }
-                    _ => walk.current = self.resolve_child(walk.current, args.objname.0)?,
+                    _ => state.current = self.resolve_child(state.current, args.objname.0)?,
                 }
             }
             Args::REMOVE(args) => {
                 check_plain_name(args.target.0)?;
-                match walk.current {
-                    Some(CompoundFilehandleContainment::Zone(place))
-                        if self.is_removable_run_directory(place, args.target.0) => {}
-                    _ => walk.check_current()?,
+                match state.current {
+                    Some(CompoundFilehandleContainment::Zone(zone))
+                        if self.is_removable_run_directory(zone, args.target.0) => {}
+                    _ => state.check_current()?,
                 }
             }
             Args::RENAME(args) => {
-                walk.check_current_and_saved()?;
+                state.check_current_and_saved()?;
                 check_plain_name(args.oldname.0)?;
                 check_plain_name(args.newname.0)?;
             }
             Args::LINK(args) => {
-                walk.check_current_and_saved()?;
+                state.check_current_and_saved()?;
                 check_plain_name(args.newname.0)?;
             }
             Args::OPEN(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 self.clientid_or_none(args.owner.clientid)?;
                 match &args.openhow {
                     Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
                         self.attributes(given)?;
                     }
-                    Openflag4::Create(Createhow4::Exclusive41(both)) => self.attributes(&both.cva_attrs)?,
+                    Openflag4::Create(Createhow4::Exclusive41(exclusive)) => {
+                        self.attributes(&exclusive.cva_attrs)?
+                    }
                     Openflag4::Create(Createhow4::Exclusive(_)) | Openflag4::NoCreate(_) => {}
                 }
                 match &args.claim {
                     OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => {
-                        walk.current = self.resolve_child(walk.current, name.0)?;
+                        state.current = self.resolve_child(state.current, name.0)?;
                     }
                     OpenClaim4::DelegateCur(claim) => {
                         self.stateid(&claim.delegate_stateid)?;
-                        walk.current = self.resolve_child(walk.current, claim.file.0)?;
+                        state.current = self.resolve_child(state.current, claim.file.0)?;
                     }
                     OpenClaim4::DelegCurFh(stateid) => self.stateid(stateid)?,
                     OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh => {}
@@ -177,47 +179,47 @@ impl Containment {
             | Args::READDIR(_)
             | Args::WANT_DELEGATION(_)
             | Args::GET_DIR_DELEGATION(_)
-            | Args::GETDEVICELIST(_) => walk.check_current()?,
-            Args::GETATTR(_) => match walk.current {
+            | Args::GETDEVICELIST(_) => state.check_current()?,
+            Args::GETATTR(_) => match state.current {
                 Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
-                _ => walk.check_current()?,
+                _ => state.check_current()?,
             },
             Args::NVERIFY(args) | Args::VERIFY(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 self.attributes(&args.obj_attributes)?;
             }
 
             // Stateids.
             Args::SETATTR(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 self.attributes(&args.obj_attributes)?;
                 self.stateid(&args.stateid)?;
             }
-            Args::READ(args) => self.check_stateid_use(walk, &args.stateid)?,
-            Args::WRITE(args) => self.check_stateid_use(walk, &args.stateid)?,
-            Args::READ_PLUS(args) => self.check_stateid_use(walk, &args.rpa_stateid)?,
-            Args::SEEK(args) => self.check_stateid_use(walk, &args.sa_stateid)?,
-            Args::ALLOCATE(args) => self.check_stateid_use(walk, &args.aa_stateid)?,
-            Args::DEALLOCATE(args) => self.check_stateid_use(walk, &args.da_stateid)?,
-            Args::IO_ADVISE(args) => self.check_stateid_use(walk, &args.iaa_stateid)?,
-            Args::WRITE_SAME(args) => self.check_stateid_use(walk, &args.wsa_stateid)?,
-            Args::CLOSE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
-            Args::OPEN_CONFIRM(args) => self.check_stateid_use(walk, &args.open_stateid)?,
-            Args::OPEN_DOWNGRADE(args) => self.check_stateid_use(walk, &args.open_stateid)?,
-            Args::DELEGRETURN(args) => self.check_stateid_use(walk, &args.deleg_stateid)?,
-            Args::LOCKU(args) => self.check_stateid_use(walk, &args.lock_stateid)?,
+            Args::READ(args) => self.check_stateid_use(state, &args.stateid)?,
+            Args::WRITE(args) => self.check_stateid_use(state, &args.stateid)?,
+            Args::READ_PLUS(args) => self.check_stateid_use(state, &args.rpa_stateid)?,
+            Args::SEEK(args) => self.check_stateid_use(state, &args.sa_stateid)?,
+            Args::ALLOCATE(args) => self.check_stateid_use(state, &args.aa_stateid)?,
+            Args::DEALLOCATE(args) => self.check_stateid_use(state, &args.da_stateid)?,
+            Args::IO_ADVISE(args) => self.check_stateid_use(state, &args.iaa_stateid)?,
+            Args::WRITE_SAME(args) => self.check_stateid_use(state, &args.wsa_stateid)?,
+            Args::CLOSE(args) => self.check_stateid_use(state, &args.open_stateid)?,
+            Args::OPEN_CONFIRM(args) => self.check_stateid_use(state, &args.open_stateid)?,
+            Args::OPEN_DOWNGRADE(args) => self.check_stateid_use(state, &args.open_stateid)?,
+            Args::DELEGRETURN(args) => self.check_stateid_use(state, &args.deleg_stateid)?,
+            Args::LOCKU(args) => self.check_stateid_use(state, &args.lock_stateid)?,
             Args::LOCK(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 match &args.locker {
-                    Locker4::New(new) => {
-                        self.stateid(&new.open_stateid)?;
-                        self.clientid_or_none(new.lock_owner.clientid)?;
+                    Locker4::New(new_owner) => {
+                        self.stateid(&new_owner.open_stateid)?;
+                        self.clientid_or_none(new_owner.lock_owner.clientid)?;
                     }
                     Locker4::Existing(existing) => self.stateid(&existing.lock_stateid)?,
                 }
             }
             Args::LOCKT(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 self.clientid_or_none(args.owner.clientid)?;
             }
             Args::RELEASE_LOCKOWNER(args) => self.clientid(args.lock_owner.clientid)?,
@@ -227,10 +229,10 @@ impl Containment {
                     self.stateid(&stateid)?;
                 }
             }
-            Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(walk, &args.oca_stateid)?,
-            Args::OFFLOAD_STATUS(args) => self.check_stateid_use(walk, &args.osa_stateid)?,
+            Args::OFFLOAD_CANCEL(args) => self.check_stateid_use(state, &args.oca_stateid)?,
+            Args::OFFLOAD_STATUS(args) => self.check_stateid_use(state, &args.osa_stateid)?,
             Args::CLONE(args) => {
-                walk.check_current_and_saved()?;
+                state.check_current_and_saved()?;
                 self.stateid(&args.cl_src_stateid)?;
                 self.stateid(&args.cl_dst_stateid)?;
             }
@@ -238,7 +240,7 @@ impl Containment {
                 if !args.ca_source_server.is_empty() {
                     return Err(ContainmentViolation::Server);
                 }
-                walk.check_current_and_saved()?;
+                state.check_current_and_saved()?;
                 self.stateid(&args.ca_src_stateid)?;
                 self.stateid(&args.ca_dst_stateid)?;
             }
@@ -267,26 +269,26 @@ impl Containment {
             Args::BACKCHANNEL_CTL(_) | Args::RECLAIM_COMPLETE(_) | Args::SET_SSV(_) => {}
 
             // Layouts.
-            Args::LAYOUTGET(args) => self.check_stateid_use(walk, &args.loga_stateid)?,
+            Args::LAYOUTGET(args) => self.check_stateid_use(state, &args.loga_stateid)?,
             Args::GETDEVICEINFO(args) => {
                 self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
             }
             Args::LAYOUTCOMMIT(args) => {
-                self.check_stateid_use(walk, &args.loca_stateid)?;
+                self.check_stateid_use(state, &args.loca_stateid)?;
                 self.layout_update(&args.loca_layoutupdate)?;
             }
             Args::LAYOUTRETURN(args) => {
-                walk.check_current()?;
+                state.check_current()?;
                 self.layout_return(&args.lora_by_type)?;
             }
             Args::LAYOUTERROR(args) => {
-                self.check_stateid_use(walk, &args.lea_stateid)?;
+                self.check_stateid_use(state, &args.lea_stateid)?;
                 for error in args.lea_errors.iter() {
                     self.check_issued(IssuedIdentifierKind::Device, &error.de_deviceid)?;
                 }
             }
             Args::LAYOUTSTATS(args) => {
-                self.check_stateid_use(walk, &args.lsa_stateid)?;
+                self.check_stateid_use(state, &args.lsa_stateid)?;
                 self.check_issued(IssuedIdentifierKind::Device, &args.lsa_deviceid)?;
                 self.layout_update(&args.lsa_layoutupdate)?;
             }
@@ -308,12 +310,12 @@ impl Containment {
                 }
                 None
             }
-            Some(CompoundFilehandleContainment::Zone(standing)) => {
-                Some(CompoundFilehandleContainment::Zone(self.zone_of_lookup(standing, name)?))
+            Some(CompoundFilehandleContainment::Zone(zone)) => {
+                Some(CompoundFilehandleContainment::Zone(self.zone_of_lookup(zone, name)?))
             }
             Some(CompoundFilehandleContainment::ExportPath(at)) => {
-                let way = self.export_path.as_ref().and_then(|way| way.get(at));
-                match way.is_some_and(|next| **next == *name) {
+                let component = self.export_path.as_ref().and_then(|path| path.get(at));
+                match component.is_some_and(|next| **next == *name) {
                     true => check_plain_name(name)
                         .map(|()| Some(CompoundFilehandleContainment::ExportPath(at + 1)))?,
                     // The export path is complete: the name is looked up in the export.
@@ -327,7 +329,7 @@ impl Containment {
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
     fn zone_at_path_end(&self, at: usize) -> Result<FilehandleContainmentZone, ContainmentViolation> {
-        match self.export_path.as_ref().is_some_and(|way| way.len() == at) {
+        match self.export_path.as_ref().is_some_and(|path| path.len() == at) {
             true => Ok(FilehandleContainmentZone::Export),
             false => Err(ContainmentViolation::Upward),
         }
@@ -340,8 +342,8 @@ impl Containment {
         name: &[u8],
     ) -> Result<Option<CompoundFilehandleContainment>, ContainmentViolation> {
         match from {
-            Some(CompoundFilehandleContainment::Zone(standing)) => {
-                Ok(Some(CompoundFilehandleContainment::Zone(self.child(standing, name)?)))
+            Some(CompoundFilehandleContainment::Zone(zone)) => {
+                Ok(Some(CompoundFilehandleContainment::Zone(self.child(zone, name)?)))
             }
             Some(CompoundFilehandleContainment::ExportPath(_)) => Err(ContainmentViolation::Upward),
             None => check_plain_name(name).map(|()| None),
@@ -351,10 +353,10 @@ impl Containment {
     /// Checks a stateid that is used with the current filehandle.
     fn check_stateid_use(
         &self,
-        walk: &CompoundContainmentCheckState,
+        state: &CompoundContainmentCheckState,
         stateid: &Stateid4,
     ) -> Result<(), ContainmentViolation> {
-        walk.check_current()?;
+        state.check_current()?;
         self.stateid(stateid)
     }
 
@@ -377,8 +379,8 @@ impl Containment {
     }
 
     /// Checks the callback address of an NFSv4.0 client: an address of the run, or none. RFC 7530 section 16.33.
-    fn callback(&self, at: &Netaddr4<'_>) -> Result<(), ContainmentViolation> {
-        let text = at.na_r_addr.0.0;
+    fn callback(&self, netaddr: &Netaddr4<'_>) -> Result<(), ContainmentViolation> {
+        let text = netaddr.na_r_addr.0.0;
         let is_own = match universal_address::parse(text) {
             Some(address) => {
                 address.ip().is_unspecified() && address.port() == 0 || self.callbacks.contains(&address)
@@ -389,8 +391,8 @@ impl Containment {
     }
 
     /// Checks attributes that are set or compared: none may name another object or another server.
-    fn attributes(&self, given: &Fattr4<'_>) -> Result<(), ContainmentViolation> {
-        let mut items = given.items();
+    fn attributes(&self, attributes: &Fattr4<'_>) -> Result<(), ContainmentViolation> {
+        let mut items = attributes.items();
         for item in items.by_ref() {
             match item.map_err(|_| ContainmentViolation::Unreadable)? {
                 Attribute::FILEHANDLE(handle) => drop(self.check_object(handle.0)?),
@@ -414,12 +416,12 @@ impl Containment {
 
     fn layout_return(&self, by_type: &LayoutreturnByLayoutType<'_>) -> Result<(), ContainmentViolation> {
         match by_type {
-            LayoutreturnByLayoutType::Other(_, rest) => match &rest.lora_layoutreturn {
+            LayoutreturnByLayoutType::Other(_, layout) => match &layout.lora_layoutreturn {
                 Layoutreturn4::File(file) if file.lrf_body.0.is_empty() => self.stateid(&file.lrf_stateid),
                 Layoutreturn4::File(_) => Err(ContainmentViolation::Layout),
                 Layoutreturn4::Other(_) => Ok(()),
             },
-            LayoutreturnByLayoutType::FlexFiles(rest) => match &rest.lora_layoutreturn {
+            LayoutreturnByLayoutType::FlexFiles(layout) => match &layout.lora_layoutreturn {
                 FlexFilesLayoutreturn4::File(file) => {
                     let is_empty = match &file.lrf_body {
                         StructuredOpaque::Known(body) => {
@@ -440,46 +442,46 @@ impl Containment {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
         let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
-        let mut walk = CompoundContainmentCheckState::default();
+        let mut state = CompoundContainmentCheckState::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
-        for (asked, got) in pairs {
-            let is_done = got.status() == Nfsstat4::NFS4_OK;
-            if !is_done || self.operation(&mut walk, &asked).is_err() {
+        for (args, result) in pairs {
+            let is_done = result.status() == Nfsstat4::NFS4_OK;
+            if !is_done || self.operation(&mut state, &args).is_err() {
                 return;
             }
-            if matches!(asked, Args::LAYOUTGET(_) | Args::GETDEVICELIST(_)) {
+            if matches!(args, Args::LAYOUTGET(_) | Args::GETDEVICELIST(_)) {
                 self.record_devices(results);
             }
-            self.record_results(&walk, &got);
+            self.record_results(&state, &result);
         }
     }
 
-    fn record_results(&mut self, walk: &CompoundContainmentCheckState, got: &Results<'_>) {
-        let current = match walk.current {
-            Some(CompoundFilehandleContainment::Zone(standing)) => Some(standing),
+    fn record_results(&mut self, state: &CompoundContainmentCheckState, result: &Results<'_>) {
+        let current = match state.current {
+            Some(CompoundFilehandleContainment::Zone(zone)) => Some(zone),
             Some(CompoundFilehandleContainment::ExportPath(at)) => self.zone_at_path_end(at).ok(),
             None => None,
         };
-        let given = &mut self.issued_identifiers;
-        let mut stateid = |stateid: &Stateid4| given.add(IssuedIdentifierKind::Stateid, &stateid.other);
-        match got {
+        let issued = &mut self.issued_identifiers;
+        let mut stateid = |stateid: &Stateid4| issued.add(IssuedIdentifierKind::Stateid, &stateid.other);
+        match result {
             Results::GETFH(StatusUnion::Ok(ok)) => {
-                if let Some(standing) = current {
-                    given.handle(ok.object.0, standing);
+                if let Some(zone) = current {
+                    issued.handle(ok.object.0, zone);
                 }
             }
             Results::GETATTR(StatusUnion::Ok(ok)) => {
-                if let (Some(standing), Some(handle)) = (current, filehandle_attribute(&ok.obj_attributes)) {
-                    given.handle(handle, standing);
+                if let (Some(zone), Some(handle)) = (current, filehandle_attribute(&ok.obj_attributes)) {
+                    issued.handle(handle, zone);
                 }
             }
             Results::READDIR(StatusUnion::Ok(ok)) => {
                 let Some(directory) = current else { return };
                 for entry in ok.reply.entries.iter() {
-                    if let (Ok(standing), Some(handle)) =
+                    if let (Ok(zone), Some(handle)) =
                         (self.child(directory, entry.name.0), filehandle_attribute(&entry.attrs))
                     {
-                        self.issued_identifiers.handle(handle, standing);
+                        self.issued_identifiers.handle(handle, zone);
                     }
                 }
             }
@@ -503,13 +505,13 @@ impl Containment {
             Results::WRITE_SAME(StatusUnion::Ok(ok)) => async_stateid(ok).iter().for_each(stateid),
             Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
             Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
-                given.add(IssuedIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
+                issued.add(IssuedIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
             }
             Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                given.add(IssuedIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
+                issued.add(IssuedIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
             }
             Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                given.add(IssuedIdentifierKind::Session, &ok.csr_sessionid)
+                issued.add(IssuedIdentifierKind::Session, &ok.csr_sessionid)
             }
             _ => {}
         }

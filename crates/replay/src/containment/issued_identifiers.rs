@@ -57,22 +57,22 @@ impl ServerIssuedIdentifiers {
 
     /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
     /// tree never becomes that root.
-    pub(super) fn handle(&mut self, handle: &[u8], standing: FilehandleContainmentZone) {
+    pub(super) fn handle(&mut self, handle: &[u8], zone: FilehandleContainmentZone) {
         if handle.is_empty() || handle.len() > MAX_FILEHANDLE_BYTES {
             return;
         }
         let key = self.key.hash_one(handle);
-        let has_room = self.handles.len() < MAX_ENTRIES;
-        match (self.handles.get_mut(&key), standing) {
+        let has_space = self.handles.len() < MAX_ENTRIES;
+        match (self.handles.get_mut(&key), zone) {
             (
                 Some(known @ FilehandleContainmentZone::InTree),
                 FilehandleContainmentZone::BelowTreeRoot | FilehandleContainmentZone::TreeRoot,
             )
             | (Some(known @ FilehandleContainmentZone::BelowTreeRoot), FilehandleContainmentZone::TreeRoot) => {
-                *known = standing
+                *known = zone
             }
             (Some(_), _) => {}
-            (None, _) if has_room => drop(self.handles.insert(key, standing)),
+            (None, _) if has_space => drop(self.handles.insert(key, zone)),
             (None, _) => self.dropped_entries += 1,
         }
     }

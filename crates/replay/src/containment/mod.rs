@@ -137,9 +137,9 @@ impl Containment {
     /// Creates the containment for seeding: the directory with this name in the export at the path that the user named,
     /// and everything below it.
     pub fn for_seeding(export: &str, directory: &str) -> Self {
-        let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
+        let components = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
         Self {
-            export_path: Some(way.collect()),
+            export_path: Some(components.collect()),
             run_directory: directory.as_bytes().into(),
             ..Self::default()
         }
@@ -206,20 +206,21 @@ impl Containment {
         let mut items = [ChunkedDataItem::default(); OutgoingRpcCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload whose length differs from that in the message would shift the bytes after it.
-        let mut beside = 0;
+        let mut payload_bytes = 0;
         for (item, payload) in items.iter_mut().zip(call.payloads) {
             let length = u32::try_from(payload.length()).map_err(|_| ContainmentViolation::Unreadable)?;
-            let at =
-                (payload.position as usize).checked_sub(beside).ok_or(ContainmentViolation::Unreadable)?;
-            let said = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
-            if said.map(|said| u32::from_be_bytes(*said)) != Some(length) {
+            let at = (payload.position as usize)
+                .checked_sub(payload_bytes)
+                .ok_or(ContainmentViolation::Unreadable)?;
+            let length_word = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
+            if length_word.map(|word| u32::from_be_bytes(*word)) != Some(length) {
                 return Err(ContainmentViolation::Unreadable);
             }
-            beside += payload.padded();
+            payload_bytes += payload.padded();
             *item = ChunkedDataItem { position: Some(payload.position), length, bytes: None };
         }
-        let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
-        Ok(ContainmentCheckedCall { call, reply_identifiers: gives })
+        let reply_identifiers = self.message(Cursor::new(call.message).with_chunks(items))?;
+        Ok(ContainmentCheckedCall { call, reply_identifiers })
     }
 
     fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
@@ -229,27 +230,27 @@ impl Containment {
             .call()
             .filter(|call| call.rpcvers == rpc::VERSION)
             .ok_or(ContainmentViolation::Unreadable)?;
-        let asked = (call.prog, call.vers, call.proc);
-        let (gives, end) = match call.cred.gss() {
+        let procedure = (call.prog, call.vers, call.proc);
+        let (reply_identifiers, end) = match call.cred.gss() {
             Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => {
                 return Err(ContainmentViolation::Program);
             }
             Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
                 let protected =
                     IntegrityBody::open(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
-                let (gives, end) = self.arguments(asked, protected.body)?;
+                let (reply_identifiers, end) = self.arguments(procedure, protected.body)?;
                 GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
                 if !end.is_at_end() {
                     return Err(ContainmentViolation::Unreadable);
                 }
-                (gives, cursor)
+                (reply_identifiers, cursor)
             }
             Some(gss) if gss.service != RpcGssService::rpc_gss_svc_none => {
                 return Err(ContainmentViolation::Unreadable);
             }
-            _ => self.arguments(asked, cursor)?,
+            _ => self.arguments(procedure, cursor)?,
         };
-        if end.is_at_end() { Ok(gives) } else { Err(ContainmentViolation::Unreadable) }
+        if end.is_at_end() { Ok(reply_identifiers) } else { Err(ContainmentViolation::Unreadable) }
     }
 
     /// Checks the arguments of a procedure. Returns a cursor at their end.
@@ -288,11 +289,11 @@ impl Containment {
 
     /// As [`record_reply`](Self::record_reply), with a cursor at the beginning of the unsigned Call.
     pub fn record_decoded_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
-        let asked = rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver);
-        let answered = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver);
-        let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
-        let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
-        let Some(call) = asked.call().filter(|_| is_done) else { return };
+        let call_message = rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver);
+        let reply_message = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver);
+        let (Ok(call_message), Ok(reply_message)) = (call_message, reply_message) else { return };
+        let is_done = reply_message.reply().is_some_and(|reply| reply.status().is_success());
+        let Some(call) = call_message.call().filter(|_| is_done) else { return };
         match (call.prog, call.vers, call.proc) {
             (Program::NFS, 4, 1) => self.record_compound_reply(sent, reply),
             (Program::NFS, 3, _) => self.record_nfs3_reply(call.proc, sent, reply),
@@ -309,7 +310,7 @@ impl Containment {
     fn check_object(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         match self.zone_of_handle(handle)? {
             FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
-            standing => Ok(standing),
+            zone => Ok(zone),
         }
     }
 
@@ -357,7 +358,7 @@ impl Containment {
 
     /// Returns an error unless the run has a client with this name.
     fn check_client_name(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
-        let is_own = self.clients.iter().any(|own| **own == *name)
+        let is_own = self.clients.iter().any(|client| **client == *name)
             || self.client_name_suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
         if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
@@ -369,7 +370,7 @@ impl Containment {
 
 /// Returns an error unless a name is one component that leads no way up, also where `\` separates components.
 fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
-    let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
+    let is_dots = |component: &[u8]| matches!(component, b"." | b"..");
     // Windows servers take `\` as a separator.
     let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
     let has_separator = name.iter().any(|byte| matches!(byte, b'/' | 0));
@@ -514,10 +515,10 @@ impl<'t> ContainmentCheckedRpcClient<'t> {
         &mut self,
         minor: u32,
         operations: &[v4::Args<'_>],
-        more: &SynchronousProcedureCall<'_>,
+        procedure: &SynchronousProcedureCall<'_>,
         results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
-        self.0.compound(minor, operations, more, results)
+        self.0.compound(minor, operations, procedure, results)
     }
 
     /// Closes the current connection, which may not be the initial one.

@@ -29,8 +29,8 @@ pub(super) fn portmap(
 
 impl Containment {
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
-    fn entry(&self, at: &Diropargs3<'_>) -> Result<FilehandleContainmentZone, ContainmentViolation> {
-        self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
+    fn entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+        self.child(self.zone_of_handle(entry.dir.0)?, entry.name.0)
     }
 
     /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
@@ -81,7 +81,7 @@ impl Containment {
             Args::PATHCONF(args) => self.check_handle(args.object.0)?,
             Args::COMMIT(args) => self.check_handle(args.file.0)?,
         }
-        let gives = match arguments {
+        let reply_identifiers = match arguments {
             Args::LOOKUP(_)
             | Args::CREATE(_)
             | Args::MKDIR(_)
@@ -90,7 +90,7 @@ impl Containment {
             | Args::READDIRPLUS(_) => ReplyIdentifierKinds::Filehandles,
             _ => ReplyIdentifierKinds::Nothing,
         };
-        Ok((gives, cursor))
+        Ok((reply_identifiers, cursor))
     }
 
     fn check_handle(&self, handle: &[u8]) -> Result<(), ContainmentViolation> {
@@ -98,9 +98,9 @@ impl Containment {
     }
 
     /// Checks a name that is created, changed or removed; it must not be in the export.
-    fn check_entry(&self, at: &Diropargs3<'_>) -> Result<(), ContainmentViolation> {
-        self.check_object(at.dir.0)?;
-        self.entry(at).map(|_| ())
+    fn check_entry(&self, entry: &Diropargs3<'_>) -> Result<(), ContainmentViolation> {
+        self.check_object(entry.dir.0)?;
+        self.entry(entry).map(|_| ())
     }
 
     pub(super) fn nfsacl3<'a>(
@@ -156,7 +156,7 @@ impl Containment {
             _ => return Err(ContainmentViolation::Program),
         }
         let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
-        let (path, gives) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
+        let (path, reply_identifiers) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::MNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Filehandles),
             Args::UMNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Nothing),
             Args::NULL(_) | Args::DUMP(_) | Args::UMNTALL(_) | Args::EXPORT(_) => {
@@ -165,7 +165,7 @@ impl Containment {
         };
         // The server resolves symbolic links in a path.
         match self.mounts.iter().any(|mount| **mount == *path) {
-            true => Ok((gives, cursor)),
+            true => Ok((reply_identifiers, cursor)),
             false => Err(ContainmentViolation::Upward),
         }
     }
@@ -181,29 +181,31 @@ impl Containment {
 
     pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
-        let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };
-        let Ok(answered) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
-        match (&asked, &answered) {
+        let Ok(arguments) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };
+        let Ok(results) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
+        match (&arguments, &results) {
             (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
-                let of = self.zone_of_handle(args.what.dir.0);
-                if let Ok(standing) = of.and_then(|of| self.zone_of_lookup(of, args.what.name.0)) {
-                    self.issued_identifiers.handle(ok.object.0, standing);
+                let directory = self.zone_of_handle(args.what.dir.0);
+                if let Ok(zone) =
+                    directory.and_then(|directory| self.zone_of_lookup(directory, args.what.name.0))
+                {
+                    self.issued_identifiers.handle(ok.object.0, zone);
                 }
             }
             (Args::CREATE(Create3Args { r#where, .. }), Results::CREATE(StatusUnion::Ok(ok)))
             | (Args::MKDIR(Mkdir3Args { r#where, .. }), Results::MKDIR(StatusUnion::Ok(ok)))
             | (Args::SYMLINK(Symlink3Args { r#where, .. }), Results::SYMLINK(StatusUnion::Ok(ok)))
             | (Args::MKNOD(Mknod3Args { r#where, .. }), Results::MKNOD(StatusUnion::Ok(ok))) => {
-                if let (Some(handle), Ok(standing)) = (&ok.obj, self.entry(r#where)) {
-                    self.issued_identifiers.handle(handle.0, standing);
+                if let (Some(handle), Ok(zone)) = (&ok.obj, self.entry(r#where)) {
+                    self.issued_identifiers.handle(handle.0, zone);
                 }
             }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
                 let Ok(directory) = self.zone_of_handle(args.dir.0) else { return };
                 for entry in ok.reply.entries.iter() {
-                    let standing = self.child(directory, entry.name.0);
-                    if let (Some(handle), Ok(standing)) = (&entry.name_handle, standing) {
-                        self.issued_identifiers.handle(handle.0, standing);
+                    let zone = self.child(directory, entry.name.0);
+                    if let (Some(handle), Ok(zone)) = (&entry.name_handle, zone) {
+                        self.issued_identifiers.handle(handle.0, zone);
                     }
                 }
             }

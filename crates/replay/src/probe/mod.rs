@@ -92,10 +92,10 @@ impl std::fmt::Display for ProbeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Transport(error) => error.fmt(f),
-            Self::Call(place, error) => write!(f, "{place}: {error}{}", advice(error)),
-            Self::Unanswered(place, connections, time) => write!(
+            Self::Call(server, error) => write!(f, "{server}: {error}{}", advice(error)),
+            Self::Unanswered(server, connections, time) => write!(
                 f,
-                "{place}: {connections} iWARP connections were accepted, but none replied to the first Call within {} s; \
+                "{server}: {connections} iWARP connections were accepted, but none replied to the first Call within {} s; \
                  check the server's log, or raise --timeout",
                 time.as_secs_f64()
             ),
@@ -140,51 +140,51 @@ impl ProbeError {
 pub fn probe(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
-    wish: &ConnectOptions,
+    options: &ConnectOptions,
 ) -> Result<ServerProbeReport, ProbeError> {
-    let (ProbeConnection { client: mut line, address, versions }, given_up) =
-        connect_for_probe(transport, url, wish)?;
+    let (ProbeConnection { client: mut line, address, versions }, abandoned) =
+        connect_for_probe(transport, url, options)?;
     let connection = line.connection;
-    let place = || format!("{} ({address})", url.host);
+    let server = || format!("{} ({address})", url.host);
     let newest = versions.iter().max().copied().unwrap_or(4);
     let null =
-        null_time(&mut line, newest, wish.timeout).map_err(|error| ProbeError::Call(place(), error))?;
+        null_time(&mut line, newest, options.timeout).map_err(|error| ProbeError::Call(server(), error))?;
 
-    let is_asked = |version| url.version.is_none_or(|asked| asked == version);
+    let is_requested = |version| url.version.is_none_or(|requested| requested == version);
     let (mut v3, mut exports) = (None, None);
-    if versions.contains(&3) && is_asked(NfsVersion::V3) {
-        let (found, mounted) = mount::probe_mount(url, address, wish);
-        exports = Some(found);
+    if versions.contains(&3) && is_requested(NfsVersion::V3) {
+        let (probed_exports, mounted) = mount::probe_mount(url, address, options);
+        exports = Some(probed_exports);
         let mounted = mounted.map_err(|error| error.to_string());
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
     if versions.contains(&4) {
-        for minor in (0..=2).filter(|minor| is_asked(NfsVersion::V4(*minor))) {
+        for minor in (0..=2).filter(|minor| is_requested(NfsVersion::V4(*minor))) {
             v4.push((minor, v4::probe_v4(&mut line, minor, &url.export)));
         }
     }
 
-    let absent = url.version.and_then(|asked| absent(asked, &versions, &v4));
+    let message = url.version.and_then(|requested| absent(requested, &versions, &v4));
     let unreadable = line.undecodable_replies;
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
-    let terms = transport.params(connection).cloned().ok_or_else(|| {
+    let params = transport.params(connection).cloned().ok_or_else(|| {
         ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
     })?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
     Ok(ServerProbeReport {
         address,
-        terms,
+        terms: params,
         credits,
         invalidations,
-        asked_for_invalidation: wish.remote_invalidation,
-        abandoned_connections: given_up,
+        asked_for_invalidation: options.remote_invalidation,
+        abandoned_connections: abandoned,
         null,
         versions,
-        missing_version_message: absent,
+        missing_version_message: message,
         v3,
         v4,
         exports,
@@ -204,61 +204,63 @@ struct ProbeConnection<'t> {
 fn connect_for_probe<'t>(
     transport: &'t mut dyn RpcTransport,
     url: &ServerUrl,
-    wish: &ConnectOptions,
+    options: &ConnectOptions,
 ) -> Result<(ProbeConnection<'t>, u32), ProbeError> {
-    let mut given_up = 0;
+    let mut abandoned = 0;
     loop {
-        let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
-        let place = || format!("{} ({address})", url.host);
-        let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ given_up << 12);
-        let mut line = RpcClient::new(&mut *transport, connection, root_credential(), xid, wish.timeout);
-        let error = match versions(&mut line) {
+        let (connection, address) = connect(transport, url, options).map_err(ProbeError::Transport)?;
+        let server = || format!("{} ({address})", url.host);
+        let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ abandoned << 12);
+        let mut client = RpcClient::new(&mut *transport, connection, root_credential(), xid, options.timeout);
+        let error = match versions(&mut client) {
             Ok(versions) => {
                 // New XIDs, as a server may cache the Replies of the earlier ones.
                 let xid = Xid(xid.0.wrapping_add(16));
-                let line = RpcClient::new(transport, connection, root_credential(), xid, wish.timeout);
-                return Ok((ProbeConnection { client: line, address, versions }, given_up));
+                let client = RpcClient::new(transport, connection, root_credential(), xid, options.timeout);
+                return Ok((ProbeConnection { client, address, versions }, abandoned));
             }
             Err(error) => error,
         };
         let is_iwarp = transport
             .params(connection)
-            .is_some_and(|terms| terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
+            .is_some_and(|params| params.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
         let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
         match error {
-            RpcCallError::Timeout(time) if is_iwarp && is_silent => {
+            RpcCallError::Timeout(timeout) if is_iwarp && is_silent => {
                 transport.disconnect(connection);
-                given_up += 1;
-                if given_up > MAX_ABANDONED_CONNECTIONS {
-                    return Err(ProbeError::Unanswered(place(), given_up, time));
+                abandoned += 1;
+                if abandoned > MAX_ABANDONED_CONNECTIONS {
+                    return Err(ProbeError::Unanswered(server(), abandoned, timeout));
                 }
             }
-            error => return Err(ProbeError::Call(place(), error)),
+            error => return Err(ProbeError::Call(server(), error)),
         }
     }
 }
 
 /// Returns the message for a requested version that is not available.
 fn absent(
-    asked: NfsVersion,
+    requested: NfsVersion,
     versions: &[u32],
     v4: &[(u32, Result<Nfs4ProbeReport, String>)],
 ) -> Option<String> {
-    let number = match asked {
+    let number = match requested {
         NfsVersion::V3 => 3,
         NfsVersion::V4(_) => 4,
     };
-    let has: Vec<String> = versions.iter().map(u32::to_string).collect();
-    let has = has.join(" and ");
+    let supported: Vec<String> = versions.iter().map(u32::to_string).collect();
+    let supported = supported.join(" and ");
     let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
-    let is_mismatch = |found: &(u32, Result<Nfs4ProbeReport, String>)| {
-        found.1.as_ref().is_err_and(|error| error.contains(&mismatch))
+    let is_mismatch = |report: &(u32, Result<Nfs4ProbeReport, String>)| {
+        report.1.as_ref().is_err_and(|error| error.contains(&mismatch))
     };
-    match asked {
-        _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not supported; the server has {has}")),
-        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
-            Some(format!("NFSv{asked}: not supported; the server has {has}, without that minor version"))
+    match requested {
+        _ if !versions.contains(&number) => {
+            Some(format!("NFSv{requested}: not supported; the server has {supported}"))
         }
+        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => Some(format!(
+            "NFSv{requested}: not supported; the server has {supported}, without that minor version"
+        )),
         _ => None,
     }
 }
@@ -270,52 +272,52 @@ fn absent(
 pub fn connect(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
-    wish: &ConnectOptions,
+    options: &ConnectOptions,
 ) -> Result<(TransportConnectionId, SocketAddr), RpcTransportError> {
     let addresses = url
         .resolve()
         .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;
-    let mut last = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
+    let mut last_error = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
     for address in addresses {
-        let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
+        let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
         match transport.connect(&target) {
             Ok(connection) => return Ok((connection, address)),
-            Err(error) => last = error,
+            Err(error) => last_error = error,
         }
     }
-    Err(last)
+    Err(last_error)
 }
 
 /// Returns the versions of NFS that answer NULL.
-fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
-    let mut found = Vec::new();
+fn versions(client: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
+    let mut supported = Vec::new();
     for version in [4, 3, 2] {
-        match null(line, version) {
-            Ok(()) => found.push(version),
+        match null(client, version) {
+            Ok(()) => supported.push(version),
             // The range that the server reports may have gaps, so each version is tried.
             Err(RpcCallError::Versions(..) | RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    found.sort_unstable();
-    Ok(found)
+    supported.sort_unstable();
+    Ok(supported)
 }
 
-fn null(line: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
-    line.call(&SynchronousProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
+fn null(client: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
+    client.call(&SynchronousProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
-/// Measures the latency of NULL: sequential Calls until `NULLS` are done or `most` has passed, but at least one.
+/// Measures the latency of NULL: sequential Calls until `NULLS` are done or `max_time` has passed, but at least one.
 fn null_time(
-    line: &mut RpcClient<'_>,
+    client: &mut RpcClient<'_>,
     version: u32,
-    most: Duration,
+    max_time: Duration,
 ) -> Result<NullCallLatency, RpcCallError> {
     let mut times = Vec::with_capacity(NULL_CALLS);
     let started = Instant::now();
-    while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < most) {
-        null(line, version)?;
-        times.push(line.last_latency);
+    while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < max_time) {
+        null(client, version)?;
+        times.push(client.last_latency);
     }
     times.sort_unstable();
     let at = |index: usize| times.get(index).copied().unwrap_or_default();
@@ -323,9 +325,9 @@ fn null_time(
 }
 
 /// Queries the limits of a file system in NFSv3 with FSINFO. RFC 1813 section 3.3.19.
-fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, String> {
+fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, String> {
     let arguments = v3::Args::FSINFO(v3::Fsroot3Args { fsroot: Opaque(root) });
-    let found = line.call(
+    let result = client.call(
         &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.0, FSINFO),
         |encoder| arguments.encode(encoder),
         |cursor| {
@@ -336,5 +338,5 @@ fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Strin
             })
         },
     );
-    found.unwrap_or_else(|error| Err(format!("FSINFO: {error}")))
+    result.unwrap_or_else(|error| Err(format!("FSINFO: {error}")))
 }

@@ -61,10 +61,10 @@ impl fmt::Display for MountError {
                  (MNT {path}: {status})"
             ),
             Self::Refused(path, status) => match advice_for_status(Nfsstat4(status.0)) {
-                Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
+                Some(advice) => write!(f, "{advice} (MNT {path}: {status})"),
                 None => write!(f, "MNT {path}: {status}"),
             },
-            Self::Unreachable(why) => f.write_str(why),
+            Self::Unreachable(reason) => f.write_str(reason),
         }
     }
 }
@@ -73,31 +73,31 @@ impl fmt::Display for MountError {
 ///
 /// # Errors
 /// Both results have their own error: no export list, and no mounted export.
-pub fn probe_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
-    let outcome = port_of_mount(url, server, wish).and_then(|port| {
+pub fn probe_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) -> MountProbeResults {
+    let outcome = port_of_mount(url, server, options).and_then(|port| {
         let mut tcp = TcpTransport::new();
         let address = SocketAddr::new(server.ip(), port);
-        let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
+        let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
         let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
         let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(port));
-        let mut line = RpcClient::new(&mut tcp, connection, root_credential(), xid, wish.timeout);
-        exports_and_root(&mut line, url, port)
+        let mut client = RpcClient::new(&mut tcp, connection, root_credential(), xid, options.timeout);
+        exports_and_root(&mut client, url, port)
     });
     outcome.unwrap_or_else(|error| (Err(error.clone()), Err(MountError::Unreachable(error))))
 }
 
-fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
+fn port_of_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) -> Result<u16, String> {
     if let Some(port) = url.mount_port {
         return Ok(port);
     }
-    let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
+    let target = ConnectTarget { address: server, name: url.host.clone(), options: options.clone() };
     let ports = ConfiguredAuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
     query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
         AuxiliaryProgramError::Absent(why) | AuxiliaryProgramError::Unregistered(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
         }
-        AuxiliaryProgramError::Silent(why) => {
-            format!("{why}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
+        AuxiliaryProgramError::Silent(reason) => {
+            format!("{reason}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
         }
     })
 }
@@ -105,11 +105,11 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> 
 pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
 fn exports_and_root(
-    line: &mut RpcClient<'_>,
+    client: &mut RpcClient<'_>,
     url: &ServerUrl,
     port: u16,
 ) -> Result<MountProbeResults, String> {
-    let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
+    let exports = call(client, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
         Results::EXPORT(exports) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let group = |group: Groupnode<'_>| text(group.gr_name.0);
@@ -133,7 +133,7 @@ fn exports_and_root(
     };
     let arguments = DirpathArgs { dirpath: Text(path.as_bytes()) };
     let mount = Args::MNT(arguments.clone());
-    let root = call(line, Mount::MNT, MAX_MNT_RESULT_BYTES, &mount, |results| match results {
+    let root = call(client, Mount::MNT, MAX_MNT_RESULT_BYTES, &mount, |results| match results {
         Results::MNT(outcome) => match outcome.ok() {
             Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
             None => Err(MountError::Refused(path.clone(), outcome.status())),
@@ -141,7 +141,7 @@ fn exports_and_root(
         _ => Err(MountError::Unreachable("MNT: another result".into())),
     });
     // The server's record of the mount is of no use; a failure to remove it does not matter.
-    let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
+    let _ = call(client, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
     let root = root.unwrap_or_else(|error| {
         Err(MountError::Unreachable(format!("MOUNT on port {port}: MNT {path}: {error}")))
     });
@@ -149,14 +149,14 @@ fn exports_and_root(
 }
 
 fn call<T>(
-    line: &mut RpcClient<'_>,
+    client: &mut RpcClient<'_>,
     number: Mount,
-    reply: u32,
+    reply_bytes: u32,
     arguments: &Args<'_>,
     read: impl FnOnce(Results<'_>) -> T,
 ) -> Result<T, RpcCallError> {
-    line.call(
-        &SynchronousProcedureCall::new(Program::MOUNT, 3, number.0, reply),
+    client.call(
+        &SynchronousProcedureCall::new(Program::MOUNT, 3, number.0, reply_bytes),
         |encoder: &mut Encoder| arguments.encode(encoder),
         |cursor| Results::decode(number, cursor, &mut NullFieldObserver).map(read),
     )

@@ -80,13 +80,13 @@ pub struct ProbedChannelLimits {
 }
 
 impl From<&ChannelAttrs4<'_>> for ProbedChannelLimits {
-    fn from(given: &ChannelAttrs4<'_>) -> Self {
+    fn from(channel: &ChannelAttrs4<'_>) -> Self {
         Self {
-            max_request: given.ca_maxrequestsize,
-            max_response: given.ca_maxresponsesize,
-            max_response_cached: given.ca_maxresponsesize_cached,
-            max_operations: given.ca_maxoperations,
-            max_requests: given.ca_maxrequests,
+            max_request: channel.ca_maxrequestsize,
+            max_response: channel.ca_maxresponsesize,
+            max_response_cached: channel.ca_maxresponsesize_cached,
+            max_operations: channel.ca_maxoperations,
+            max_requests: channel.ca_maxrequests,
         }
     }
 }
@@ -105,20 +105,20 @@ struct ProbeSession {
 }
 
 pub(super) fn probe_v4(
-    line: &mut RpcClient<'_>,
+    client: &mut RpcClient<'_>,
     minor: u32,
     export: &str,
 ) -> Result<Nfs4ProbeReport, String> {
-    let mut found = Nfs4ProbeReport::default();
-    let mut probe = Nfs4Probe { line, minor, session: None };
+    let mut report = Nfs4ProbeReport::default();
+    let mut probe = Nfs4Probe { line: client, minor, session: None };
     if minor == 0 {
-        return probe.read_file_system(export, &mut found).map(|()| found);
+        return probe.read_file_system(export, &mut report).map(|()| report);
     }
     let (clientid, sequence, server) = probe.exchange_id()?;
-    found.server = Some(server);
+    report.server = Some(server);
     let outcome = probe.create_session(clientid, sequence).and_then(|limits| {
-        found.session = Some(limits);
-        probe.read_file_system(export, &mut found)
+        report.session = Some(limits);
+        probe.read_file_system(export, &mut report)
     });
     // A failure is harmless: the state expires with its lease.
     if let Some(session) = probe.session.take() {
@@ -127,7 +127,7 @@ pub(super) fn probe_v4(
     }
     let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
     let _ = probe.run(&[destroy], |_| Some(()));
-    outcome.map(|()| found)
+    outcome.map(|()| report)
 }
 
 impl Nfs4Probe<'_, '_> {
@@ -137,19 +137,19 @@ impl Nfs4Probe<'_, '_> {
         operations: &[Args<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, String> {
-        let mut all = Vec::with_capacity(operations.len() + 1);
+        let mut compound = Vec::with_capacity(operations.len() + 1);
         if let Some(session) = &mut self.session {
             session.sequence += 1;
-            all.push(sequence(session.id, session.sequence, false));
+            compound.push(sequence(session.id, session.sequence, false));
         }
-        all.extend_from_slice(operations);
-        let size = ReplySizeUpperBound::for_compound(&all);
+        compound.extend_from_slice(operations);
+        let size = ReplySizeUpperBound::for_compound(&compound);
         let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
         let procedure = size.apply_to(&procedure);
         let outcome =
-            self.line.compound(self.minor, &all, &procedure, |reply| read_results(reply, &mut read));
+            self.line.compound(self.minor, &compound, &procedure, |reply| read_results(reply, &mut read));
         match outcome.map_err(|error| error.to_string())? {
-            Ok(found) => found.ok_or_else(|| "the results end before the one that was asked for".to_owned()),
+            Ok(value) => value.ok_or_else(|| "the results end before the one that was asked for".to_owned()),
             Err((Some(operation), status)) => Err(format!("{operation}: {status}")),
             Err((None, status)) => Err(status.to_string()),
         }
@@ -162,7 +162,7 @@ impl Nfs4Probe<'_, '_> {
             .map_or(0, |time| time.as_nanos() as u64);
         self.run(&[exchange_id(&owner, verifier.to_be_bytes())], |results| match results {
             Results::EXCHANGE_ID(outcome) => {
-                outcome.ok().map(|given| (given.eir_clientid, given.eir_sequenceid, server(given)))
+                outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid, server(ok)))
             }
             _ => None,
         })
@@ -174,13 +174,13 @@ impl Nfs4Probe<'_, '_> {
         });
         let create = create_session(clientid, sequence, channels);
         let (id, limits) = self.run(&[create], |results| match results {
-            Results::CREATE_SESSION(outcome) => outcome.ok().map(|given| {
+            Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
                 let limits = ProbedSessionLimits {
-                    fore: (&given.csr_fore_chan_attrs).into(),
-                    back: (&given.csr_back_chan_attrs).into(),
-                    is_persistent: given.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
+                    fore: (&ok.csr_fore_chan_attrs).into(),
+                    back: (&ok.csr_back_chan_attrs).into(),
+                    is_persistent: ok.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
                 };
-                (given.csr_sessionid, limits)
+                (ok.csr_sessionid, limits)
             }),
             _ => None,
         })?;
@@ -188,30 +188,30 @@ impl Nfs4Probe<'_, '_> {
         Ok(limits)
     }
 
-    fn read_file_system(&mut self, export: &str, found: &mut Nfs4ProbeReport) -> Result<(), String> {
-        self.read_limits(export, found)?;
-        self.read_root(found)
+    fn read_file_system(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+        self.read_limits(export, report)?;
+        self.read_root(report)
     }
 
-    fn read_limits(&mut self, export: &str, found: &mut Nfs4ProbeReport) -> Result<(), String> {
-        let words = words_for_bits([
+    fn read_limits(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+        let mask = words_for_bits([
             Attributes::LEASE_TIME,
             Attributes::MAXFILESIZE,
             Attributes::MAXREAD,
             Attributes::MAXWRITE,
         ]);
         let mut operations = walk(export);
-        operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) }));
+        operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&mask[..]) }));
         let mut names_found = 0;
         let outcome = self.run(&operations, |results| {
             names_found += usize::from(matches!(results, Results::LOOKUP(_)));
             let Results::GETATTR(outcome) = results else { return None };
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
-                    Attribute::LEASE_TIME(seconds) => found.lease_time = Some(seconds),
-                    Attribute::MAXFILESIZE(bytes) => found.maxfilesize = Some(bytes),
-                    Attribute::MAXREAD(bytes) => found.maxread = Some(bytes),
-                    Attribute::MAXWRITE(bytes) => found.maxwrite = Some(bytes),
+                    Attribute::LEASE_TIME(seconds) => report.lease_time = Some(seconds),
+                    Attribute::MAXFILESIZE(bytes) => report.maxfilesize = Some(bytes),
+                    Attribute::MAXREAD(bytes) => report.maxread = Some(bytes),
+                    Attribute::MAXWRITE(bytes) => report.maxwrite = Some(bytes),
                     _ => {}
                 }
             }
@@ -224,8 +224,8 @@ impl Nfs4Probe<'_, '_> {
     }
 
     /// Reads the root's entries, up to the maximum number.
-    fn read_root(&mut self, found: &mut Nfs4ProbeReport) -> Result<(), String> {
-        let words = words_for_bits([Attributes::TYPE]);
+    fn read_root(&mut self, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+        let mask = words_for_bits([Attributes::TYPE]);
         let (mut cookie, mut cookieverf) = (0, [0; 8]);
         loop {
             let readdir = Args::READDIR(Readdir4Args {
@@ -233,24 +233,24 @@ impl Nfs4Probe<'_, '_> {
                 cookieverf,
                 dircount: LISTING,
                 maxcount: LISTING,
-                attr_request: Bitmap4::from(&words[..]),
+                attr_request: Bitmap4::from(&mask[..]),
             });
-            let root = &mut found.root;
+            let root = &mut report.root;
             let (last, verifier, eof) = self.run(&[Args::PUTROOTFH(Void), readdir], |results| {
                 let Results::READDIR(outcome) = results else { return None };
-                let given = outcome.ok()?;
+                let ok = outcome.ok()?;
                 let mut last = None;
-                for entry in given.reply.entries.iter().take(ENTRIES + 1 - root.len().min(ENTRIES)) {
+                for entry in ok.reply.entries.iter().take(ENTRIES + 1 - root.len().min(ENTRIES)) {
                     let mut items = entry.attrs.items().map_while(Result::ok);
                     let is_directory = items.any(|item| item == Attribute::TYPE(NfsFtype4::NF4DIR));
                     root.push((String::from_utf8_lossy(entry.name.0).into_owned(), is_directory));
                     last = Some(entry.cookie);
                 }
-                Some((last, given.cookieverf, given.reply.eof))
+                Some((last, ok.cookieverf, ok.reply.eof))
             })?;
-            if found.root.len() > ENTRIES {
-                found.root.truncate(ENTRIES);
-                found.has_more = true;
+            if report.root.len() > ENTRIES {
+                report.root.truncate(ENTRIES);
+                report.has_more = true;
                 return Ok(());
             }
             match last {
@@ -261,22 +261,22 @@ impl Nfs4Probe<'_, '_> {
     }
 }
 
-fn server(given: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
+fn server(exchange: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned();
-    let implementation = given.eir_server_impl_id.iter().next();
+    let implementation = exchange.eir_server_impl_id.iter().next();
     let roles = [
         (ExchangeIdFlags::EXCHGID4_FLAG_USE_NON_PNFS, "no pNFS"),
         (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_MDS, "metadata server"),
         (ExchangeIdFlags::EXCHGID4_FLAG_USE_PNFS_DS, "data server"),
     ];
     Nfs4ServerIdentity {
-        owner: text(given.eir_server_owner.so_major_id.0),
-        scope: text(given.eir_server_scope.0),
+        owner: text(exchange.eir_server_owner.so_major_id.0),
+        scope: text(exchange.eir_server_scope.0),
         implementation: implementation
             .map(|id| format!("{} ({})", text(id.nii_name.0), text(id.nii_domain.0))),
         roles: roles
             .iter()
-            .filter(|(flag, _)| given.eir_flags.contains(*flag))
+            .filter(|(flag, _)| exchange.eir_flags.contains(*flag))
             .map(|(_, name)| *name)
             .collect(),
     }
@@ -289,14 +289,14 @@ fn names(export: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the operations that walk from the root to the export.
 fn walk(export: &str) -> Vec<Args<'_>> {
-    let mut way = vec![Args::PUTROOTFH(Void)];
-    way.extend(names(export).map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
-    way
+    let mut operations = vec![Args::PUTROOTFH(Void)];
+    operations.extend(names(export).map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
+    operations
 }
 
-/// Returns the error of a walk to the export whose LOOKUP fails after `found` names.
-fn walk_error(export: &str, found: usize, error: &str) -> String {
-    let path: String = names(export).take(found + 1).flat_map(|name| ["/", name]).collect();
+/// Returns the error of a walk to the export whose LOOKUP fails after `names_found` names.
+fn walk_error(export: &str, names_found: usize, error: &str) -> String {
+    let path: String = names(export).take(names_found + 1).flat_map(|name| ["/", name]).collect();
     let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
     format!("{no}{path}: {error}")
 }

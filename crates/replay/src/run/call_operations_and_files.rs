@@ -54,9 +54,15 @@ impl StepTitleCache {
     const MAX_TITLES: usize = 4096;
 
     fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
-        let asked = &step.asked;
+        let trace_procedure = &step.asked;
         let number = operation.map_or(NONE, |operation| operation.0);
-        let key = [asked.program, asked.version, asked.minor_version, asked.procedure, number];
+        let key = [
+            trace_procedure.program,
+            trace_procedure.version,
+            trace_procedure.minor_version,
+            trace_procedure.procedure,
+            number,
+        ];
         if let Some(title) = self.0.get(&key) {
             return Some(Rc::clone(title));
         }
@@ -69,20 +75,20 @@ impl StepTitleCache {
 }
 
 fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
-    let asked = &step.asked;
-    if asked.program == NONE {
+    let trace_procedure = &step.asked;
+    if trace_procedure.program == NONE {
         return "Reply without its Call".into();
     }
-    let name = Program(asked.program).name();
-    let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
-    let about = match (operation, asked.find_description()) {
+    let name = Program(trace_procedure.program).name();
+    let name = name.map_or_else(|| format!("program {}", trace_procedure.program), str::to_owned);
+    let operation_name = match (operation, trace_procedure.find_description()) {
         (Some(operation), _) => operation.to_string(),
         (None, Some(procedure)) => procedure.name().to_owned(),
-        (None, None) => format!("procedure {}", asked.procedure),
+        (None, None) => format!("procedure {}", trace_procedure.procedure),
     };
-    match asked.minor_version {
-        NONE => format!("{name} {} {about}", asked.version),
-        minor => format!("{name} {}.{minor} {about}", asked.version),
+    match trace_procedure.minor_version {
+        NONE => format!("{name} {} {operation_name}", trace_procedure.version),
+        minor => format!("{name} {}.{minor} {operation_name}", trace_procedure.version),
     }
 }
 
@@ -96,21 +102,21 @@ impl CallOperationsAndFiles {
         (self.set_size_bytes, self.set_modify_seconds, self.sets_only_delegated_times) = (None, None, false);
         let items = step.call.items();
         let mut cursor = step.call.body_cursor().with_chunks(&items);
-        let mut about = None;
+        let mut main_operation = None;
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) {
                     for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
                         let number = operation.number();
-                        if about.is_none_or(|about: Operation| number.class() < about.class()) {
-                            about = Some(number);
+                        if main_operation.is_none_or(|main: Operation| number.class() < main.class()) {
+                            main_operation = Some(number);
                         }
                         self.operations.push(number);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_arguments(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
-                        about = call.main_operation().operation;
+                        main_operation = call.main_operation().operation;
                     }
                 }
             }
@@ -142,7 +148,7 @@ impl CallOperationsAndFiles {
             }
             _ => {}
         }
-        self.title = titles.of(step, about);
+        self.title = titles.of(step, main_operation);
         self.resolve_files(step);
     }
 
@@ -160,15 +166,16 @@ impl CallOperationsAndFiles {
             Args::READDIR(args) => self.record_mask(args.attr_request),
             Args::CREATE(args) => self.record_mask(args.createattrs.mask),
             Args::SETATTR(args) => {
-                let given = &args.obj_attributes;
-                self.record_mask(given.mask);
-                self.may_set_modify_time |= given.mask.iter().any(sets_modify_time);
-                self.sets_only_delegated_times |= given.mask.iter().all(is_delegated_time);
-                self.record_set_size(given);
-                let set_seconds = given.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                    Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
-                    _ => None,
-                });
+                let attributes = &args.obj_attributes;
+                self.record_mask(attributes.mask);
+                self.may_set_modify_time |= attributes.mask.iter().any(sets_modify_time);
+                self.sets_only_delegated_times |= attributes.mask.iter().all(is_delegated_time);
+                self.record_set_size(attributes);
+                let set_seconds =
+                    attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                        Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
+                        _ => None,
+                    });
                 self.set_modify_seconds = self.set_modify_seconds.or(set_seconds);
             }
             Args::LAYOUTCOMMIT(_) => self.may_set_modify_time = true,
@@ -186,8 +193,8 @@ impl CallOperationsAndFiles {
         }
     }
 
-    fn record_set_size(&mut self, given: &Fattr4<'_>) {
-        let size = given.items().map_while(Result::ok).find_map(|attribute| match attribute {
+    fn record_set_size(&mut self, attributes: &Fattr4<'_>) {
+        let size = attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
             Attribute::SIZE(bytes) => Some(bytes),
             _ => None,
         });
@@ -197,7 +204,7 @@ impl CallOperationsAndFiles {
     fn record_mask(&mut self, mask: Bitmap4<'_>) {
         for (at, word) in mask.words().iter().enumerate() {
             match self.attribute_mask.get_mut(at) {
-                Some(known) => *known |= word,
+                Some(existing) => *existing |= word,
                 None => self.attribute_mask.push(word),
             }
         }
@@ -209,14 +216,15 @@ impl CallOperationsAndFiles {
 
     pub(super) fn may_change_sizes(&self) -> bool {
         use OperationEffect::{Copy, Create, Open, Write};
-        let resizes = |act: &OperationEffect| matches!(act, Create(_) | Open(_, true) | Write(..) | Copy(..));
+        let resizes =
+            |effect: &OperationEffect| matches!(effect, Create(_) | Open(_, true) | Write(..) | Copy(..));
         self.set_size_bytes.is_some() || self.effects.iter().any(resizes)
     }
 
     pub(super) fn may_change(&self) -> bool {
         use OperationEffect::{Lookup, Nothing, Read, ReadAttributes, ReadDirectory};
-        let is_reading = |act: &OperationEffect| {
-            matches!(act, Nothing | ReadAttributes | Lookup(_) | ReadDirectory | Read(..))
+        let is_reading = |effect: &OperationEffect| {
+            matches!(effect, Nothing | ReadAttributes | Lookup(_) | ReadDirectory | Read(..))
         };
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
@@ -224,8 +232,8 @@ impl CallOperationsAndFiles {
     /// Returns `true` if the Call may read or change attributes of objects whose filehandles neither it nor its Reply
     /// has: the root, the entries of a listing, and an object that is renamed.
     pub(super) fn may_use_unseen_objects(&self) -> bool {
-        let is_unseen = |act: &OperationEffect| {
-            matches!(act, OperationEffect::ReadDirectory | OperationEffect::Rename(..))
+        let is_unseen = |effect: &OperationEffect| {
+            matches!(effect, OperationEffect::ReadDirectory | OperationEffect::Rename(..))
         };
         self.effects.is_empty() || self.has_root() || self.effects.iter().any(is_unseen)
     }
@@ -243,8 +251,10 @@ impl CallOperationsAndFiles {
     }
 
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
-        let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
-        matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
+        let is_readdir = |v3_procedure: v3::Procedure| {
+            matches!(v3_procedure, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS)
+        };
+        matches!(procedure, Some(Procedure::V3(v3_procedure)) if is_readdir(v3_procedure))
             || self.operations.contains(&Operation::READDIR)
     }
 
@@ -264,7 +274,7 @@ impl CallOperationsAndFiles {
     }
 
     fn resolve_files(&mut self, step: &TraceStep<'_>) {
-        let of = |message: &TraceMessage<'_>, operation: usize| {
+        let filehandle_variable = |message: &TraceMessage<'_>, operation: usize| {
             let slot = message.slots.iter().find(|slot| {
                 slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation
             });
@@ -273,11 +283,11 @@ impl CallOperationsAndFiles {
         let files = &mut self.files;
         files.clear();
         files.resize(self.operations.len(), NONE);
-        let (mut current, mut saved, mut since) = (NONE, NONE, 0);
+        let (mut current, mut saved, mut set_at) = (NONE, NONE, 0);
         for (at, operation) in self.operations.iter().enumerate() {
             match *operation {
-                Operation::PUTFH => (current, since) = (of(&step.call, at), at),
-                Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
+                Operation::PUTFH => (current, set_at) = (filehandle_variable(&step.call, at), at),
+                Operation::PUTROOTFH | Operation::PUTPUBFH => (current, set_at) = (ROOT, at),
                 // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
                 Operation::OPEN if matches!(self.effects.get(at), Some(OperationEffect::Open(None, _))) => {}
                 Operation::LOOKUP
@@ -285,13 +295,13 @@ impl CallOperationsAndFiles {
                 | Operation::OPEN
                 | Operation::CREATE
                 | Operation::OPENATTR => {
-                    (current, since) = (NONE, at);
+                    (current, set_at) = (NONE, at);
                 }
                 Operation::SAVEFH => saved = current,
-                Operation::RESTOREFH => (current, since) = (saved, at),
+                Operation::RESTOREFH => (current, set_at) = (saved, at),
                 Operation::GETFH if current == NONE => {
-                    current = of(&step.reply, at);
-                    files.get_mut(since..at).unwrap_or_default().fill(current);
+                    current = filehandle_variable(&step.reply, at);
+                    files.get_mut(set_at..at).unwrap_or_default().fill(current);
                 }
                 _ => {}
             }
@@ -305,8 +315,8 @@ impl CallOperationsAndFiles {
     /// if unknown). Most need not, which saves decoding them again.
     pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
         let is_beyond = |words: &[u32]| {
-            let has = words.iter().copied().chain(std::iter::repeat(0));
-            self.attribute_mask.iter().zip(has).any(|(asked, has)| asked & !has != 0)
+            let padded = words.iter().copied().chain(std::iter::repeat(0));
+            self.attribute_mask.iter().zip(padded).any(|(requested, provided)| requested & !provided != 0)
         };
         supported.is_some_and(is_beyond)
             || self.has_root()

@@ -50,7 +50,7 @@ pub(super) fn answer_callback(
     let query: Vec<_> = operations
         .iter()
         .map(|operation| match operation {
-            CbArgs::CB_GETATTR(asked) => query(asked.fh.0, &asked.attr_request),
+            CbArgs::CB_GETATTR(args) => query(args.fh.0, &args.attr_request),
             _ => None,
         })
         .collect();
@@ -71,31 +71,31 @@ pub(super) fn answer_callback(
 }
 
 fn callback_result(operation: &CbArgs<'_>) -> CbResults<'static> {
-    let done = || StatusUnion::Ok(Void);
+    let ok = || StatusUnion::Ok(Void);
     match operation {
-        CbArgs::CB_SEQUENCE(asked) => CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
-            csr_sessionid: asked.csa_sessionid,
-            csr_sequenceid: asked.csa_sequenceid,
-            csr_slotid: asked.csa_slotid,
-            csr_highest_slotid: asked.csa_highest_slotid,
-            csr_target_highest_slotid: asked.csa_highest_slotid,
+        CbArgs::CB_SEQUENCE(args) => CbResults::CB_SEQUENCE(StatusUnion::Ok(CbSequence4Resok {
+            csr_sessionid: args.csa_sessionid,
+            csr_sequenceid: args.csa_sequenceid,
+            csr_slotid: args.csa_slotid,
+            csr_highest_slotid: args.csa_highest_slotid,
+            csr_target_highest_slotid: args.csa_highest_slotid,
         })),
         CbArgs::CB_GETATTR(_) => CbResults::CB_GETATTR(StatusUnion::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void)),
-        CbArgs::CB_RECALL(_) => CbResults::CB_RECALL(done()),
+        CbArgs::CB_RECALL(_) => CbResults::CB_RECALL(ok()),
         CbArgs::CB_LAYOUTRECALL(_) => {
             CbResults::CB_LAYOUTRECALL(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOMATCHING_LAYOUT, Void))
         }
-        CbArgs::CB_NOTIFY(_) => CbResults::CB_NOTIFY(done()),
+        CbArgs::CB_NOTIFY(_) => CbResults::CB_NOTIFY(ok()),
         CbArgs::CB_PUSH_DELEG(_) => {
             CbResults::CB_PUSH_DELEG(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void))
         }
-        CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(done()),
-        CbArgs::CB_RECALLABLE_OBJ_AVAIL(_) => CbResults::CB_RECALLABLE_OBJ_AVAIL(done()),
-        CbArgs::CB_RECALL_SLOT(_) => CbResults::CB_RECALL_SLOT(done()),
-        CbArgs::CB_WANTS_CANCELLED(_) => CbResults::CB_WANTS_CANCELLED(done()),
-        CbArgs::CB_NOTIFY_LOCK(_) => CbResults::CB_NOTIFY_LOCK(done()),
-        CbArgs::CB_NOTIFY_DEVICEID(_) => CbResults::CB_NOTIFY_DEVICEID(done()),
-        CbArgs::CB_OFFLOAD(_) => CbResults::CB_OFFLOAD(done()),
+        CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(ok()),
+        CbArgs::CB_RECALLABLE_OBJ_AVAIL(_) => CbResults::CB_RECALLABLE_OBJ_AVAIL(ok()),
+        CbArgs::CB_RECALL_SLOT(_) => CbResults::CB_RECALL_SLOT(ok()),
+        CbArgs::CB_WANTS_CANCELLED(_) => CbResults::CB_WANTS_CANCELLED(ok()),
+        CbArgs::CB_NOTIFY_LOCK(_) => CbResults::CB_NOTIFY_LOCK(ok()),
+        CbArgs::CB_NOTIFY_DEVICEID(_) => CbResults::CB_NOTIFY_DEVICEID(ok()),
+        CbArgs::CB_OFFLOAD(_) => CbResults::CB_OFFLOAD(ok()),
         CbArgs::CB_ILLEGAL(_) => CbResults::CB_ILLEGAL(StatusUnion::Fail(Nfsstat4::NFS4ERR_OP_ILLEGAL, Void)),
     }
 }

@@ -99,17 +99,18 @@ impl CallbackServer {
     /// Returns the callback address of a client with such a connection, or `None` if no port can be opened.
     pub(super) fn address(
         &self,
-        whose: ReplayClientKey,
-        terms: &NegotiatedTransportParams,
+        client_key: ReplayClientKey,
+        params: &NegotiatedTransportParams,
     ) -> Option<SocketAddr> {
         // A server inside this program uses the existing connection.
-        let local = terms.local.filter(|_| terms.kind != TransportKind::Loopback)?;
+        let local = params.local.filter(|_| params.kind != TransportKind::Loopback)?;
         let mut state = self.state.borrow_mut();
         let ports = &mut *state;
-        let at = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
+        let is_local = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
         let is_full = ports.open.len() >= MAX_PORTS;
-        let known = ports.open.iter().find(|(of, address)| at(address) && (is_full || *of == whose));
-        if let Some((_, address)) = known {
+        let port =
+            ports.open.iter().find(|(key, address)| is_local(address) && (is_full || *key == client_key));
+        if let Some((_, address)) = port {
             return Some(*address);
         }
         if is_full {
@@ -119,7 +120,7 @@ impl CallbackServer {
         if let Err(error) = &opened {
             ports.open_error.get_or_insert_with(|| format!("{}: {error}", local.ip()));
         }
-        ports.open.extend(opened.as_ref().ok().map(|address| (whose, *address)));
+        ports.open.extend(opened.as_ref().ok().map(|address| (client_key, *address)));
         opened.ok()
     }
 
@@ -130,12 +131,12 @@ impl CallbackServer {
     }
 
     /// Records the Calls received since the last call.
-    pub(super) fn record_answered(&self, tape: &mut dyn ReplayMessageRecorder) {
+    pub(super) fn record_answered(&self, recorder: &mut dyn ReplayMessageRecorder) {
         let state = self.state.borrow();
-        let answered = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
-        for call in answered.take(MAX_QUEUED_CALLS) {
+        let calls = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
+        for call in calls.take(MAX_QUEUED_CALLS) {
             let Some((client_key, _)) = state.open.get(call.port).copied() else { continue };
-            tape.record_exchange(&CallbackOrAuxiliaryExchange {
+            recorder.record_exchange(&CallbackOrAuxiliaryExchange {
                 stream: CallbackOrAuxiliaryStream::Callback(call.stream),
                 caller: call.peer,
                 callee: call.local,
@@ -154,12 +155,12 @@ impl CallbackServer {
         mut query: impl FnMut(ReplayClientKey, &[u8], &Bitmap4<'_>) -> Option<CallbackAttributes>,
     ) {
         let state = self.state.borrow();
-        let questions = state.thread.iter().flat_map(|thread| thread.getattr_queries.try_iter());
-        for CallbackGetattrQuery { port, handle, mask, answer_sender } in questions.take(MAX_QUEUED_CALLS) {
-            let whose = state.open.get(port).map(|(whose, _)| *whose);
-            let answer = whose.and_then(|whose| query(whose, &handle, &Bitmap4::from(&mask[..])));
+        let queries = state.thread.iter().flat_map(|thread| thread.getattr_queries.try_iter());
+        for CallbackGetattrQuery { port, handle, mask, answer_sender } in queries.take(MAX_QUEUED_CALLS) {
+            let client_key = state.open.get(port).map(|(key, _)| *key);
+            let attributes = client_key.and_then(|key| query(key, &handle, &Bitmap4::from(&mask[..])));
             // The thread may have stopped waiting.
-            let _ = answer_sender.send(answer);
+            let _ = answer_sender.send(attributes);
         }
     }
 
@@ -185,23 +186,23 @@ impl CallbackServerState {
             Some(thread) => thread,
             none => none.insert(CallbackThread::start(self.is_recorded)?),
         };
-        let gone = || io::Error::other("the thread that listens has ended");
-        thread.ports.send(port).map_err(|_| gone())?;
-        thread.wake.as_mut().ok_or_else(gone)?.write_all(b"!")?;
+        let thread_ended = || io::Error::other("the thread that listens has ended");
+        thread.ports.send(port).map_err(|_| thread_ended())?;
+        thread.wake.as_mut().ok_or_else(thread_ended)?.write_all(b"!")?;
         Ok(address)
     }
 }
 
 impl CallbackThread {
     fn start(is_recorded: bool) -> io::Result<Self> {
-        let (woken, wake) = io::pipe()?;
-        let (ports, added) = channel();
+        let (wake_reader, wake) = io::pipe()?;
+        let (ports, new_ports) = channel();
         let (answered_sender, answered) = is_recorded.then(|| sync_channel(MAX_QUEUED_CALLS)).unzip();
         let counts = Arc::<Mutex<CallbackCounts>>::default();
         let (query_sender, getattr_queries) = channel();
-        let run = CallbackRunChannels { answered_sender, query_sender, counts: Arc::clone(&counts) };
+        let channels = CallbackRunChannels { answered_sender, query_sender, counts: Arc::clone(&counts) };
         // Without the network the thread has nothing to do.
-        let listen = move || _ = serve_callbacks(woken, &added, &run);
+        let listen = move || _ = serve_callbacks(wake_reader, &new_ports, &channels);
         let handle = Some(thread::Builder::new().name("callbacks".into()).spawn(listen)?);
         Ok(Self { handle, ports, wake: Some(wake), answered, getattr_queries, counts })
     }
@@ -229,56 +230,56 @@ struct CallbackRunChannels {
 impl CallbackRunChannels {
     /// Returns the run's answer about a file, unless it times out.
     fn query_attributes(&self, port: usize, handle: &[u8], mask: &Bitmap4<'_>) -> Option<CallbackAttributes> {
-        let (answer_sender, answer) = channel();
+        let (answer_sender, answer_receiver) = channel();
         let (handle, mask) = (handle.to_vec(), mask.words().iter().collect());
         self.query_sender.send(CallbackGetattrQuery { port, handle, mask, answer_sender }).ok()?;
-        answer.recv_timeout(GETATTR_TIMEOUT).ok()?
+        answer_receiver.recv_timeout(GETATTR_TIMEOUT).ok()?
     }
 }
 
 /// Serves the ports until the pipe is closed.
 fn serve_callbacks(
-    mut woken: PipeReader,
-    added: &Receiver<TcpCallbackPort>,
-    run: &CallbackRunChannels,
+    mut wake_reader: PipeReader,
+    new_ports: &Receiver<TcpCallbackPort>,
+    channels: &CallbackRunChannels,
 ) -> io::Result<()> {
-    let mut listening = TcpCallbackListener::default();
+    let mut listener = TcpCallbackListener::default();
     let mut is_over = false;
     while !is_over {
-        if listening.wait(woken.as_fd())? {
-            is_over = woken.read(&mut [0; 64])? == 0;
+        if listener.wait(wake_reader.as_fd())? {
+            is_over = wake_reader.read(&mut [0; 64])? == 0;
         }
-        added.try_iter().for_each(|port| listening.add(port));
-        listening.serve(&mut |called| answer_call(called, run));
+        new_ports.try_iter().for_each(|port| listener.add(port));
+        listener.serve(&mut |call| answer_call(call, channels));
     }
     Ok(())
 }
 
-fn answer_call(called: &TcpCallbackCall<'_>, run: &CallbackRunChannels) -> Option<Vec<u8>> {
-    let came = Instant::now();
+fn answer_call(call: &TcpCallbackCall<'_>, channels: &CallbackRunChannels) -> Option<Vec<u8>> {
+    let received_at = Instant::now();
     let mut names = Vec::new();
-    let mut query = |handle: &[u8], mask: &Bitmap4<'_>| run.query_attributes(called.port, handle, mask);
-    let answer = callback_responder::answer_callback(called.message, &mut names, &mut query);
+    let mut query = |handle: &[u8], mask: &Bitmap4<'_>| channels.query_attributes(call.port, handle, mask);
+    let reply = callback_responder::answer_callback(call.message, &mut names, &mut query);
     {
-        let mut counts = run.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = channels.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {
             *counts.by_operation.entry(name).or_default() += 1;
         }
-        counts.unanswered += u64::from(answer.is_none());
+        counts.unanswered += u64::from(reply.is_none());
     }
-    if let Some(sender) = &run.answered_sender {
+    if let Some(sender) = &channels.answered_sender {
         // The recording may have ended.
         let _ = sender.send(AnsweredCallback {
-            port: called.port,
-            stream: called.stream,
-            peer: called.peer,
-            local: called.local,
-            message: called.message.to_vec(),
-            answer: answer.clone(),
-            times: [came, Instant::now()],
+            port: call.port,
+            stream: call.stream,
+            peer: call.peer,
+            local: call.local,
+            message: call.message.to_vec(),
+            answer: reply.clone(),
+            times: [received_at, Instant::now()],
         });
     }
-    answer
+    reply
 }
 
 #[cfg(test)]

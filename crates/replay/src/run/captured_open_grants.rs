@@ -53,7 +53,7 @@ impl CapturedStepOpenGrants {
             return Self::default();
         };
         let results = reply.operations().map_while(Result::ok).enumerate();
-        let got = results.filter_map(|(at, results)| match results {
+        let opens = results.filter_map(|(at, results)| match results {
             Results::OPEN(StatusUnion::Ok(open)) => Some(CapturedOpen {
                 operation: at,
                 grant: CapturedOpenGrant::of(open.rflags, &open.delegation),
@@ -62,38 +62,38 @@ impl CapturedStepOpenGrants {
             }),
             _ => None,
         });
-        Self(got.collect())
+        Self(opens.collect())
     }
 
     /// Returns the share_access that requests the state that the OPEN at index `at` was granted.
     pub(super) fn adjusted_access(&self, at: usize, access: ShareAccess) -> ShareAccess {
-        let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
-        let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
-        let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
-        match self.at(at).map(|opened| opened.grant) {
+        let xor_delegation = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
+        let timestamps = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
+        let no_delegation = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
+        match self.at(at).map(|open| open.grant) {
             Some(CapturedOpenGrant::Open) => {
-                ShareAccess(access.0 & !(DELEGATION_WANT_BITS | instead | times) | none)
+                ShareAccess(access.0 & !(DELEGATION_WANT_BITS | xor_delegation | timestamps) | no_delegation)
             }
-            Some(CapturedOpenGrant::OpenAndDelegation) => ShareAccess(access.0 & !instead),
+            Some(CapturedOpenGrant::OpenAndDelegation) => ShareAccess(access.0 & !xor_delegation),
             Some(CapturedOpenGrant::Delegation) | None => access,
         }
     }
 
     fn at(&self, operation: usize) -> Option<&CapturedOpen> {
-        self.0.iter().find(|opened| opened.operation == operation)
+        self.0.iter().find(|open| open.operation == operation)
     }
 
     pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
-        self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
+        self.at(at).is_some_and(|open| open.grant == CapturedOpenGrant::Delegation)
     }
 
     pub(super) fn must_confirm(&self, at: usize) -> bool {
-        self.at(at).is_some_and(|opened| opened.must_confirm)
+        self.at(at).is_some_and(|open| open.must_confirm)
     }
 
     /// Returns the bits of share_access that the delegation of the OPEN at index `at` covers.
     pub(super) fn delegated_access(&self, at: usize) -> u32 {
-        self.at(at).map_or(0, |opened| opened.access)
+        self.at(at).map_or(0, |open| open.access)
     }
 }
 

@@ -58,7 +58,7 @@ type ReplacementValues = OnceCell<(Vec<u32>, Vec<u8>)>;
 
 impl<'a> CompoundRewriteContext<'a> {
     fn substituted_stateid(&self, at: usize) -> Option<&OperationWithSubstituteOpenStateid> {
-        self.substituted_stateids.iter().find(|one| one.operation == at)
+        self.substituted_stateids.iter().find(|substitute| substitute.operation == at)
     }
 
     fn supports(&self, bit: u32) -> bool {
@@ -79,7 +79,7 @@ impl<'a> CompoundRewriteContext<'a> {
     /// holder sets (RFC 9754 section 5). Returns `true` if there are any.
     fn adapt_attributes<'n>(
         &self,
-        given: &mut Fattr4<'n>,
+        attributes: &mut Fattr4<'n>,
         is_undelegated: bool,
         values: &'n ReplacementValues,
     ) -> bool {
@@ -87,14 +87,14 @@ impl<'a> CompoundRewriteContext<'a> {
             let is_delegated = matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
             self.supports(bit) && !(is_undelegated && is_delegated)
         };
-        if given.mask.iter().all(is_sent) {
+        if attributes.mask.iter().all(is_sent) {
             return false;
         }
         let mut items = Vec::new();
-        for item in given.items() {
+        for item in attributes.items() {
             match item {
-                Ok(Attribute::MODE_UMASK(both)) if !self.supports(Attributes::MODE_UMASK) => {
-                    items.push(Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0)));
+                Ok(Attribute::MODE_UMASK(mode_umask)) if !self.supports(Attributes::MODE_UMASK) => {
+                    items.push(Attribute::MODE(Mode4(mode_umask.mu_mode.0 & !mode_umask.mu_umask.0)));
                 }
                 Ok(item) if is_sent(item.number()) => items.push(item),
                 Ok(_) => {}
@@ -103,7 +103,7 @@ impl<'a> CompoundRewriteContext<'a> {
         }
         items.sort_by_key(BitmapKeyedValue::number);
         let (words, bytes) = values.get_or_init(|| mask_and_values(&items));
-        *given = Fattr4::new(Bitmap4::from(&words[..]), Opaque(bytes));
+        *attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(bytes));
         true
     }
 
@@ -160,8 +160,8 @@ impl<'a> CompoundRewriteContext<'a> {
                 Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
                     self.adapt_attributes(given, false, values)
                 }
-                Openflag4::Create(Createhow4::Exclusive41(both)) => {
-                    self.adapt_attributes(&mut both.cva_attrs, false, values)
+                Openflag4::Create(Createhow4::Exclusive41(create)) => {
+                    self.adapt_attributes(&mut create.cva_attrs, false, values)
                 }
                 _ => false,
             },
@@ -174,7 +174,9 @@ impl<'a> CompoundRewriteContext<'a> {
         let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
         // An OPEN that claims a delegation which an open replaces opens by name or filehandle.
         let claim = match &args.claim {
-            OpenClaim4::DelegateCur(both) if substitute.is_some() => Some(OpenClaim4::Null(both.file)),
+            OpenClaim4::DelegateCur(delegation) if substitute.is_some() => {
+                Some(OpenClaim4::Null(delegation.file))
+            }
             OpenClaim4::DelegCurFh(_) if substitute.is_some() => Some(OpenClaim4::Fh),
             _ => None,
         };
@@ -219,40 +221,40 @@ pub(super) fn may_return_attribute(
 /// Rewrites an emitted COMPOUND and the positions of its payloads; `None` if it cannot be decoded or encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
-    placed: &mut [TracePayloadInMessage],
-    live: CompoundRewriteContext<'_>,
+    payloads: &mut [TracePayloadInMessage],
+    context: CompoundRewriteContext<'_>,
 ) -> Option<AppliedCompoundChangeFlags> {
     let mut changes = AppliedCompoundChangeFlags::default();
     let (bytes, splices) = {
-        let items = TracePayloadInMessage::items(placed);
+        let items = TracePayloadInMessage::items(payloads);
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let header = message.get(..cursor.at())?;
         let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         // Most Calls stay unchanged, which is determined without allocating.
-        let mut stays = true;
+        let mut is_unchanged = true;
         for (at, operation) in call.operations().enumerate() {
             let values = ReplacementValues::new();
-            stays &= !live.adapt(at, &mut operation.ok()?, &values, &mut changes);
+            is_unchanged &= !context.adapt(at, &mut operation.ok()?, &values, &mut changes);
         }
-        if stays {
+        if is_unchanged {
             return Some(changes);
         }
         let values: Vec<_> = call.operations().map(|_| ReplacementValues::new()).collect();
         let mut operations = call.operations().collect::<Result<Vec<_>, _>>().ok()?;
         for (at, (operation, values)) in operations.iter_mut().zip(&values).enumerate() {
-            live.adapt(at, operation, values, &mut changes);
+            context.adapt(at, operation, values, &mut changes);
         }
         let mut encoder = Encoder::new();
         encoder.raw(header);
         CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
         encoder.finish()
     };
-    if splices.len() != placed.len() {
+    if splices.len() != payloads.len() {
         return None;
     }
-    for (placed, splice) in placed.iter_mut().zip(splices) {
-        placed.position = u32::try_from(splice.position).ok()?;
+    for (payload, splice) in payloads.iter_mut().zip(splices) {
+        payload.position = u32::try_from(splice.position).ok()?;
     }
     message.clear();
     message.extend_from_slice(&bytes);

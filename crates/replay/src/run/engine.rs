@@ -182,8 +182,8 @@ enum StepSendObstacle {
 
 impl StepSendObstacle {
     /// The step cannot be replayed, for this reason.
-    fn unreplayable(why: impl fmt::Display) -> Self {
-        Self::Finished(StepOutcome::Unreplayable(why.to_string()))
+    fn unreplayable(reason: impl fmt::Display) -> Self {
+        Self::Finished(StepOutcome::Unreplayable(reason.to_string()))
     }
 }
 
@@ -232,9 +232,9 @@ pub fn run<R: Read + Seek>(
     target: &ConnectTarget,
     seeded: &SeededTree,
     options: &ReplayOptions,
-    watch: &mut dyn ReplayMonitor,
+    monitor: &mut dyn ReplayMonitor,
 ) -> Result<ReplayReport, ReplayRunError> {
-    run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
+    run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, monitor)
 }
 
 /// Runs several copies of the captured clients concurrently, at most [`MAX_CLIENT_COPIES`], and returns one report for
@@ -243,33 +243,33 @@ pub fn run<R: Read + Seek>(
 /// # Errors
 /// Returns the errors of [`run`].
 pub fn run_all<R: Read + Seek>(
-    parties: Vec<ReplayClientCopy<'_, R>>,
+    copies: Vec<ReplayClientCopy<'_, R>>,
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,
     options: &ReplayOptions,
-    watch: &mut dyn ReplayMonitor,
+    monitor: &mut dyn ReplayMonitor,
 ) -> Result<ReplayReport, ReplayRunError> {
     let callbacks = CallbackServer::new(target.address.ip());
     let recorder = RefCell::default();
     let mut engines = Vec::new();
-    for (number, party) in (0..).zip(parties.into_iter().take(MAX_CLIENT_COPIES)) {
-        engines.push(ReplayEngine::new(number, party, transport, target, options, &callbacks, &recorder)?);
+    for (number, copy) in (0..).zip(copies.into_iter().take(MAX_CLIENT_COPIES)) {
+        engines.push(ReplayEngine::new(number, copy, transport, target, options, &callbacks, &recorder)?);
     }
-    recorder.replace(watch.recorder());
+    recorder.replace(monitor.recorder());
     with_recorder(&recorder, |_| callbacks.record());
     // From here on, every Call passes the containment check before it is sent.
     let transport = &mut ContainmentCheckedTransport::new(transport);
-    event_loop::drive(&mut engines, transport, watch, &recorder, &callbacks)?;
+    event_loop::drive(&mut engines, transport, monitor, &recorder, &callbacks)?;
     callbacks.end_recording();
     // The Calls of the tree check are not part of the recording.
-    let recorded_as = recorder.take().map(|recorder| recorder.finish().map_err(|error| error.to_string()));
+    let recording = recorder.take().map(|recorder| recorder.finish().map_err(|error| error.to_string()));
     let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
     let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
     let mut sum = first?;
     for (number, report) in (2..).zip(reports) {
         sum.join(report?, number);
     }
-    sum.recording = recorded_as;
+    sum.recording = recording;
     callbacks.finish(&mut sum);
     Ok(sum)
 }
@@ -277,14 +277,14 @@ pub fn run_all<R: Read + Seek>(
 impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
     fn new(
         number: u32,
-        party: ReplayClientCopy<'r, R>,
+        copy: ReplayClientCopy<'r, R>,
         transport: &mut dyn RpcTransport,
         target: &'r ConnectTarget,
         options: &'r ReplayOptions,
         callbacks: &'r CallbackServer,
         recorder: &'r RefCell<OptionalReplayRecorder>,
     ) -> Result<Self, ReplayRunError> {
-        let ReplayClientCopy { steps, contents, seeded } = party;
+        let ReplayClientCopy { steps, contents, seeded } = copy;
         let plan = run_plan::step_replayability::StepPlanner::new(steps)?
             .with_selection(options.selected_steps.clone(), options.gss);
         let names = DirectoryEntryTargetTable::new(steps)?;
@@ -299,16 +299,16 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));
         }
         let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
-        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment)?;
-        report.synthesized = made.counts;
-        for why in &made.refused_clients {
-            report.add_refusal(format!("a client from before the capture: {why}"));
+        let setup = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment)?;
+        report.synthesized = setup.counts;
+        for reason in &setup.refused_clients {
+            report.add_refusal(format!("a client from before the capture: {reason}"));
         }
-        for (_, why) in &made.refused {
-            report.add_refusal(format!("a file that was opened before the capture: {why}"));
+        for (_, reason) in &setup.refused {
+            report.add_refusal(format!("a file that was opened before the capture: {reason}"));
         }
         let mut substitutes = DelegationSubstitutes::default();
-        substitutes.active.extend(&made.delegations);
+        substitutes.active.extend(&setup.delegations);
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
             GssCallReplayPolicy::Krb5 => {
@@ -319,7 +319,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let end = &steps.summary().end;
         report.timing.recorded_ns = end.last.saturating_sub(end.first);
         let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
-        verification.leaves_open = made.leaves_open;
+        verification.leaves_open = setup.leaves_open;
         let refused_handles = seeded.refused_handles.iter();
         if let Some(tree) = verification.expected_tree.as_mut().filter(|_| options.checks_tree) {
             tree.add_initial_content(contents, seeded)?;
@@ -339,9 +339,9 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 missing_values: refused_handles
                     .map(|variable| (*variable, UnboundVariableReason::Object))
                     .collect(),
-                ungranted_delegations: made.delegations.into_iter().collect(),
+                ungranted_delegations: setup.delegations.into_iter().collect(),
                 substitutes,
-                refused_opens: made.refused.into_iter().collect(),
+                refused_opens: setup.refused.into_iter().collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
                 ..LiveCallBuilder::default()
             },
@@ -397,35 +397,35 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<ReplayReport, ReplayRunError> {
-        let ended = || StepOutcome::Skipped("interrupted: the run ended before it".into());
-        for held in self.scheduler.window.steps_in_order() {
-            self.report.steps.count(held.id, held.description.title(), ended());
+        let interrupted = || StepOutcome::Skipped("interrupted: the run ended before it".into());
+        for entry in self.scheduler.window.steps_in_order() {
+            self.report.steps.count(entry.id, entry.description.title(), interrupted());
         }
         let mut parts = CallOperationsAndFiles::default();
         while !self.scheduler.is_exhausted {
             match self.scheduler.steps.next_step()? {
                 Some(step) => {
                     parts.read(&step, &mut self.scheduler.titles);
-                    self.report.steps.count(step_id(&step), parts.title(), ended());
+                    self.report.steps.count(step_id(&step), parts.title(), interrupted());
                 }
                 None => self.scheduler.is_exhausted = true,
             }
         }
         self.destroy_contexts(transport);
-        let late = self.verification.checker.take_late_differences(true);
-        self.report.steps.apply_late_differences(late);
-        if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
+        let late_differences = self.verification.checker.take_late_differences(true);
+        self.report.steps.apply_late_differences(late_differences);
+        if let (Some(reason), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
-            let failed = Some(format!("not started: {why}"));
+            let failed = Some(format!("not started: {reason}"));
             self.report.tree_check = Some(FinalTreeCheckReport { failed, ..FinalTreeCheckReport::default() });
-        } else if let Some(walk) = self
+        } else if let Some(tree) = self
             .verification
             .expected_tree
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
             let options = &self.context.options;
-            let left = FinalTreeCheckLiveIdentifiers {
+            let identifiers = FinalTreeCheckLiveIdentifiers {
                 seeded: self.context.seeded,
                 values: &self.call_builder.values,
                 checker: &self.verification.checker,
@@ -433,11 +433,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 max_duration: options.max_duration(self.report.timing.recorded_ns),
                 max_shown_mismatches: options.max_shown_mismatches,
             };
-            self.report.tree_check = Some(walk.check(
+            self.report.tree_check = Some(tree.check(
                 (transport, &mut self.call_builder.containment),
                 self.context.target,
                 &self.context.tag,
-                &left,
+                &identifiers,
                 self.contents,
             ));
         }
@@ -460,7 +460,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
             Err(GssUnsignedCallReason::NotYet) => return NonStepCallSubmitResult::NotYet,
-            Err(GssUnsignedCallReason::Never(why)) => return NonStepCallSubmitResult::Unsigned(why),
+            Err(GssUnsignedCallReason::Never(reason)) => return NonStepCallSubmitResult::Unsigned(reason),
         };
         let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.call_builder.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
@@ -471,26 +471,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Queues at most `most` of the steps that wait for capacity on a connection.
-    fn unpark_connection(&mut self, connection: TransportConnectionId, most: usize) {
+    /// Queues at most `max_count` of the steps that wait for capacity on a connection.
+    fn unpark_connection(&mut self, connection: TransportConnectionId, max_count: usize) {
         if let Some(number) = self.connections.connection_index.get(&connection) {
-            self.scheduler.unpark(*number, most);
+            self.scheduler.unpark(*number, max_count);
         }
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, window_index: u32, held: Box<StepWindowEntry>, state: StepOutcome) {
+    fn finish_step(&mut self, window_index: u32, entry: Box<StepWindowEntry>, state: StepOutcome) {
         let is_executed = match &state {
             StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_) => true,
             // The other operations of a DELEGRETURN that was sent as a CLOSE are not compared.
-            StepOutcome::Skipped(_) => held.rewrites.is_substituted,
+            StepOutcome::Skipped(_) => entry.rewrites.is_substituted,
             StepOutcome::Matched | StepOutcome::Tolerated(_) => false,
         };
-        if let (Some(step), true) = (held.step.trace_step(), is_executed) {
-            self.verification.mark_objects_uncertain(&held, &step, &state);
+        if let (Some(step), true) = (entry.step.trace_step(), is_executed) {
+            self.verification.mark_objects_uncertain(&entry, &step, &state);
         }
-        self.report.steps.count(held.id, held.description.title(), state);
-        self.scheduler.release(window_index, held);
+        self.report.steps.count(entry.id, entry.description.title(), state);
+        self.scheduler.release(window_index, entry);
     }
 }
 

@@ -54,13 +54,13 @@ impl ExpectedFinalTree {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
-        (state, went): (&StepOutcome, ExecutedStepFidelity),
+        (outcome, fidelity): (&StepOutcome, ExecutedStepFidelity),
         (is_racing, executed_count): (bool, usize),
         contents: &mut ReplayTraceReader<R>,
     ) {
         let frames = [step.origin.call_frame, step.origin.reply_frame];
-        let changes_files = || parts.effects.iter().any(|act| act.may_change_size_or_links());
-        let is_known = match state {
+        let changes_files = || parts.effects.iter().any(|effect| effect.may_change_size_or_links());
+        let is_known = match outcome {
             StepOutcome::Matched | StepOutcome::Substituted(_) => {
                 step.reply.is_complete() && step.call.is_complete()
             }
@@ -72,11 +72,11 @@ impl ExpectedFinalTree {
                 return;
             }
             StepOutcome::Tolerated(tolerance_rules::AFTER) => {
-                went == ExecutedStepFidelity::WithOtherAttributes && step.reply.is_complete()
+                fidelity == ExecutedStepFidelity::WithOtherAttributes && step.reply.is_complete()
             }
             // The last answer is the recorded one, unless the recorded one was a delay.
             StepOutcome::Tolerated(tolerance_rules::DELAYED) => {
-                went != ExecutedStepFidelity::Differently && step.reply.is_complete()
+                fidelity != ExecutedStepFidelity::Differently && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
@@ -85,17 +85,17 @@ impl ExpectedFinalTree {
             }
             // The effects are certain if only relations to earlier values are violated.
             StepOutcome::Mismatched(differences) => {
-                let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
+                let is_relation = |difference: &Difference| difference.kind == DifferenceKind::Relation;
                 differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
             }
             // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
             StepOutcome::Unreplayable(_) => return self.mark_effects_uncertain(step, parts, executed_count),
             StepOutcome::Skipped(_) => return,
         };
-        let is_write = |act: &OperationEffect| {
-            !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..))
+        let is_write = |effect: &OperationEffect| {
+            !effect.may_change_size_or_links() || matches!(effect, OperationEffect::Write(..))
         };
-        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && parts.effects.iter().all(is_write) {
+        if *outcome == StepOutcome::Tolerated(tolerance_rules::ROOM) && parts.effects.iter().all(is_write) {
             // It failed for lack of space in the capture.
             for payload in step.call.payloads.iter() {
                 self.tree.record_replacement(&payload, step.caller.server, step.origin.id, frames);
@@ -104,10 +104,10 @@ impl ExpectedFinalTree {
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
-        let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
+        let copies = parts.effects.iter().any(|effect| matches!(effect, OperationEffect::Copy(..)));
         let is_racing = is_racing
-            || went == ExecutedStepFidelity::WithOtherAttributes
-            || copies && *state != StepOutcome::Matched;
+            || fidelity == ExecutedStepFidelity::WithOtherAttributes
+            || copies && *outcome != StepOutcome::Matched;
         if !is_known {
             return self.mark_effects_uncertain(step, parts, usize::MAX);
         }
@@ -129,9 +129,9 @@ impl ExpectedFinalTree {
             payloads.map(text).collect()
         };
         let (calls, replies) = (texts(&step.call), texts(&step.reply));
-        let of_call = |at: usize| calls.get(at)?.as_deref();
-        let of_reply = |at: usize| replies.get(at)?.as_deref();
-        self.tree.update(&step_input(step, [&of_call, &of_reply]), is_racing, frames);
+        let call_text = |at: usize| calls.get(at)?.as_deref();
+        let reply_text = |at: usize| replies.get(at)?.as_deref();
+        self.tree.update(&step_input(step, [&call_text, &reply_text]), is_racing, frames);
     }
 
     /// Returns the path of a filehandle's object below the captured root, if its names are known, for display.
@@ -162,9 +162,9 @@ impl ExpectedFinalTree {
     pub(super) fn must_exist(&self, file: u32) -> bool {
         let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
         let is_certain =
-            |named: &CurrentNameBinding<'_>| !self.tree.is_name_uncertain(named.parent, named.name);
+            |binding: &CurrentNameBinding<'_>| !self.tree.is_name_uncertain(binding.parent, binding.name);
         id.is_some_and(|id| {
-            self.tree.current_names().any(|named| named.object == Some(id) && is_certain(&named))
+            self.tree.current_names().any(|binding| binding.object == Some(id) && is_certain(&binding))
         })
     }
 
@@ -226,7 +226,7 @@ impl ExpectedFinalTree {
         if is_readable && !parts.effects.iter().take(count).any(|effect| effect.may_change_size_or_links()) {
             return;
         }
-        let place = (step.caller.server, step.origin.id);
+        let step_key = (step.caller.server, step.origin.id);
         // CREATE of NFSv3 may truncate a file that is there.
         let may_truncate = parts.set_size_bytes.is_some() || step.asked.version == 3;
         let mut is_whole = !is_readable;
@@ -235,18 +235,20 @@ impl ExpectedFinalTree {
             match effect {
                 _ if !effect.may_change_size_or_links() => {}
                 OperationEffect::Link(name) | OperationEffect::Remove(name) => {
-                    self.tree.mark_name_uncertain(file, place, *name, false);
+                    self.tree.mark_name_uncertain(file, step_key, *name, false);
                 }
                 OperationEffect::Create(name) | OperationEffect::Open(Some(name), _) => {
-                    self.tree.mark_name_uncertain(file, place, *name, may_truncate);
+                    self.tree.mark_name_uncertain(file, step_key, *name, may_truncate);
                 }
                 OperationEffect::Open(None, _) if !may_truncate => {}
                 OperationEffect::Write(from, length) => {
-                    let of =
+                    let is_of_operation =
                         |payload: &TracePayload| payload.operation as usize == at || step.asked.version == 3;
-                    let payload = || step.call.payloads.iter().find(of).map(|payload| payload.length.into());
+                    let payload = || {
+                        step.call.payloads.iter().find(is_of_operation).map(|payload| payload.length.into())
+                    };
                     let end = length.or_else(payload).map_or(u64::MAX, |length| from.saturating_add(length));
-                    self.tree.mark_range_uncertain(file, place, *from, end);
+                    self.tree.mark_range_uncertain(file, step_key, *from, end);
                 }
                 // The names or files of these are not all known here.
                 _ => is_whole = true,

@@ -29,9 +29,9 @@ pub(super) struct FileDivergence {
 impl FileDivergence {
     /// Returns a divergence of these bytes, not of the size.
     pub(super) fn from_data_range(from: u64, to: u64) -> Self {
-        let mut touched = Self::default();
-        touched.data.add(from, to, MAX_RANGES, |_, _| {});
-        touched
+        let mut divergence = Self::default();
+        divergence.data.add(from, to, MAX_RANGES, |_, _| {});
+        divergence
     }
 
     pub(super) fn everything() -> Self {
@@ -49,19 +49,23 @@ impl FileDivergence {
 
     /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
     /// `written` is the length of its payload in bytes.
-    pub(super) fn from_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
+    pub(super) fn from_operation(
+        operation: Option<Operation>,
+        effect: OperationEffect,
+        written: u64,
+    ) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
-            _ => Self::from_effect(act, written),
+            _ => Self::from_effect(effect, written),
         }
     }
 
-    fn from_effect(act: OperationEffect, written: u64) -> Self {
+    fn from_effect(effect: OperationEffect, written: u64) -> Self {
         let range = |from: u64, count: u64| Self {
             size: true,
             ..Self::from_data_range(from, from.saturating_add(count))
         };
-        match act {
+        match effect {
             OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
             // A count of 0 means up to the end (RFC 7862 sections 15.2.3 and 15.13.3).
             OperationEffect::Copy(_, to, 0) => range(to, u64::MAX),
@@ -119,10 +123,10 @@ impl FileDivergence {
     /// suffices; the other bytes must be compared separately.
     pub(super) fn explains(&self, differences: &[Difference]) -> bool {
         // Missing results of a failed operation are no differences of their own.
-        let goes_another_way = differences.iter().any(|one| one.kind == DifferenceKind::Status);
-        differences.iter().all(|one| match one.kind {
-            DifferenceKind::Missing | DifferenceKind::Extra => goes_another_way,
-            _ => self.explains_one(one),
+        let has_other_status = differences.iter().any(|difference| difference.kind == DifferenceKind::Status);
+        differences.iter().all(|difference| match difference.kind {
+            DifferenceKind::Missing | DifferenceKind::Extra => has_other_status,
+            _ => self.explains_one(difference),
         })
     }
 
@@ -134,8 +138,8 @@ impl FileDivergence {
         match difference.kind {
             DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
-                values.iter().all(|half| {
-                    half.value.as_deref().is_some_and(|status| self.may_have_status(operation, status))
+                values.iter().all(|side| {
+                    side.value.as_deref().is_some_and(|status| self.may_have_status(operation, status))
                 })
             }
             DifferenceKind::Data if reads => has_content,

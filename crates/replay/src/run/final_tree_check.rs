@@ -70,9 +70,11 @@ impl FinalTreeCheckReport {
     /// Returns the checked fraction (0 to 1) of names and objects or of bytes, whichever is lower; 1 if there was
     /// nothing to check.
     pub fn coverage(&self) -> f64 {
-        let part = |done: u64, all: u64| if all == 0 { 1.0 } else { done.min(all) as f64 / all as f64 };
-        let looked = self.names + self.objects;
-        part(looked, looked + self.left_out).min(part(self.bytes, self.written_bytes))
+        let fraction = |checked: u64, total: u64| {
+            if total == 0 { 1.0 } else { checked.min(total) as f64 / total as f64 }
+        };
+        let compared = self.names + self.objects;
+        fraction(compared, compared + self.left_out).min(fraction(self.bytes, self.written_bytes))
     }
 }
 
@@ -85,35 +87,39 @@ impl ExpectedFinalTree {
         live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
     ) -> FinalTreeCheckReport {
-        let mut walked = FinalTreeCheckReport::default();
+        let mut report = FinalTreeCheckReport::default();
         // The server may restart between the run and its check.
         let mut attempts = ReconnectionAttempts::new(Instant::now(), target.options.timeout);
         let connection = match attempts.connect_blocking(target, |target| transport.connect(target)) {
             Ok(connection) => connection,
-            Err(error) => return FinalTreeCheckReport { failed: Some(error.to_string()), ..walked },
+            Err(error) => return FinalTreeCheckReport { failed: Some(error.to_string()), ..report },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
-        let line =
+        let rpc_client =
             transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
         let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
-            None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
-            Some(_) => match Nfs4Client::new(line, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
-                Ok(files) => Box::new(files),
-                Err(problem) => return FinalTreeCheckReport { failed: Some(problem.to_string()), ..walked },
-            },
+            None => Box::new(Nfs3Client::new(rpc_client, live.seeded.root.clone())),
+            Some(_) => {
+                match Nfs4Client::new(rpc_client, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
+                    Ok(files) => Box::new(files),
+                    Err(problem) => {
+                        return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report };
+                    }
+                }
+            }
         };
         files.limit_io(live.seeded.io);
         let mut checker = TreeChecker {
             tree: &self.tree,
             live,
             files: &mut *files,
-            report: &mut walked,
+            report: &mut report,
             contents,
             first_names: FxHashMap::default(),
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
-            walked.failed = Some(match &problem {
+            report.failed = Some(match &problem {
                 FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => {
                     format!("{error} (--max-time)")
                 }
@@ -122,8 +128,8 @@ impl ExpectedFinalTree {
         }
         files.close();
         drop(files);
-        walked.mismatches.sort_by_key(is_relation);
-        walked
+        report.mismatches.sort_by_key(is_relation);
+        report
     }
 }
 
@@ -131,7 +137,9 @@ impl ExpectedFinalTree {
 /// file system the server exports.
 fn is_server_silly_rename(name: &[u8]) -> bool {
     let is_hexadecimal = |rest: &[u8]| rest.len() >= 8 && rest.iter().all(u8::is_ascii_hexdigit);
-    [&b".nfs"[..], b".fuse_hidden"].iter().any(|head| name.strip_prefix(*head).is_some_and(is_hexadecimal))
+    [&b".nfs"[..], b".fuse_hidden"]
+        .iter()
+        .any(|prefix| name.strip_prefix(*prefix).is_some_and(is_hexadecimal))
 }
 
 /// Returns `true` for a name of the server, such as `.snapshot`: each directory had it before the run.
@@ -181,9 +189,9 @@ struct TreeChecker<'a, R> {
 impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
-        let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
-        if let Some(live) = live {
-            return Some(live.to_vec());
+        let handle = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
+        if let Some(handle) = handle {
+            return Some(handle.to_vec());
         }
         let is_root =
             node.existence == TraceObjectOrigin::ROOT && node.names.iter().any(|name| &*name.name == b"/");
@@ -194,9 +202,9 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn path(&self, parent: InferredObjectId, name: &[u8]) -> String {
         let mut names = vec![String::from_utf8_lossy(name).into_owned()];
         let mut at = parent;
-        while let Some(named) = self.first_names.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
-            names.push(String::from_utf8_lossy(named.name).into_owned());
-            at = named.parent;
+        while let Some(binding) = self.first_names.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
+            names.push(String::from_utf8_lossy(binding.name).into_owned());
+            at = binding.parent;
         }
         names.reverse();
         let path = names.join("/");
@@ -226,7 +234,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             let is_removed = !is_there && (had_name || name_count == 0);
             let first_name = self.first_names.get(&id);
             let may_be_removed =
-                first_name.is_some_and(|named| self.tree.is_name_uncertain(named.parent, named.name));
+                first_name.is_some_and(|binding| self.tree.is_name_uncertain(binding.parent, binding.name));
             if is_removed || may_be_removed {
                 // It was certainly removed, unless its parent is uncertain.
                 if may_be_removed || in_uncertain_directories.contains(&id) {
@@ -250,11 +258,11 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         let nameless = &self.live.seeded.nameless_handles;
         self.report.written_bytes = tree.written_bytes(&|variable| nameless.contains(&variable));
         let mut by_directory: FxHashMap<_, Vec<CurrentNameBinding<'a>>> = FxHashMap::default();
-        for named in tree.current_names() {
-            if let Some(object) = named.object {
-                self.first_names.entry(object).or_insert(named);
+        for binding in tree.current_names() {
+            if let Some(object) = binding.object {
+                self.first_names.entry(object).or_insert(binding);
             }
-            by_directory.entry(named.parent).or_default().push(named);
+            by_directory.entry(binding.parent).or_default().push(binding);
         }
         for (handle, objects) in self.live_directories(&mut by_directory) {
             let mut names: Vec<_> =
@@ -274,8 +282,8 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             if node.is_some_and(|node| node.file_type != TraceFileType::DIRECTORY)
                 && let Some(handle) = self.directory_handle(id)
             {
-                let found = self.files.status(&handle).map(|status| (handle, status));
-                self.check_object(ObjectAtPath { id, path: NAMELESS_OBJECT }, found)?;
+                let lookup_result = self.files.status(&handle).map(|status| (handle, status));
+                self.check_object(ObjectAtPath { id, path: NAMELESS_OBJECT }, lookup_result)?;
             }
         }
         Ok(())
@@ -296,31 +304,31 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         if let Some(id) = objects.iter().find(is_root) {
             self.check_root(ObjectAtPath { id: *id, ..directory }, handle)?;
         }
-        let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
-        let listed = self.files.list_names(handle, &mut |name| {
-            there.insert(name.into());
+        let mut live_names: FxHashSet<Box<[u8]>> = FxHashSet::default();
+        let listing = self.files.list_names(handle, &mut |name| {
+            live_names.insert(name.into());
         });
-        if self.accept(listed, directory, "names", "there", Some(names.len() as u64))?.is_none() {
+        if self.accept(listing, directory, "names", "there", Some(names.len() as u64))?.is_none() {
             return Ok(());
         }
-        for same in names.chunk_by(|a, b| a.name == b.name) {
-            let (Some(named), Some(last)) = (same.first(), same.last()) else { continue };
-            let is_there = there.remove(named.name);
-            let path = &self.path(named.parent, named.name);
-            let is_uncertain = named.object.is_some() != last.object.is_some()
-                || objects.iter().any(|id| tree.is_name_uncertain(*id, named.name));
+        for bindings in names.chunk_by(|a, b| a.name == b.name) {
+            let (Some(binding), Some(last)) = (bindings.first(), bindings.last()) else { continue };
+            let is_there = live_names.remove(binding.name);
+            let path = &self.path(binding.parent, binding.name);
+            let is_uncertain = binding.object.is_some() != last.object.is_some()
+                || objects.iter().any(|id| tree.is_name_uncertain(*id, binding.name));
             if is_uncertain {
                 self.leave_out(1, path);
                 continue;
             }
             self.report.names += 1;
-            match (named.object, is_there) {
+            match (binding.object, is_there) {
                 (Some(id), true) => {
-                    let found = self.find_object(handle, named.name);
+                    let lookup_result = self.find_object(handle, binding.name);
                     let object = ObjectAtPath { id, path };
                     match self.fileids.get(&id).copied() {
-                        None => self.check_object(object, found)?,
-                        Some(fileid) => self.check_further_name(object, fileid, found)?,
+                        None => self.check_object(object, lookup_result)?,
+                        Some(fileid) => self.check_further_name(object, fileid, lookup_result)?,
                     }
                 }
                 (Some(id), false) => {
@@ -336,23 +344,23 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             node(id).is_some_and(|node| node.existence == TraceObjectOrigin::CREATED && node.step != 0)
         };
         let seeded = self.live.seeded;
-        let before = seeded.initial_names.get(handle);
-        if before.is_none() && !objects.iter().all(is_new)
+        let initial_names = seeded.initial_names.get(handle);
+        if initial_names.is_none() && !objects.iter().all(is_new)
             || !tree.has_all_names()
             || tree.has_unknown_changes()
         {
             self.leave_out(1, directory.path);
             return Ok(());
         }
-        there.retain(|name| {
-            before.is_none_or(|before| !before.contains(name))
+        live_names.retain(|name| {
+            initial_names.is_none_or(|initial_names| !initial_names.contains(name))
                 && !is_server_name(seeded, name)
                 && !objects.iter().any(|id| tree.is_name_uncertain(*id, name))
         });
-        let all = there.len();
-        there.retain(|name| !is_server_silly_rename(name));
-        self.report.tolerated += (all - there.len()) as u64;
-        let mut additional: Vec<_> = there.into_iter().collect();
+        let total_count = live_names.len();
+        live_names.retain(|name| !is_server_silly_rename(name));
+        self.report.tolerated += (total_count - live_names.len()) as u64;
+        let mut additional: Vec<_> = live_names.into_iter().collect();
         additional.sort();
         for name in additional {
             self.report.names += 1;
@@ -365,7 +373,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn leave_out(&mut self, count: u64, path: &str) {
         self.report.left_out += count;
         let paths = &mut self.report.left_out_paths;
-        if paths.len() < MAX_LEFT_OUT_PATHS && !paths.iter().any(|known| known == path) {
+        if paths.len() < MAX_LEFT_OUT_PATHS && !paths.iter().any(|existing| existing == path) {
             paths.push(path.to_owned());
         }
     }
@@ -391,8 +399,8 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
                 left_out.into_iter().for_each(|count| self.leave_out(count, object.path));
             }
             Err(FileServerClientError::Refused(operation, status)) => {
-                let found = format!("{operation}: {status}");
-                self.report_difference(object, DifferenceKind::Status, field, expected, found);
+                let failure = format!("{operation}: {status}");
+                self.report_difference(object, DifferenceKind::Status, field, expected, failure);
             }
             Err(error) => return Err(error),
         }
@@ -452,10 +460,11 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         &mut self,
         object: ObjectAtPath<'_>,
         fileid: Option<u128>,
-        found: FoundObject,
+        lookup_result: FoundObject,
     ) -> Result<(), FileServerClientError> {
-        let found = self.accept(found, object, "object", "there", Some(1))?;
-        if let (Some(expected), Some(actual)) = (fileid, found.and_then(|(_, status)| status.version.fileid))
+        let live_object = self.accept(lookup_result, object, "object", "there", Some(1))?;
+        if let (Some(expected), Some(actual)) =
+            (fileid, live_object.and_then(|(_, status)| status.version.fileid))
             && actual != expected
         {
             self.report_difference(object, DifferenceKind::Relation, "fileid (one)", expected, actual);
@@ -467,7 +476,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn check_object(
         &mut self,
         object: ObjectAtPath<'_>,
-        found: FoundObject,
+        lookup_result: FoundObject,
     ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         let Some(node) = tree.nodes().get(object.id.0 as usize) else { return Ok(()) };
@@ -475,11 +484,11 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             self.leave_out(1, object.path);
             return Ok(());
         }
-        let is_left_out = matches!(&found, Err(FileServerClientError::Refused(_, status))
+        let is_left_out = matches!(&lookup_result, Err(FileServerClientError::Refused(_, status))
             if self.is_refused_to_root(status));
         self.report.objects += u64::from(!is_left_out);
         self.fileids.insert(object.id, None);
-        let Some((handle, status)) = self.accept(found, object, "object", "there", Some(1))? else {
+        let Some((handle, status)) = self.accept(lookup_result, object, "object", "there", Some(1))? else {
             return Ok(());
         };
         let LiveObjectAttributes { file_type, size, .. } = status;
@@ -490,20 +499,22 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
         }
         let is_directory = file_type == TraceFileType::DIRECTORY;
         self.check_attribute_relations(object, &node.handles, &status, is_directory);
-        let none = LatestInferredFileState::default();
-        let now = tree.current_state(object.id).unwrap_or(&none);
+        let unknown_state = LatestInferredFileState::default();
+        let expected_state = tree.current_state(object.id).unwrap_or(&unknown_state);
         let mode = status.mode & 0o7777;
-        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode) {
+        if let Some(expected) =
+            expected_state.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode)
+        {
             let [expected, mode] = [expected, mode].map(|mode| format!("0{mode:o}"));
             self.report_difference(object, DifferenceKind::Result, "mode", expected, mode);
         }
         match file_type {
             TraceFileType::FILE => {
-                if let Some(expected) = now.size.filter(|expected| *expected != size) {
+                if let Some(expected) = expected_state.size.filter(|expected| *expected != size) {
                     self.report_difference(object, DifferenceKind::Result, "size", expected, size);
                     return Ok(());
                 }
-                self.check_content(object, now, &handle)
+                self.check_content(object, expected_state, &handle)
             }
             TraceFileType::LINK if !node.target.is_empty() => {
                 let quoted = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
@@ -522,14 +533,14 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     fn check_content(
         &mut self,
         object: ObjectAtPath<'_>,
-        now: &LatestInferredFileState,
+        expected_state: &LatestInferredFileState,
         handle: &[u8],
     ) -> Result<(), FileServerClientError> {
         let zeros = vec![0; READ_BYTES as usize];
         // Extents of a payload that was overwritten in part alternate with those of others.
         let mut payloads: VecDeque<(_, Vec<u8>)> = VecDeque::new();
-        for piece in now.known_extents() {
-            if let ExtentContent::Payload(payload, _) = &piece.content {
+        for extent in expected_state.known_extents() {
+            if let ExtentContent::Payload(payload, _) = &extent.content {
                 let key = (payload.data, payload.file, payload.offset, payload.length, payload.hash);
                 match payloads.iter().position(|(cached, _)| *cached == key) {
                     Some(at) => payloads.swap(0, at),
@@ -546,12 +557,12 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
                 }
             }
             let sent = payloads.front().map_or(&[][..], |(_, bytes)| bytes);
-            let (mut at, end) = piece.range;
+            let (mut at, end) = extent.range;
             while at < end {
                 let count = (end - at).min(READ_BYTES);
-                let expected = match &piece.content {
+                let expected = match &extent.content {
                     ExtentContent::Payload(_, start) => {
-                        sent.get((start + (at - piece.range.0)) as usize..).unwrap_or_default()
+                        sent.get((start + (at - extent.range.0)) as usize..).unwrap_or_default()
                     }
                     ExtentContent::Zeros => &zeros[..],
                 };
@@ -567,10 +578,10 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
                 let expected = expected.get(..length).unwrap_or(expected);
                 if bytes.is_empty() || bytes != expected {
                     let first = bytes.iter().zip(expected).take_while(|(a, b)| a == b).count();
-                    let shown = |bytes: &[u8]| {
+                    let byte_text = |bytes: &[u8]| {
                         bytes.get(first).map_or_else(|| "nothing".to_owned(), |byte| format!("0x{byte:02x}"))
                     };
-                    let [expected, actual] = [expected, &bytes[..]].map(shown);
+                    let [expected, actual] = [expected, &bytes[..]].map(byte_text);
                     let field = field(at + first as u64);
                     self.report_difference(object, DifferenceKind::Data, &field, expected, actual);
                     return Ok(());
@@ -582,14 +593,19 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
     }
 
     /// Reads the data that the run has sent of a payload. Returns `false` if the trace cannot be read.
-    fn read_sent_payload(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
-        match self.contents.content(payload, to) {
+    fn read_sent_payload(&mut self, payload: &TracePayload, buffer: &mut Vec<u8>) -> bool {
+        match self.contents.content(payload, buffer) {
             Ok(true) => true,
             Ok(false) => {
-                to.clear();
-                to.resize(payload.length as usize, 0);
+                buffer.clear();
+                buffer.resize(payload.length as usize, 0);
                 if payload.content == PayloadContentState::KEYED {
-                    generated_file_data::fill(self.contents.summary().key, payload.file, payload.offset, to);
+                    generated_file_data::fill(
+                        self.contents.summary().key,
+                        payload.file,
+                        payload.offset,
+                        buffer,
+                    );
                 }
                 true
             }

@@ -12,12 +12,12 @@ pub struct IssueDelayHistogram(Option<hdrhistogram::Histogram<u64>>);
 
 impl IssueDelayHistogram {
     /// Adds the delay of a Call.
-    pub fn add(&mut self, late: Duration) {
+    pub fn add(&mut self, delay: Duration) {
         if self.0.is_none() {
             self.0 = hdrhistogram::Histogram::new_with_bounds(1, MAX_DELAY_NS, SIGNIFICANT_DIGITS).ok();
         }
-        if let Some(known) = &mut self.0 {
-            known.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
+        if let Some(histogram) = &mut self.0 {
+            histogram.saturating_record(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
         }
     }
 
@@ -27,8 +27,8 @@ impl IssueDelayHistogram {
     }
 
     /// Returns the delay in nanoseconds that this fraction (0 to 1) of the Calls did not exceed.
-    pub fn quantile_ns(&self, part: f64) -> u64 {
-        self.0.as_ref().map_or(0, |known| known.value_at_quantile(part))
+    pub fn quantile_ns(&self, quantile: f64) -> u64 {
+        self.0.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile))
     }
 
     /// Returns the maximum delay in nanoseconds.
@@ -41,8 +41,8 @@ impl IssueDelayHistogram {
         let Some(other) = &other.0 else { return };
         match &mut self.0 {
             // Both have the same bounds.
-            Some(known) => {
-                let _ = known.add(other);
+            Some(histogram) => {
+                let _ = histogram.add(other);
             }
             None => self.0 = Some(other.clone()),
         }

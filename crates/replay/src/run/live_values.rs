@@ -78,9 +78,9 @@ impl LiveServerSession {
     /// doubtful slot is replaced by the next that is not, if there is one.
     pub(super) fn slot(&self, captured: u32) -> u32 {
         let count = self.slots.len().max(1) as u32;
-        let own = captured % count;
+        let preferred = captured % count;
         let is_sure = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| !slot.is_doubtful);
-        (own..count).chain(0..own).find(is_sure).unwrap_or(own)
+        (preferred..count).chain(0..preferred).find(is_sure).unwrap_or(preferred)
     }
 
     pub(super) fn is_busy(&self, slot: u32) -> bool {
@@ -142,8 +142,8 @@ impl LiveVariableValues {
     }
 
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub(super) fn swap_counts(&mut self, used: &mut CallSequenceIds) {
-        std::mem::swap(&mut self.counts, used);
+    pub(super) fn swap_counts(&mut self, counts: &mut CallSequenceIds) {
+        std::mem::swap(&mut self.counts, counts);
     }
 
     pub(super) fn get(&self, variable: u32) -> Option<&[u8]> {
@@ -153,10 +153,10 @@ impl LiveVariableValues {
     /// Sets the value of a variable. Returns `false` if a limit is reached.
     pub(super) fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
         let at = variable as usize;
-        if let Some(Some(known)) = self.names.get_mut(at)
-            && known.len() == value.len()
+        if let Some(Some(existing)) = self.names.get_mut(at)
+            && existing.len() == value.len()
         {
-            known.copy_from_slice(value);
+            existing.copy_from_slice(value);
             return true;
         }
         let added_bytes =
@@ -167,9 +167,9 @@ impl LiveVariableValues {
         if at >= self.names.len() {
             self.names.resize(at + 1, None);
         }
-        if let Some(place) = self.names.get_mut(at) {
-            self.bytes = (self.bytes + added_bytes).saturating_sub(place.as_ref().map_or(0, |old| old.len()));
-            *place = Some(value.into());
+        if let Some(entry) = self.names.get_mut(at) {
+            self.bytes = (self.bytes + added_bytes).saturating_sub(entry.as_ref().map_or(0, |old| old.len()));
+            *entry = Some(value.into());
         }
         true
     }
@@ -180,7 +180,7 @@ impl LiveVariableValues {
         let counts = match slot.holds {
             TraceSlotValueKind::STATEID_SEQID => &mut self.stateid_seqids,
             TraceSlotValueKind::CREATE_SEQUENCE => &mut self.create_sequences,
-            holds if holds.is_count() => return true,
+            kind if kind.is_count() => return true,
             _ => return self.set_value(slot.variable, value),
         };
         counts.extend(leading_number(value).map(|number| (slot.variable, number)));
@@ -198,8 +198,8 @@ impl LiveVariableValues {
 
     /// Removes the value of a variable that the server does not know any more.
     pub(super) fn unset(&mut self, variable: u32) {
-        if let Some(place) = self.names.get_mut(variable as usize) {
-            self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
+        if let Some(entry) = self.names.get_mut(variable as usize) {
+            self.bytes = self.bytes.saturating_sub(entry.take().map_or(0, |old| old.len()));
         }
     }
 
@@ -218,8 +218,8 @@ impl LiveVariableValues {
 
     /// Replaces a session, keeping its limits.
     pub(super) fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
-        let known = self.sessions.entry(variable).or_default();
-        known.slots = session.slots;
+        let existing = self.sessions.entry(variable).or_default();
+        existing.slots = session.slots;
     }
 
     pub(super) fn close_session(&mut self, variable: u32) {
@@ -232,7 +232,8 @@ impl LiveVariableValues {
 
     /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
     pub(super) fn use_slot(&mut self, session: u32, captured: u32) -> bool {
-        self.counts.slot = self.sessions.get(&session).map(|known| (session, known.slot(captured)));
+        self.counts.slot =
+            self.sessions.get(&session).map(|live_session| (session, live_session.slot(captured)));
         self.counts.slot.is_some()
     }
 
@@ -252,10 +253,10 @@ impl LiveVariableValues {
     pub(super) fn matches_sequence(
         &self,
         (session, slot): (u32, u32),
-        (id, of_slot, sequence): ([u8; 16], u32, u32),
+        (id, slot_id, sequence): ([u8; 16], u32, u32),
     ) -> bool {
         self.get(session) == Some(&id[..])
-            && of_slot == slot
+            && slot_id == slot
             && self.slot((session, slot)).is_some_and(|slot| slot.next_sequence() == sequence)
     }
 
@@ -354,7 +355,7 @@ impl MessageSlotValueSource for LiveVariableValues {
             TraceSlotValueKind::CLIENT_VERIFIER => {
                 let tag = nfsrdma_analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
                 self.scratch.clear();
-                self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
+                self.scratch.extend(captured.iter().zip(tag).map(|(byte, tag_byte)| byte ^ tag_byte));
                 return (self.scratch.len() == captured.len()).then_some(&self.scratch);
             }
             // The callback address is cleared, but no host name; rewriting the Call sets that of this run.
@@ -363,10 +364,10 @@ impl MessageSlotValueSource for LiveVariableValues {
             {
                 return Some(self.put(b"0.0.0.0.0.0"));
             }
-            holds if holds.is_assigned_by_server() => {
+            kind if kind.is_assigned_by_server() => {
                 let value = self.names.get(slot.variable as usize).and_then(Option::as_deref);
                 let is_optional = matches!(
-                    holds,
+                    kind,
                     TraceSlotValueKind::COOKIE_VERIFIER
                         | TraceSlotValueKind::CHANGE
                         | TraceSlotValueKind::SERVER_OWNER

@@ -140,12 +140,12 @@ pub const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 impl ReplayOptions {
     /// Returns the maximum duration of a run whose capture lasted `recorded_ns`.
     pub fn max_duration(&self, recorded_ns: u64) -> Duration {
-        let slower = match self.pace {
+        let slowdown = match self.pace {
             ReplayPace::CapturedTimes(times) => 1.0 / times.clamp(1e-6, 1.0),
             _ => 1.0,
         };
         self.max_time.unwrap_or_else(|| {
-            let seconds = recorded_ns as f64 / 1e9 * slower * 10.0;
+            let seconds = recorded_ns as f64 / 1e9 * slowdown * 10.0;
             DEFAULT_LIMIT.max(Duration::from_secs_f64(seconds.min(1e9)))
         })
     }

@@ -74,51 +74,52 @@ pub(super) fn create_missing_state(
     values: &mut LiveVariableValues,
     containment: &mut Containment,
 ) -> Result<PreexistingStateSetupResult, ReplayRunError> {
-    let mut made = PreexistingStateSetupResult::default();
+    let mut result = PreexistingStateSetupResult::default();
     let mut clients = missing_state(trace)?.into_iter();
     while let Some((ClientOfMinorVersion { client, minor_version }, missing)) = clients.next() {
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} prologue {client} {minor_version}").as_bytes()) as u32);
-        let line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
-            .with_reconnect(target);
-        let line = ContainmentCheckedRpcClient::new(line, containment);
+        let rpc_client =
+            RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
+                .with_reconnect(target);
+        let rpc_client = ContainmentCheckedRpcClient::new(rpc_client, containment);
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
-        let mut files = match Nfs4Client::new(line, &name, &[minor_version]) {
+        let mut files = match Nfs4Client::new(rpc_client, &name, &[minor_version]) {
             Ok(files) => files,
             // Steps that use the missing values report them. If the server does not answer for one client, the
             // remaining ones would each time out as well.
             Err(problem) => {
-                made.refused_clients.push(problem.to_string());
+                result.refused_clients.push(problem.to_string());
                 match problem {
                     FileServerClientError::Refused(..) => continue,
                     FileServerClientError::Busy(..) | FileServerClientError::Call(_) => {
                         if clients.len() > 0 {
-                            made.refused_clients.push(format!("{} more were not tried", clients.len()));
+                            result.refused_clients.push(format!("{} more were not tried", clients.len()));
                         }
                         break;
                     }
                 }
             }
         };
-        for (owner, one) in missing.opens.iter().enumerate() {
-            let Some(handle) = values.get(one.file).map(<[u8]>::to_vec) else { continue };
-            let access = match one.access & (stateid_use::READ | stateid_use::WRITE) {
+        for (owner, open) in missing.opens.iter().enumerate() {
+            let Some(handle) = values.get(open.file).map(<[u8]>::to_vec) else { continue };
+            let access = match open.access & (stateid_use::READ | stateid_use::WRITE) {
                 // A delegation or lock that no step uses: reading is refused least.
                 0 => stateid_use::READ,
                 access => access,
             };
             match files.open(&handle, owner as u32, access) {
                 Ok(stateid) => {
-                    values.set_value(one.variable, &stateid.other);
-                    values.set_seqid(one.variable, stateid.seqid);
-                    made.counts.opens += 1;
-                    if one.access & stateid_use::DELEGATION != 0 {
-                        made.delegations.push(one.variable);
+                    values.set_value(open.variable, &stateid.other);
+                    values.set_seqid(open.variable, stateid.seqid);
+                    result.counts.opens += 1;
+                    if open.access & stateid_use::DELEGATION != 0 {
+                        result.delegations.push(open.variable);
                     }
-                    made.leaves_open |=
-                        one.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
+                    result.leaves_open |=
+                        open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
-                Err(problem) => made.refused.push((one.variable, problem.to_string())),
+                Err(problem) => result.refused.push((open.variable, problem.to_string())),
             }
         }
         // A session that no step uses would keep DESTROY_CLIENTID from succeeding: RFC 8881 section 18.50.3.
@@ -144,28 +145,28 @@ pub(super) fn create_missing_state(
                 }
             }
         }
-        made.counts.clients += 1;
+        result.counts.clients += 1;
     }
-    Ok(made)
+    Ok(result)
 }
 
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<BTreeMap<ClientOfMinorVersion, MissingClientState>, TraceError> {
     let mut clients: BTreeMap<ClientOfMinorVersion, MissingClientState> = BTreeMap::new();
-    let mut wanted: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
+    let mut undefined_values: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
-    trace.for_each_undefined(|line| {
+    trace.for_each_undefined(|value| {
         if matches!(
-            line.holds,
+            value.holds,
             TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
-        ) && wanted.len() < MAX_VALUES
+        ) && undefined_values.len() < MAX_VALUES
         {
-            wanted.insert(line.variable, (line.holds, line.object, line.access));
-            objects.insert(line.object);
+            undefined_values.insert(value.variable, (value.holds, value.object, value.access));
+            objects.insert(value.object);
         }
     })?;
-    if wanted.is_empty() {
+    if undefined_values.is_empty() {
         return Ok(clients);
     }
     // Files only: a directory cannot be opened in place of its delegation.
@@ -183,11 +184,11 @@ fn missing_state(
             return;
         }
         for slot in step.call.slots.iter().filter(|slot| !slot.holds.is_count()) {
-            let Some((holds, object, access)) = wanted.remove(&slot.variable) else { continue };
+            let Some((kind, object, access)) = undefined_values.remove(&slot.variable) else { continue };
             let minor_version = step.asked.minor_version;
             let client = ClientOfMinorVersion { client: step.caller.client, minor_version };
             let missing = clients.entry(client).or_default();
-            match holds {
+            match kind {
                 TraceSlotValueKind::SESSION => _ = missing.sessions.insert(slot.variable),
                 TraceSlotValueKind::CLIENTID => _ = missing.clientids.insert(slot.variable),
                 // NFSv4.0 opens by name alone.

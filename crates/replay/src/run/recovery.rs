@@ -173,7 +173,7 @@ pub(super) fn resent_state(state: StepOutcome, is_done_twice: bool, is_new: bool
         }
         StepOutcome::Matched | StepOutcome::Tolerated(_) => StepOutcome::Substituted(SENT_AGAIN.code),
         StepOutcome::Mismatched(_) if is_done_twice => StepOutcome::Substituted(DONE_TWICE.code),
-        other => other,
+        state => state,
     }
 }
 
@@ -209,24 +209,24 @@ pub(super) fn decode_bind_reply(
     mut cursor: Cursor<'_>,
     direction: ChannelDirFromClient4,
 ) -> Result<(), SessionBindError> {
-    let refused = |why: &str| SessionBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
-    let unreadable = |_| refused("its Reply cannot be read");
+    let refusal = |reason: &str| SessionBindError::Refused(format!("BIND_CONN_TO_SESSION: {reason}"));
+    let unreadable = |_| refusal("its Reply cannot be read");
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let status = message.reply().map(|reply| (reply.status(), reply.auth_stat()));
     match status {
         Some((status, _)) if status.is_success() => {}
-        Some((_, Some(auth_stat))) => return Err(refused(&format!("denied: {auth_stat}"))),
-        Some((status, None)) => return Err(refused(&status.to_string())),
-        None => return Err(refused("the answer is a Call")),
+        Some((_, Some(auth_stat))) => return Err(refusal(&format!("denied: {auth_stat}"))),
+        Some((status, None)) => return Err(refusal(&status.to_string())),
+        None => return Err(refusal("the answer is a Call")),
     }
     let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
             ChannelDirFromServer4::CDFS4_FORE if direction == ChannelDirFromClient4::CDFC4_BACK_OR_BOTH => {
-                Err(refused("the server binds the fore channel alone"))
+                Err(refusal("the server binds the fore channel alone"))
             }
             ChannelDirFromServer4::CDFS4_BACK if direction != ChannelDirFromClient4::CDFC4_BACK_OR_BOTH => {
-                Err(refused("the server binds the backchannel alone"))
+                Err(refusal("the server binds the backchannel alone"))
             }
             _ => Ok(()),
         },
@@ -235,9 +235,9 @@ pub(super) fn decode_bind_reply(
                 Err(SessionBindError::UnknownSession)
             }
             Nfsstat4::NFS4ERR_DELAY => Err(SessionBindError::Delayed),
-            status => Err(refused(&status.to_string())),
+            status => Err(refusal(&status.to_string())),
         },
-        _ => Err(refused("no result")),
+        _ => Err(refusal("no result")),
     }
 }
 

@@ -64,10 +64,10 @@ impl fmt::Display for ReplayCoverageShortfall {
                     "{replayed} of {chosen} steps were replayed and compared, less than {min_coverage}%"
                 )
             }
-            Self::CheckFailed(why) => write!(f, "the final check was not completed: {why}"),
-            Self::Files { looked: [looked, all], bytes: [read, written], min_coverage } => write!(
+            Self::CheckFailed(reason) => write!(f, "the final check was not completed: {reason}"),
+            Self::Files { looked: [looked, total], bytes: [read, written], min_coverage } => write!(
                 f,
-                "the final check covered {looked} of {all} names and objects, and {read} of {written} bytes, less than {min_coverage}%"
+                "the final check covered {looked} of {total} names and objects, and {read} of {written} bytes, less than {min_coverage}%"
             ),
         }
     }
@@ -132,9 +132,9 @@ impl ReplayProtocolErrors {
     }
 
     /// Counts a violation by the server.
-    pub fn count_violation(&mut self, how: String) {
-        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
-            *self.violations.entry(how).or_default() += 1;
+    pub fn count_violation(&mut self, description: String) {
+        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&description) {
+            *self.violations.entry(description).or_default() += 1;
         }
     }
 }
@@ -213,9 +213,9 @@ pub struct ReplayReport {
 
 impl ReplayReport {
     /// Adds a refusal by the server, up to a limit.
-    pub fn add_refusal(&mut self, why: String) {
+    pub fn add_refusal(&mut self, refusal: String) {
         if self.refused.len() < MAX_LISTED_MESSAGES {
-            self.refused.push(why);
+            self.refused.push(refusal);
         }
     }
 
@@ -227,11 +227,11 @@ impl ReplayReport {
 
     /// Returns the number of steps that were sent, but have no recorded or no live Reply to compare.
     pub fn uncompared(&self) -> u64 {
-        let of = |code: &str| {
+        let step_count = |code: &str| {
             let key = (FinalStepState::Substituted, code.to_owned());
-            self.steps.reasons.get(&key).map_or(0, |because| because.steps)
+            self.steps.reasons.get(&key).map_or(0, |count| count.steps)
         };
-        of(PlanReason::ReplyLost.code()) + of(recovery::REPLY_UNKNOWN.code)
+        step_count(PlanReason::ReplyLost.code()) + step_count(recovery::REPLY_UNKNOWN.code)
     }
 
     /// Returns the number of steps to be replayed: all that are not skipped.
@@ -248,7 +248,7 @@ impl ReplayReport {
     pub fn is_different(&self) -> bool {
         self.mismatched() > 0
             || !self.protocol.violations.is_empty()
-            || self.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
+            || self.tree_check.as_ref().is_some_and(|check| check.differing > 0)
     }
 
     /// Returns the reason for insufficient coverage, if it is below `min_coverage` percent of the steps that are not
@@ -258,12 +258,12 @@ impl ReplayReport {
         if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
             return Some(ReplayCoverageShortfall::Steps { replayed, chosen, min_coverage });
         }
-        let walked = self.tree_check.as_ref()?;
-        if let Some(why) = &walked.failed {
-            return Some(ReplayCoverageShortfall::CheckFailed(why.clone()));
+        let check = self.tree_check.as_ref()?;
+        if let Some(error) = &check.failed {
+            return Some(ReplayCoverageShortfall::CheckFailed(error.clone()));
         }
-        let percent = walked.coverage() * 100.0;
-        let FinalTreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *walked;
+        let percent = check.coverage() * 100.0;
+        let FinalTreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *check;
         (percent < min_coverage).then_some(ReplayCoverageShortfall::Files {
             looked: [names + objects, names + objects + left_out],
             bytes: [bytes, written_bytes],

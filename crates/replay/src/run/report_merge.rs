@@ -22,17 +22,17 @@ impl StepResultsOfRun {
         self.total += other.total;
         self.states += other.states;
         self.rules.extend(other.rules);
-        for (reason, because) in other.reasons {
-            let known = self.reasons.entry(reason).or_default();
-            known.steps += because.steps;
-            add_counts(&mut known.operations, &because.operations);
-            known.first.extend(because.first);
-            known.first.truncate(MAX_EXAMPLES);
+        for (reason, count) in other.reasons {
+            let existing = self.reasons.entry(reason).or_default();
+            existing.steps += count.steps;
+            add_counts(&mut existing.operations, &count.operations);
+            existing.first.extend(count.first);
+            existing.first.truncate(MAX_EXAMPLES);
         }
-        for (name, of) in other.operations {
-            let known = self.operation(&name);
-            known.states += of.states;
-            known.latencies.iter_mut().zip(&of.latencies).for_each(|(sum, more)| sum.join(more));
+        for (name, results) in other.operations {
+            let existing = self.operation(&name);
+            existing.states += results.states;
+            existing.latencies.iter_mut().zip(&results.latencies).for_each(|(sum, added)| sum.join(added));
         }
     }
 }
@@ -63,9 +63,9 @@ impl ReplayReport {
         add_counts(&mut self.callbacks.by_operation, &other.callbacks.by_operation);
         add_counts(&mut self.protocol.violations, &other.protocol.violations);
         add_counts(&mut self.protocol.discarded, &other.protocol.discarded);
-        let named = |message: String| format!("client {copy}: {message}");
-        other.protocol.own.into_iter().for_each(|error| self.protocol.add_own(named(error)));
-        self.refused.extend(other.refused.into_iter().map(named));
+        let with_client = |message: String| format!("client {copy}: {message}");
+        other.protocol.own.into_iter().for_each(|error| self.protocol.add_own(with_client(error)));
+        self.refused.extend(other.refused.into_iter().map(with_client));
         self.refused.truncate(MAX_LISTED_MESSAGES);
         self.compared += other.compared;
         self.timing.elapsed = self.timing.elapsed.max(other.timing.elapsed);
@@ -76,21 +76,21 @@ impl ReplayReport {
         self.end.silent_program = self.end.silent_program.take().or(other.end.silent_program);
         self.squashed = self.squashed.take().or(other.squashed);
         match (&mut self.tree_check, other.tree_check) {
-            (Some(walked), Some(more)) => walked.join(more, copy, self.steps.max_mismatches),
-            (walked, more) => *walked = walked.take().or(more),
+            (Some(check), Some(other_check)) => check.join(other_check, copy, self.steps.max_mismatches),
+            (check, other_check) => *check = check.take().or(other_check),
         }
     }
 }
 
 impl FinalTreeCheckReport {
-    fn join(&mut self, other: Self, copy: u32, shown: usize) {
+    fn join(&mut self, other: Self, copy: u32, max_mismatches: usize) {
         number_first_copy(&mut self.mismatches);
-        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
-        self.mismatches.extend(named);
+        let mismatches = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
+        self.mismatches.extend(mismatches);
         self.left_out_paths.extend(other.left_out_paths);
         self.left_out_paths.truncate(MAX_LEFT_OUT_PATHS);
         self.mismatches.sort_by_key(is_relation);
-        self.mismatches.truncate(shown);
+        self.mismatches.truncate(max_mismatches);
         add_each([
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
@@ -100,6 +100,7 @@ impl FinalTreeCheckReport {
             (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
         ]);
-        self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
+        self.failed =
+            self.failed.take().or_else(|| other.failed.map(|error| format!("client {copy}: {error}")));
     }
 }

@@ -82,7 +82,7 @@ impl StepOutcome {
         match self {
             Self::Matched | Self::Mismatched(_) => None,
             Self::Tolerated(rule) => Some(rule.name),
-            Self::Substituted(why) => Some(why),
+            Self::Substituted(reason) => Some(reason),
             Self::Skipped(why) | Self::Unreplayable(why) => Some(why),
         }
     }

@@ -63,11 +63,11 @@ rules! {
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
 pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<BuiltInToleranceRule> {
-    let of_operation = match v4::Operation::from_name(operation) {
+    let operation_rule = match v4::Operation::from_name(operation) {
         Some(operation) => rule_of_v4(operation, path),
         None => rule_of_procedure(operation, path),
     };
-    of_operation
+    operation_rule
         .or_else(|| path.ends_with(".atomic").then_some(ATOMIC))
         .or_else(|| rule_of_attribute(path, field))
 }
@@ -174,8 +174,8 @@ const CAPABILITY_ATTRIBUTES: &[&str] = &[
 /// A client drops a name after NFS4ERR_NOENT and the directory after NFS4ERR_STALE, so that these are the same only for
 /// operations without a name. RFC 8881 section 15.4 allows NFS4ERR_EXIST and NFS4ERR_NOTEMPTY only where a name is
 /// replaced or removed.
-pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
-    let mut pair = [one, other].map(|status| status.split_once("ERR_").map_or("", |(_, name)| name));
+pub(super) fn is_same_refusal(operation: &str, recorded: &str, live: &str) -> bool {
+    let mut pair = [recorded, live].map(|status| status.split_once("ERR_").map_or("", |(_, name)| name));
     pair.sort_unstable();
     match pair {
         ["ACCES" | "ACCESS", "PERM"] => true,

@@ -98,7 +98,7 @@ pub struct ReplayTraceRecordingTotals {
 /// Records the messages of a run.
 pub trait ReplayMessageRecorder {
     /// Records a Call that was sent.
-    fn record_call(&mut self, gone: &ReplayRecorderSentCall<'_>);
+    fn record_call(&mut self, sent_call: &ReplayRecorderSentCall<'_>);
 
     /// Records the Reply to a Call.
     fn record_reply(&mut self, reply: &TransportReply<'_>);
@@ -107,7 +107,12 @@ pub trait ReplayMessageRecorder {
     fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
     /// Records a Call of the server, and the answer if there is one.
-    fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>);
+    fn record_callback(
+        &mut self,
+        connection: TransportConnectionId,
+        message: &[u8],
+        reply_message: Option<&[u8]>,
+    );
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
     fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryExchange<'_>);
@@ -153,10 +158,10 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
-    pub fn new(to: W, keeping: TraceFileDataRetention, name: &str) -> io::Result<Self> {
+    pub fn new(writer: W, retention: TraceFileDataRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
-            compiler: TraceCompiler::new(to, keeping, COMPILER_BYTES)?,
+            compiler: TraceCompiler::new(writer, retention, COMPILER_BYTES)?,
             name: format!("run of {name}"),
             pending_calls: FxHashMap::default(),
             connections: FxHashMap::default(),
@@ -167,20 +172,20 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
             started: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
             error: None,
             encoder: Vec::new(),
-            finish_writer: |mut to| to.flush(),
+            finish_writer: |mut writer| writer.flush(),
         })
     }
 
     /// Sets the function that is called with the writer after the recording is complete.
-    pub fn with_finish(self, end: fn(W) -> io::Result<()>) -> Self {
-        Self { finish_writer: end, ..self }
+    pub fn with_finish(self, finish: fn(W) -> io::Result<()>) -> Self {
+        Self { finish_writer: finish, ..self }
     }
 
     /// Returns a time in nanoseconds since 1970.
     fn time(&self, moment: Instant) -> u64 {
-        let (began, since) = self.started;
-        let after = moment.saturating_duration_since(since);
-        began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+        let (start_ns, start) = self.started;
+        let elapsed = moment.saturating_duration_since(start);
+        start_ns.saturating_add(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
     fn next_message(
@@ -273,10 +278,10 @@ struct SentCallChunkLengths {
 /// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
 fn offered_chunk_lengths(
     call: &OutgoingRpcCall<'_>,
-    terms: &NegotiatedRpcRdmaParameters,
+    params: &NegotiatedRpcRdmaParameters,
     bytes: &mut Vec<u8>,
 ) -> Option<SentCallChunkLengths> {
-    let plan = CallChunkPlan::for_call(call, terms).ok()?;
+    let plan = CallChunkPlan::for_call(call, params).ok()?;
     let region = |length: usize| ContiguousChunkMemory {
         length: u32::try_from(length).unwrap_or(u32::MAX),
         ..ContiguousChunkMemory::default()
@@ -284,12 +289,12 @@ fn offered_chunk_lengths(
     let payloads = || (0..).map(|index| plan.is_read(index)).zip(call.payloads);
     let read = || payloads().filter_map(|(is_read, payload)| is_read.then_some(payload));
     let reads: Vec<_> = read().map(|payload| region(payload.length())).collect();
-    let beside: usize = read().map(|payload| payload.padded()).sum();
+    let read_chunk_bytes: usize = read().map(|payload| payload.padded()).sum();
     let written = (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
     let writes: Vec<_> =
         written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
     let regions = ChunkRegions {
-        call: plan.is_long_call.then(|| region(call.length() - beside)),
+        call: plan.is_long_call.then(|| region(call.length() - read_chunk_bytes)),
         reads: &reads,
         writes: &writes,
         reply: plan.reply.map(|length| region(length as usize)),
@@ -328,19 +333,19 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 
 fn connection_name(
     connection: TransportConnectionId,
-    terms: &NegotiatedTransportParams,
+    params: &NegotiatedTransportParams,
 ) -> TransactionConnection {
     TransactionConnection {
         number: u64::from(connection.0) + 1,
-        transport: match terms.kind {
+        transport: match params.kind {
             TransportKind::Tcp => ConnectionTransport::Tcp,
             TransportKind::Rdma(RdmaFabric::Infiniband) => ConnectionTransport::InfiniBand,
             TransportKind::Rdma(RdmaFabric::Iwarp) => ConnectionTransport::Iwarp,
             // The mock transport is RDMA without packets.
             TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => ConnectionTransport::RoceV2,
         },
-        client: endpoint(terms.local),
-        server: endpoint(Some(terms.peer)),
+        client: endpoint(params.local),
+        server: endpoint(Some(params.peer)),
         tenant: VirtualNetwork::NONE,
     }
 }
@@ -354,22 +359,23 @@ fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageWireForm {
 }
 
 impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
-    fn record_call(&mut self, gone: &ReplayRecorderSentCall<'_>) {
+    fn record_call(&mut self, sent_call: &ReplayRecorderSentCall<'_>) {
         if self.error.is_some() {
             return;
         }
-        let call = gone.call;
+        let call = sent_call.call;
         let mut bytes = std::mem::take(&mut self.encoder);
         let chunks =
-            gone.terms.rdma.as_ref().and_then(|terms| offered_chunk_lengths(call, terms, &mut bytes));
+            sent_call.terms.rdma.as_ref().and_then(|params| offered_chunk_lengths(call, params, &mut bytes));
         self.encoder = bytes;
         let chunks = chunks.unwrap_or_default();
         let before = self.kept_bytes;
-        let (mut message, mut from, mut beside) = (Vec::with_capacity(call.length()), 0, 0);
+        let (mut message, mut from, mut payload_bytes) = (Vec::with_capacity(call.length()), 0, 0);
         let mut reads = Vec::new();
         for (index, payload) in call.payloads.iter().enumerate() {
-            let at = (payload.position as usize).saturating_sub(beside).clamp(from, call.message.len());
-            beside += payload.padded();
+            let at =
+                (payload.position as usize).saturating_sub(payload_bytes).clamp(from, call.message.len());
+            payload_bytes += payload.padded();
             message.extend_from_slice(call.message.get(from..at).unwrap_or_default());
             from = at;
             let length = u32::try_from(payload.length()).unwrap_or(u32::MAX);
@@ -387,13 +393,13 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         message.extend_from_slice(call.message.get(from..).unwrap_or_default());
         // Inline data uses memory, too.
         self.kept_bytes += message.len();
-        let name = connection_name(gone.connection, gone.terms);
-        let client = (gone.client_copy, gone.client);
-        self.connections.insert(gone.connection, (name, client));
+        let name = connection_name(sent_call.connection, sent_call.terms);
+        let client = (sent_call.client_copy, sent_call.client);
+        self.connections.insert(sent_call.connection, (name, client));
         let writes = chunks.writes.into_iter();
         let writes = writes.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         let form = chunks.form.unwrap_or(TraceMessageWireForm::RECORD);
-        let sent = self.next_message(Instant::now(), form, gone.credits, &message);
+        let sent = self.next_message(Instant::now(), form, sent_call.credits, &message);
         let wire_transaction = ReconstructedWireTransaction {
             call_chunk: chunks.call,
             reads,
@@ -401,43 +407,48 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
             reply_chunk: chunks.reply,
             ..transaction_without_chunks(name, CallDirection::Forward, Some(sent))
         };
-        let (kept, roots) = (self.kept_bytes - before, gone.roots.to_vec());
-        let waiting = RecorderPendingCall { wire_transaction, client, roots, step: gone.step, kept };
-        self.pending_calls.insert(call.tag, waiting);
+        let (kept, roots) = (self.kept_bytes - before, sent_call.roots.to_vec());
+        let pending = RecorderPendingCall { wire_transaction, client, roots, step: sent_call.step, kept };
+        self.pending_calls.insert(call.tag, pending);
     }
 
     fn record_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(mut waiting) = self.pending_calls.remove(&reply.tag) else { return };
+        let Some(mut pending) = self.pending_calls.remove(&reply.tag) else { return };
         let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
-        let travelled = &mut waiting.wire_transaction;
+        let transaction = &mut pending.wire_transaction;
         let lists = reply.header.as_ref().and_then(RpcRdma1Header::chunk_lists);
         let returned = |lists: &ChunkLists<'_>, at: usize| {
             let chunk = lists.rdma_writes.iter().nth(at)?;
             u32::try_from(chunk.length()).ok()
         };
-        for (at, item) in travelled.writes.iter_mut().enumerate() {
+        for (at, item) in transaction.writes.iter_mut().enumerate() {
             item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
             item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
         }
         if reply.form == nfsrdma_rpc::MessageForm::Nomsg {
-            travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
+            transaction.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
         let form = message_form(reply.form);
-        travelled.reply = Some(self.next_message(Instant::now(), form, credits, reply.message));
-        self.write(waiting);
+        transaction.reply = Some(self.next_message(Instant::now(), form, credits, reply.message));
+        self.write(pending);
     }
 
     fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>) {
-        let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
+        let Some(mut pending) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
-            waiting.wire_transaction.rdma_error = error.tag().0;
+            pending.wire_transaction.rdma_error = error.tag().0;
             let reply = self.next_message(Instant::now(), TraceMessageWireForm::ERROR, 0, &[]);
-            waiting.wire_transaction.reply = Some(reply);
+            pending.wire_transaction.reply = Some(reply);
         }
-        self.write(waiting);
+        self.write(pending);
     }
 
-    fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>) {
+    fn record_callback(
+        &mut self,
+        connection: TransportConnectionId,
+        message: &[u8],
+        reply_message: Option<&[u8]>,
+    ) {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
         let form = match name.transport.is_rdma() {
             true => TraceMessageWireForm::MESSAGE,
@@ -445,7 +456,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         };
         let now = Instant::now;
         let call = Some(self.next_message(now(), form, 0, message));
-        let reply = answer.map(|answer| self.next_message(now(), form, 0, answer));
+        let reply = reply_message.map(|reply_message| self.next_message(now(), form, 0, reply_message));
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
@@ -462,24 +473,25 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
             server: endpoint(Some(exchange.callee)),
             tenant: VirtualNetwork::NONE,
         };
-        let [came, answered] = exchange.times;
+        let [call_time, reply_time] = exchange.times;
         let form = TraceMessageWireForm::RECORD;
-        let call = Some(self.next_message(came, form, 0, exchange.message));
-        let reply = exchange.answer.map(|answer| self.next_message(answered, form, 0, answer));
+        let call = Some(self.next_message(call_time, form, 0, exchange.message));
+        let reply = exchange.answer.map(|message| self.next_message(reply_time, form, 0, message));
         let of_step = (exchange.client_key, exchange.step);
         self.write_exchange((name, CallDirection::Forward), of_step, [call, reply]);
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals> {
-        let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
-        left.sort_unstable_by_key(|tag| tag.0);
-        left.into_iter().for_each(|tag| self.record_lost(tag, None));
-        let Self { compiler: to, name, steps, not_kept, error, finish_writer: end, .. } = *self;
+        let mut unanswered: Vec<CallTag> = self.pending_calls.keys().copied().collect();
+        unanswered.sort_unstable_by_key(|tag| tag.0);
+        unanswered.into_iter().for_each(|tag| self.record_lost(tag, None));
+        let Self { compiler: trace_compiler, name, steps, not_kept, error, finish_writer: finish, .. } =
+            *self;
         if let Some(error) = error {
             return Err(error);
         }
-        let (to, _) = to.finish(&[name])?;
-        end(to)?;
+        let (writer, _) = trace_compiler.finish(&[name])?;
+        finish(writer)?;
         Ok(ReplayTraceRecordingTotals { steps, dropped_bytes: not_kept })
     }
 }

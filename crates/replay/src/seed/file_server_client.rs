@@ -47,8 +47,8 @@ impl std::error::Error for FileServerClientError {}
 
 impl FileServerClientError {
     /// Creates the error for results that are of no use.
-    pub(super) fn unusable(operation: impl fmt::Display, words: &str) -> Self {
-        Self::Refused(operation.to_string(), NfsOperationFailure::UnusableResults(words.into()))
+    pub(super) fn unusable(operation: impl fmt::Display, description: &str) -> Self {
+        Self::Refused(operation.to_string(), NfsOperationFailure::UnusableResults(description.into()))
     }
 
     pub(super) fn without_requested_item(operation: impl fmt::Display) -> Self {
@@ -115,7 +115,7 @@ impl fmt::Display for NfsOperationFailure {
         match self {
             Self::V3(status) => status.fmt(f),
             Self::V4(status) => status.fmt(f),
-            Self::UnusableResults(words) => f.write_str(words),
+            Self::UnusableResults(description) => f.write_str(description),
         }
     }
 }
@@ -289,20 +289,20 @@ pub struct ReaddirPosition {
 }
 
 impl ReaddirPosition {
-    /// Passes the names of a Reply to `each`, up to the limit. Returns `true` if the listing is over: at the limit, at
+    /// Passes the names of a Reply to `visit`, up to the limit. Returns `true` if the listing is over: at the limit, at
     /// the end of the directory, or at a Reply that leads no further.
     pub(super) fn add_reply<'a>(
         &mut self,
         entries: impl Iterator<Item = (u64, &'a [u8])>,
         is_end_of_directory: bool,
-        each: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> bool {
         let before = self.cookie;
         for (cookie, name) in entries.take(MAX_LISTED_NAMES - self.entries) {
             self.cookie = cookie;
             self.entries += 1;
             if !matches!(name, b"." | b"..") {
-                each(name);
+                visit(name);
             }
         }
         is_end_of_directory || self.cookie == before || self.entries == MAX_LISTED_NAMES
@@ -321,7 +321,7 @@ pub trait FileServerClient {
     fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<Option<LiveFilehandle>> {
         match self.find(directory, name) {
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_NOENT) => Ok(None),
-            found => found.map(Some),
+            result => result.map(Some),
         }
     }
 
@@ -357,15 +357,15 @@ pub trait FileServerClient {
 
     /// Writes to stable storage of a file.
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<()> {
-        let mut done = 0;
-        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        let mut written = 0;
+        while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io_limits().write_bytes as usize).unwrap_or(rest);
-            let count = self.write_once(file, offset + done as u64, rest)?;
+            let count = self.write_once(file, offset + written as u64, rest)?;
             if count == 0 || count > rest.len() {
-                let words = format!("{count} bytes of {}", rest.len());
-                return Err(FileServerClientError::unusable(Operation::WRITE, &words));
+                let description = format!("{count} bytes of {}", rest.len());
+                return Err(FileServerClientError::unusable(Operation::WRITE, &description));
             }
-            done += count;
+            written += count;
         }
         Ok(())
     }
@@ -388,18 +388,18 @@ pub trait FileServerClient {
     /// Returns the text of a symbolic link.
     fn read_link(&mut self, link: &[u8]) -> FileServerResult<Vec<u8>>;
 
-    /// Calls `each` for the names in one Reply, except `.` and `..`. Returns `true` if the listing is over.
+    /// Calls `visit` for the names in one Reply, except `.` and `..`. Returns `true` if the listing is over.
     fn list_next_names(
         &mut self,
         directory: &[u8],
         listing: &mut ReaddirPosition,
-        each: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> FileServerResult<bool>;
 
-    /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
-    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> FileServerResult<()> {
+    /// Calls `visit` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
+    fn list_names(&mut self, directory: &[u8], visit: &mut dyn FnMut(&[u8])) -> FileServerResult<()> {
         let mut listing = ReaddirPosition::default();
-        while !self.list_next_names(directory, &mut listing, each)? {}
+        while !self.list_next_names(directory, &mut listing, visit)? {}
         Ok(())
     }
 

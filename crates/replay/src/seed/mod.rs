@@ -71,7 +71,7 @@ impl fmt::Display for SeedError {
             Self::Missing(name) => {
                 write!(f, "{name}: missing in the directory of the run; create its tree with `replay seed`")
             }
-            Self::Server(what, problem) => write!(f, "{what}: {problem}"),
+            Self::Server(object, problem) => write!(f, "{object}: {problem}"),
             Self::Trace(error) => error.fmt(f),
         }
     }
@@ -182,9 +182,9 @@ fn list_directories<'d>(
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
 ) -> FileServerResult<NamesByDirectory> {
-    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
+    let (mut names_by_directory, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
-        if listed.contains_key(directory) {
+        if names_by_directory.contains_key(directory) {
             continue;
         }
         let mut names = DirectoryNameHashes::default();
@@ -195,13 +195,13 @@ fn list_directories<'d>(
             }
         };
         match files.list_names(directory, &mut add) {
-            Ok(()) if count <= max_names => drop(listed.insert(directory.clone(), names)),
+            Ok(()) if count <= max_names => drop(names_by_directory.insert(directory.clone(), names)),
             Ok(()) => break,
             Err(FileServerClientError::Refused(..)) => {}
             Err(problem) => return Err(problem),
         }
     }
-    Ok(listed)
+    Ok(names_by_directory)
 }
 
 /// Counts of the created or found objects.
@@ -256,18 +256,18 @@ pub enum SeedMode {
 pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
-    how: SeedMode,
+    location: &RunDirectory<'_>,
+    mode: SeedMode,
     begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileServerResult<()>,
 ) -> Result<SeededTree, SeedError> {
-    place.check()?;
-    let said = |what: String| move |problem| SeedError::Server(what, problem);
-    let export = files.export(place.export).map_err(said(place.export.to_owned()))?;
-    let name = place.directory;
-    let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-    let run = match (found, how) {
+    location.check()?;
+    let server_error = |object: String| move |problem| SeedError::Server(object, problem);
+    let export = files.export(location.export).map_err(server_error(location.export.to_owned()))?;
+    let name = location.directory;
+    let existing = files.lookup(&export, name.as_bytes()).map_err(server_error(name.to_owned()))?;
+    let run = match (existing, mode) {
         (None, SeedMode::Find) => return Err(SeedError::Missing(name.to_owned())),
-        (Some(run), SeedMode::Make) if !files.is_empty(&run).map_err(said(name.to_owned()))? => {
+        (Some(run), SeedMode::Make) if !files.is_empty(&run).map_err(server_error(name.to_owned()))? => {
             return Err(SeedError::NotEmpty(name.to_owned()));
         }
         (Some(run), _) => run,
@@ -275,83 +275,89 @@ pub fn seed(
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
                 Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
-                    let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
-                    let run = found.ok_or_else(|| said(name.to_owned())(error))?;
-                    if !files.is_empty(&run).map_err(said(name.to_owned()))? {
+                    let existing =
+                        files.lookup(&export, name.as_bytes()).map_err(server_error(name.to_owned()))?;
+                    let run = existing.ok_or_else(|| server_error(name.to_owned())(error))?;
+                    if !files.is_empty(&run).map_err(server_error(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
                     run
                 }
-                made => made.map_err(said(name.to_owned()))?,
+                result => result.map_err(server_error(name.to_owned()))?,
             }
         }
     };
-    if how != SeedMode::Find {
-        begin(files, &run).map_err(said(name.to_owned()))?;
+    if mode != SeedMode::Find {
+        begin(files, &run).map_err(server_error(name.to_owned()))?;
     }
-    let mut maker = TreeSeeder {
+    let mut seeder = TreeSeeder {
         files,
         refusals: Vec::new(),
-        mode: how,
+        mode,
         counts: SeedCounts::default(),
         mounts: Vec::new(),
         nameless_fileids: FxHashSet::default(),
         root: LiveFilehandle::new(),
         nameless: LiveFilehandle::new(),
     };
-    let root = maker.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes())?;
-    let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes())?;
-    (maker.root, maker.nameless) = (root.clone(), nameless.clone());
+    let root = seeder.find_or_make_directory(&run, TREE_DIRECTORY.as_bytes())?;
+    let nameless = seeder.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes())?;
+    (seeder.root, seeder.nameless) = (root.clone(), nameless.clone());
 
     // Root made this directory, which no object of the trace represents: another owner shows that the export squashes
     // root.
-    let owner = maker.files.status(&nameless).map_err(said(NAMELESS_DIRECTORY.into()))?.owner;
-    let squashed = owner.filter(|owner| !owner.is_root());
+    let owner = seeder.files.status(&nameless).map_err(server_error(NAMELESS_DIRECTORY.into()))?.owner;
+    let squashed_owner = owner.filter(|owner| !owner.is_root());
 
-    let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
-    maker.files.limit_io(capabilities.io);
-    let (mut wanted, directories) = load_objects(trace)?;
-    let mut numbers: Vec<u32> = wanted.keys().copied().collect();
+    let capabilities = seeder.files.capabilities(&root).map_err(server_error("supported_attrs".into()))?;
+    seeder.files.limit_io(capabilities.io);
+    let (mut objects, directories) = load_objects(trace)?;
+    let mut numbers: Vec<u32> = objects.keys().copied().collect();
     numbers.sort_unstable();
     for number in &numbers {
-        maker.object(&mut wanted, *number, 0)?;
+        seeder.object(&mut objects, *number, 0)?;
     }
-    if how != SeedMode::Find {
-        write_contents(trace, &mut maker, &mut wanted)?;
+    if mode != SeedMode::Find {
+        write_contents(trace, &mut seeder, &mut objects)?;
         // A change of the owner may clear bits of the mode, so it comes before.
-        set_owners(&mut maker, numbers.iter().filter_map(|number| wanted.get(number)), squashed.as_ref())?;
+        set_owners(
+            &mut seeder,
+            numbers.iter().filter_map(|number| objects.get(number)),
+            squashed_owner.as_ref(),
+        )?;
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
-            let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) = wanted.get(number)
+            let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) =
+                objects.get(number)
             else {
                 continue;
             };
             if *kind != TraceFileType::LINK {
-                maker.files.set_attributes(live, Some(*mode), None).map_err(said("mode".into()))?;
+                seeder.files.set_attributes(live, Some(*mode), None).map_err(server_error("mode".into()))?;
             }
         }
     }
     let FileSystemCapabilities { supported, io } = capabilities;
     let mut tree = SeededTree {
-        path: format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/')),
+        path: format!("{}/{name}/{TREE_DIRECTORY}", location.export.trim_end_matches('/')),
         root,
-        refusals: maker.refusals,
+        refusals: seeder.refusals,
         directories,
         // In NFSv4 a step can change the contents of the root.
-        mounts: if supported.is_none() { topmost_paths(&maker.mounts) } else { Vec::new() },
+        mounts: if supported.is_none() { topmost_paths(&seeder.mounts) } else { Vec::new() },
         supported,
         io,
-        squashed_owner: squashed,
-        nameless_fileids: maker.nameless_fileids,
-        counts: maker.counts,
+        squashed_owner,
+        nameless_fileids: seeder.nameless_fileids,
+        counts: seeder.counts,
         ..SeededTree::default()
     };
-    for object in wanted.values().filter(|object| object.is_refused) {
+    for object in objects.values().filter(|object| object.is_refused) {
         tree.refused_handles.extend(object.handles.iter().copied());
-        let above = object.names.iter().filter_map(|(parent, _)| wanted.get(parent));
-        tree.parents_of_refused.extend(above.flat_map(|above| above.handles.iter().copied()));
+        let parents = object.names.iter().filter_map(|(parent, _)| objects.get(parent));
+        tree.parents_of_refused.extend(parents.flat_map(|parent| parent.handles.iter().copied()));
     }
-    for object in wanted.into_values() {
+    for object in objects.into_values() {
         let Some(live) = object.live_handle else { continue };
         if object.names.is_empty() && !object.is_root {
             tree.nameless_handles.extend(object.handles.iter().copied());
@@ -368,7 +374,7 @@ pub fn seed(
 fn load_objects(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
-    let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
+    let (mut objects, mut directories) = (FxHashMap::default(), FxHashSet::default());
     trace.for_each_object(|object| {
         if object.file_type == TraceFileType::DIRECTORY || object.existence == TraceObjectOrigin::ROOT {
             directories.extend(object.handles.iter());
@@ -377,7 +383,7 @@ fn load_objects(
             return;
         }
         let names = object.names.iter().filter(|name| name.step == 0);
-        wanted.insert(
+        objects.insert(
             object.number,
             SeedObject {
                 kind: object.file_type,
@@ -395,16 +401,16 @@ fn load_objects(
             },
         );
     })?;
-    let parents: FxHashSet<u32> = wanted
+    let parents: FxHashSet<u32> = objects
         .values()
         .flat_map(|object: &SeedObject| object.names.iter().map(|(parent, _)| *parent))
         .collect();
     for parent in parents {
-        if let Some(object) = wanted.get_mut(&parent) {
+        if let Some(object) = objects.get_mut(&parent) {
             object.is_parent = true;
         }
     }
-    Ok((wanted, directories))
+    Ok((objects, directories))
 }
 
 /// Returns the text of a symbolic link; if it was not captured, a text of the captured size. Empty for other objects.
@@ -433,13 +439,13 @@ struct TreeSeeder<'f> {
 
 impl TreeSeeder<'_> {
     fn find_or_make_directory(&mut self, parent: &[u8], name: &[u8]) -> Result<LiveFilehandle, SeedError> {
-        let found = self.find_or_make(parent, name, NewObjectKind::Directory, 0o755)?;
+        let directory = self.find_or_make(parent, name, NewObjectKind::Directory, 0o755)?;
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
-        let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
-        if self.files.status(&found).map_err(said)?.file_type != TraceFileType::DIRECTORY {
-            return Err(said(FileServerClientError::unusable("LOOKUP", "not a directory")));
+        let server_error = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
+        if self.files.status(&directory).map_err(server_error)?.file_type != TraceFileType::DIRECTORY {
+            return Err(server_error(FileServerClientError::unusable("LOOKUP", "not a directory")));
         }
-        Ok(found)
+        Ok(directory)
     }
 
     /// Finds or creates an object.
@@ -450,22 +456,22 @@ impl TreeSeeder<'_> {
         kind: NewObjectKind<'_>,
         mode: u32,
     ) -> Result<LiveFilehandle, SeedError> {
-        let what = || String::from_utf8_lossy(name).into_owned();
-        let said = |problem| SeedError::Server(what(), problem);
+        let display_name = || String::from_utf8_lossy(name).into_owned();
+        let server_error = |problem| SeedError::Server(display_name(), problem);
         // Even in an empty directory the object may exist, as the trace may name it twice.
-        if let Some(found) = self.files.lookup(parent, name).map_err(said)? {
-            return Ok(found);
+        if let Some(existing) = self.files.lookup(parent, name).map_err(server_error)? {
+            return Ok(existing);
         }
         if self.mode == SeedMode::Find {
-            return Err(SeedError::Missing(what()));
+            return Err(SeedError::Missing(display_name()));
         }
         self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
-                self.files.lookup(parent, name).map_err(said)?.ok_or_else(|| said(error))
+                self.files.lookup(parent, name).map_err(server_error)?.ok_or_else(|| server_error(error))
             }
-            made => made.map_err(said),
+            result => result.map_err(server_error),
         }
     }
 
@@ -478,37 +484,37 @@ impl TreeSeeder<'_> {
         mode: u32,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         match self.find_or_make(parent, name, kind, mode) {
-            Err(SeedError::Server(what, FileServerClientError::Refused(operation, reason)))
+            Err(SeedError::Server(object, FileServerClientError::Refused(operation, reason)))
                 if reason.rejects_object() =>
             {
-                self.refuse(format!("{}: {operation}: {reason}", shorten(&what)));
+                self.refuse(format!("{}: {operation}: {reason}", shorten(&object)));
                 Ok(None)
             }
             // The containment check accepts no such name.
-            Err(SeedError::Server(what, FileServerClientError::Call(RpcCallError::Filtered(reason)))) => {
-                self.refuse(format!("{}: {reason}", shorten(&what)));
+            Err(SeedError::Server(object, FileServerClientError::Call(RpcCallError::Filtered(reason)))) => {
+                self.refuse(format!("{}: {reason}", shorten(&object)));
                 Ok(None)
             }
-            done => done.map(Some),
+            result => result.map(Some),
         }
     }
 
     /// Records a name or size that the server refused. Affects the steps that need the object.
-    fn refuse(&mut self, why: String) {
+    fn refuse(&mut self, description: String) {
         self.counts.left_out += 1;
         if self.refusals.len() < MAX_REPORTED_REFUSALS {
-            self.refusals.push(why);
+            self.refusals.push(description);
         }
     }
 
     /// Creates an object after the directories above it. Returns its filehandle.
     fn object(
         &mut self,
-        wanted: &mut FxHashMap<u32, SeedObject>,
+        objects: &mut FxHashMap<u32, SeedObject>,
         number: u32,
         depth: usize,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
-        let Some(object) = wanted.get(&number) else { return Ok(None) };
+        let Some(object) = objects.get(&number) else { return Ok(None) };
         if let Some(live) = &object.live_handle {
             return Ok(Some(live.clone()));
         }
@@ -528,7 +534,7 @@ impl TreeSeeder<'_> {
                 live = self.find_or_make_directory(&live, name)?;
             }
             self.mounts.push(plain_path(&path));
-            if let Some(object) = wanted.get_mut(&number) {
+            if let Some(object) = objects.get_mut(&number) {
                 object.live_handle = Some(live.clone());
             }
             return Ok(Some(live));
@@ -549,41 +555,43 @@ impl TreeSeeder<'_> {
         let (mut live, mut is_below): (Option<LiveFilehandle>, bool) = (None, false);
         let mut is_refused = false;
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
-            let (parent, above) = match *parent {
+            let (parent, parent_object) = match *parent {
                 NONE => (Some(self.nameless.clone()), None),
                 number => {
-                    let live = self.object(wanted, number, depth + 1)?;
-                    is_refused |= wanted.get(&number).is_some_and(|above| above.is_refused);
-                    (live, wanted.get(&number))
+                    let live = self.object(objects, number, depth + 1)?;
+                    is_refused |= objects.get(&number).is_some_and(|object| object.is_refused);
+                    (live, objects.get(&number))
                 }
             };
             let Some(parent) = parent else { continue };
             match &live {
                 None => {
-                    is_below = above.is_some_and(|above| above.is_root || above.is_below_root);
+                    is_below = parent_object.is_some_and(|object| object.is_root || object.is_below_root);
                     live = self.find_or_make_unless_refused(&parent, name, kind, mode)?;
                     is_refused |= live.is_none();
                 }
                 Some(live) if self.mode != SeedMode::Find => {
-                    let said =
+                    let server_error =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
-                    let found = match self.files.lookup(&parent, name) {
+                    let existing = match self.files.lookup(&parent, name) {
                         // The containment check accepts no such name.
                         Err(FileServerClientError::Call(RpcCallError::Filtered(reason))) => {
                             self.refuse(format!("{}: {reason}", shorten(&String::from_utf8_lossy(name))));
                             continue;
                         }
-                        found => found.map_err(said)?,
+                        result => result.map_err(server_error)?,
                     };
-                    if found.is_none() {
+                    if existing.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
+                            Err(FileServerClientError::Refused(operation, reason))
+                                if reason.rejects_object() =>
+                            {
                                 let name = shorten(&String::from_utf8_lossy(name));
-                                self.refuse(format!("{name}: {what}: {reason}"));
+                                self.refuse(format!("{name}: {operation}: {reason}"));
                             }
                             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {}
                             linked => {
-                                linked.map_err(said)?;
+                                linked.map_err(server_error)?;
                                 self.counts.links += 1;
                             }
                         }
@@ -595,7 +603,7 @@ impl TreeSeeder<'_> {
         let live = match live {
             Some(live) => live,
             None if is_refused => {
-                if let Some(object) = wanted.get_mut(&number) {
+                if let Some(object) = objects.get_mut(&number) {
                     object.is_refused = true;
                 }
                 return Ok(None);
@@ -612,7 +620,7 @@ impl TreeSeeder<'_> {
                 live
             }
         };
-        if let Some(object) = wanted.get_mut(&number) {
+        if let Some(object) = objects.get_mut(&number) {
             (object.live_handle, object.is_below_root) = (Some(live.clone()), is_below);
         }
         Ok(Some(live))
@@ -635,9 +643,10 @@ pub fn plain_path(path: &[u8]) -> Vec<u8> {
 
 /// Returns the paths that are below no other.
 fn topmost_paths(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let is_above =
-        |one: &[u8], other: &[u8]| other.strip_prefix(one).is_some_and(|rest| rest.first() == Some(&b'/'));
-    paths.iter().filter(|path| !paths.iter().any(|one| is_above(one, path))).cloned().collect()
+    let is_above = |ancestor: &[u8], path: &[u8]| {
+        path.strip_prefix(ancestor).is_some_and(|rest| rest.first() == Some(&b'/'))
+    };
+    paths.iter().filter(|path| !paths.iter().any(|other| is_above(other, path))).cloned().collect()
 }
 
 /// Returns `true` if a name stays in its directory.
@@ -647,35 +656,35 @@ fn is_plain(name: &[u8]) -> bool {
 
 fn write_contents(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
-    maker: &mut TreeSeeder<'_>,
-    wanted: &mut FxHashMap<u32, SeedObject>,
+    seeder: &mut TreeSeeder<'_>,
+    objects: &mut FxHashMap<u32, SeedObject>,
 ) -> Result<(), SeedError> {
-    let said = |problem| SeedError::Server("content".into(), problem);
+    let server_error = |problem| SeedError::Server("content".into(), problem);
     let mut too_large = Vec::new();
-    for object in wanted.values_mut() {
+    for object in objects.values_mut() {
         let is_file =
             matches!(object.kind, TraceFileType::FILE | TraceFileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
-            match maker.files.set_attributes(live, None, Some(object.size)) {
-                Err(FileServerClientError::Refused(what, reason)) if reason.rejects_object() => {
+            match seeder.files.set_attributes(live, None, Some(object.size)) {
+                Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object() => {
                     let name = object.names.first().map(|(_, name)| shorten(&String::from_utf8_lossy(name)));
                     let name = name.unwrap_or_default();
-                    maker.refuse(format!("{name}, {} bytes: {what}: {reason}", object.size));
+                    seeder.refuse(format!("{name}, {} bytes: {operation}: {reason}", object.size));
                     (object.live_handle, object.is_refused) = (None, true);
                     too_large.extend(object.names.iter().cloned());
                 }
-                done => done.map_err(said)?,
+                result => result.map_err(server_error)?,
             }
         }
     }
     // A file of another size is not the one that steps expect.
     for (parent, name) in too_large.iter().filter(|(_, name)| is_plain(name)) {
-        let above = match *parent {
-            NONE => Some(&maker.nameless),
-            number => wanted.get(&number).and_then(|above| above.live_handle.as_ref()),
+        let directory = match *parent {
+            NONE => Some(&seeder.nameless),
+            number => objects.get(&number).and_then(|object| object.live_handle.as_ref()),
         };
-        if let Some(above) = above {
-            maker.files.remove(above, name, false).map_err(said)?;
+        if let Some(directory) = directory {
+            seeder.files.remove(directory, name, false).map_err(server_error)?;
         }
     }
     let key = trace.summary().key;
@@ -683,7 +692,7 @@ fn write_contents(
     trace.for_each_extent(|extent| extents.push(extent.clone()))?;
     let mut data = Vec::new();
     for extent in extents {
-        let Some(object) = wanted.get(&extent.object) else { continue };
+        let Some(object) = objects.get(&extent.object) else { continue };
         let Some(live) = &object.live_handle else { continue };
         if !trace.extent(&extent, &mut data)? {
             data.clear();
@@ -692,14 +701,14 @@ fn write_contents(
                 (PayloadContentState::KEYED, Some(file)) => {
                     generated_file_data::fill(key, *file, extent.offset, &mut data)
                 }
-                _ => maker.counts.unknown_bytes += u64::from(extent.length),
+                _ => seeder.counts.unknown_bytes += u64::from(extent.length),
             }
         }
-        for (at, piece) in data.chunks(PIECE).enumerate() {
-            let offset = extent.offset + (at * PIECE) as u64;
-            maker.files.write(live, offset, piece).map_err(said)?;
+        for (index, piece) in data.chunks(PIECE).enumerate() {
+            let offset = extent.offset + (index * PIECE) as u64;
+            seeder.files.write(live, offset, piece).map_err(server_error)?;
         }
-        maker.counts.bytes += data.len() as u64;
+        seeder.counts.bytes += data.len() as u64;
     }
     Ok(())
 }

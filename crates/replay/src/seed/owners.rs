@@ -9,28 +9,28 @@ use super::{SeedError, SeedObject, TreeSeeder, shorten};
 
 /// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
 pub(super) fn set_owners<'o>(
-    maker: &mut TreeSeeder<'_>,
+    seeder: &mut TreeSeeder<'_>,
     objects: impl Iterator<Item = &'o SeedObject>,
-    squashed: Option<&FileUserAndGroup>,
+    squashed_owner: Option<&FileUserAndGroup>,
 ) -> Result<(), SeedError> {
     let mut unset = UnsetOwners::default();
     for SeedObject { live_handle, owners: [owner, group], .. } in objects {
         let Some(live) = live_handle else { continue };
-        let new = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
-        let [owner, group] = [new(owner), new(group)];
+        let settable = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
+        let [owner, group] = [settable(owner), settable(group)];
         if owner.is_none() && group.is_none() {
             continue;
         }
-        if squashed.is_some() {
+        if squashed_owner.is_some() {
             unset.objects += 1;
             continue;
         }
-        let is_set = unset.set_both(maker.files, live, owner, group);
+        let is_set = unset.set_both(seeder.files, live, owner, group);
         unset.objects += u64::from(!is_set.map_err(|problem| SeedError::Server("owner".into(), problem))?);
     }
     if unset.objects > 0 {
         let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
-        maker.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
+        seeder.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
     }
     Ok(())
 }
@@ -65,21 +65,21 @@ impl<'o> UnsetOwners<'o> {
                     let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
                     Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
                 }
-                done => done.map(|()| is_whole),
+                result => result.map(|()| is_whole),
             },
             _ => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerClientError::Refused(what, reason)) => {
+                Err(FileServerClientError::Refused(operation, reason)) => {
                     let name = accepted_owner.or(accepted_group).unwrap_or_default();
                     self.reason.get_or_insert_with(|| {
                         let name = String::from_utf8_lossy(name);
-                        format!("{:?}: {what}: {reason}", shorten(&name))
+                        format!("{:?}: {operation}: {reason}", shorten(&name))
                     });
                     let [users, groups] = &mut self.refused;
                     users.extend(accepted_owner);
                     groups.extend(accepted_group);
                     Ok(false)
                 }
-                done => done.map(|()| is_whole),
+                result => result.map(|()| is_whole),
             },
         }
     }

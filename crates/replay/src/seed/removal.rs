@@ -50,7 +50,7 @@ impl fmt::Display for RunDirectoryRemovalError {
                 f.write_str("not removed: no marker shows that it was seeded for this trace")
             }
             Self::NotEmptied => f.write_str("not completely removed: it does not become empty"),
-            Self::Server(what, problem) => write!(f, "not completely removed: {what}: {problem}"),
+            Self::Server(object, problem) => write!(f, "not completely removed: {object}: {problem}"),
         }
     }
 }
@@ -65,65 +65,69 @@ impl std::error::Error for RunDirectoryRemovalError {}
 /// answer.
 pub fn remove(
     files: &mut dyn FileServerClient,
-    place: &RunDirectory<'_>,
-    mark: &str,
-    created: &RemovableNames,
+    location: &RunDirectory<'_>,
+    marker: &str,
+    created_names: &RemovableNames,
 ) -> Result<u64, RunDirectoryRemovalError> {
-    let said = |problem| RunDirectoryRemovalError::Server(place.directory.to_owned(), problem);
-    let export = files.export(place.export).map_err(said)?;
-    let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
-    let parts = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
+    let server_error = |problem| RunDirectoryRemovalError::Server(location.directory.to_owned(), problem);
+    let export = files.export(location.export).map_err(server_error)?;
+    let Some(run) = files.lookup(&export, location.directory.as_bytes()).map_err(server_error)? else {
+        return Ok(0);
+    };
+    let subdirectories = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
     let foreign_name = |files: &mut dyn FileServerClient| {
         let mut foreign = None;
         let mut find = |name: &[u8]| {
-            if !parts.iter().any(|part| part.as_bytes() == name) {
+            if !subdirectories.iter().any(|subdirectory| subdirectory.as_bytes() == name) {
                 foreign.get_or_insert_with(|| String::from_utf8_lossy(name).into_owned());
             }
         };
-        files.list_names(&home, &mut find).map_err(said)?;
+        files.list_names(&run, &mut find).map_err(server_error)?;
         Ok(foreign)
     };
     if let Some(name) = foreign_name(files)? {
         return Err(RunDirectoryRemovalError::ForeignEntry(name, false));
     }
-    let marks = files
-        .lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())
-        .map_err(said)?
+    let markers = files
+        .lookup(&run, SEED_MARKER_DIRECTORY.as_bytes())
+        .map_err(server_error)?
         .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
     // The second mark is that of a seeding that failed.
     let mut is_marked = false;
-    for mark in [mark.to_owned(), format!("{SEEDING_MARKER_PREFIX}{mark}")] {
-        is_marked = is_marked || files.lookup(&marks, mark.as_bytes()).map_err(said)?.is_some();
+    for name in [marker.to_owned(), format!("{SEEDING_MARKER_PREFIX}{marker}")] {
+        is_marked = is_marked || files.lookup(&markers, name.as_bytes()).map_err(server_error)?.is_some();
     }
     if !is_marked {
         return Err(RunDirectoryRemovalError::NotSeededForTrace);
     }
-    let is_known = |part: &str, name: &[u8]| match part == SEED_MARKER_DIRECTORY {
+    let is_known = |subdirectory: &str, name: &[u8]| match subdirectory == SEED_MARKER_DIRECTORY {
         true => {
             let prefixes = [TRACE_MARKER_PREFIX, SEEDING_MARKER_PREFIX];
             name == RUN_MARKER.as_bytes() || prefixes.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
         }
-        false => created.contains(name),
+        false => created_names.contains(name),
     };
-    for part in parts {
-        let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? else { continue };
-        check_names(files, &directory, part, 0, &|name| is_known(part, name))?;
+    for subdirectory in subdirectories {
+        let Some(directory) = files.lookup(&run, subdirectory.as_bytes()).map_err(server_error)? else {
+            continue;
+        };
+        check_names(files, &directory, subdirectory, 0, &|name| is_known(subdirectory, name))?;
     }
     let mut removed = 0;
-    for part in parts {
+    for subdirectory in subdirectories {
         // The first listing may have been from a cache.
-        if part == SEED_MARKER_DIRECTORY
+        if subdirectory == SEED_MARKER_DIRECTORY
             && let Some(name) = foreign_name(files)?
         {
             return Err(RunDirectoryRemovalError::ForeignEntry(name, removed > 0));
         }
-        if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
-            clear(files, &directory, part, 0, &|name| is_known(part, name), &mut removed)?;
-            files.remove(&home, part.as_bytes(), true).map_err(said)?;
+        if let Some(directory) = files.lookup(&run, subdirectory.as_bytes()).map_err(server_error)? {
+            clear(files, &directory, subdirectory, 0, &|name| is_known(subdirectory, name), &mut removed)?;
+            files.remove(&run, subdirectory.as_bytes(), true).map_err(server_error)?;
             removed += 1;
         }
     }
-    files.remove(&export, place.directory.as_bytes(), true).map_err(said)?;
+    files.remove(&export, location.directory.as_bytes(), true).map_err(server_error)?;
     Ok(removed + 1)
 }
 
@@ -141,14 +145,14 @@ fn check_names(
     let names = list_names(files, directory)
         .map_err(|problem| RunDirectoryRemovalError::Server(path.to_owned(), problem))?;
     for name in names {
-        let below = format!("{path}/{}", String::from_utf8_lossy(&name));
+        let entry_path = format!("{path}/{}", String::from_utf8_lossy(&name));
         if !is_known(&name) {
-            return Err(RunDirectoryRemovalError::ForeignEntry(below, false));
+            return Err(RunDirectoryRemovalError::ForeignEntry(entry_path, false));
         }
-        let said = |problem| RunDirectoryRemovalError::Server(below.clone(), problem);
-        let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
-        if files.status(&object).map_err(said)?.file_type == TraceFileType::DIRECTORY {
-            check_names(files, &object, &below, depth + 1, is_known)?;
+        let server_error = |problem| RunDirectoryRemovalError::Server(entry_path.clone(), problem);
+        let Some(object) = files.lookup(directory, &name).map_err(server_error)? else { continue };
+        if files.status(&object).map_err(server_error)?.file_type == TraceFileType::DIRECTORY {
+            check_names(files, &object, &entry_path, depth + 1, is_known)?;
         }
     }
     Ok(())
@@ -157,14 +161,14 @@ fn check_names(
 /// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
 fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> FileServerResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
-    if matches!(listed, Err(FileServerClientError::Refused(..))) {
+    let result = files.list_names(directory, &mut |name| names.push(name.to_vec()));
+    if matches!(result, Err(FileServerClientError::Refused(..))) {
         files.set_attributes(directory, Some(0o700), None)?;
         names.clear();
         files.list_names(directory, &mut |name| names.push(name.to_vec()))?;
         return Ok(names);
     }
-    listed.map(|()| names)
+    result.map(|()| names)
 }
 
 /// Removes a name. Makes the directory accessible if the server refuses, as [`list_names`] does.
@@ -180,7 +184,7 @@ fn remove_name(
             let _ = files.set_attributes(directory, Some(0o700), None);
             files.remove(directory, name, is_directory)
         }
-        done => done,
+        result => result,
     }
 }
 
@@ -203,20 +207,21 @@ fn clear(
         if names.is_empty() {
             return Ok(());
         }
-        let below = |name: &[u8]| format!("{path}/{}", String::from_utf8_lossy(name));
+        let entry_path = |name: &[u8]| format!("{path}/{}", String::from_utf8_lossy(name));
         if let Some(name) = names.iter().find(|name| !is_known(name)) {
-            return Err(RunDirectoryRemovalError::ForeignEntry(below(name), *removed > 0));
+            return Err(RunDirectoryRemovalError::ForeignEntry(entry_path(name), *removed > 0));
         }
         for name in names {
-            let said = |problem| {
+            let server_error = |problem| {
                 RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem)
             };
-            let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
-            let is_directory = files.status(&object).map_err(said)?.file_type == TraceFileType::DIRECTORY;
+            let Some(object) = files.lookup(directory, &name).map_err(server_error)? else { continue };
+            let is_directory =
+                files.status(&object).map_err(server_error)?.file_type == TraceFileType::DIRECTORY;
             if is_directory {
-                clear(files, &object, &below(&name), depth + 1, is_known, removed)?;
+                clear(files, &object, &entry_path(&name), depth + 1, is_known, removed)?;
             }
-            remove_name(files, directory, &name, is_directory).map_err(said)?;
+            remove_name(files, directory, &name, is_directory).map_err(server_error)?;
             *removed += 1;
         }
     }

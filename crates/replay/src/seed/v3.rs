@@ -34,8 +34,8 @@ pub struct Nfs3Client<'t> {
 
 impl<'t> Nfs3Client<'t> {
     /// Creates a client with the filehandle that MOUNT returned for the export.
-    pub fn new(line: ContainmentCheckedRpcClient<'t>, root: LiveFilehandle) -> Self {
-        Self { rpc: line, root, io: IoLimits::default() }
+    pub fn new(rpc: ContainmentCheckedRpcClient<'t>, root: LiveFilehandle) -> Self {
+        Self { rpc, root, io: IoLimits::default() }
     }
 
     /// Calls a procedure, and returns what `read` extracts from its results.
@@ -119,17 +119,17 @@ impl FileServerClient for Nfs3Client<'_> {
         mode: u32,
     ) -> FileServerResult<LiveFilehandle> {
         let r#where = Diropargs3 { dir: Opaque(directory), name: Text(name) };
-        let given = attributes(Some(mode), None);
+        let sattr = attributes(Some(mode), None);
         let arguments = match kind {
-            NewObjectKind::File => Args::CREATE(Create3Args { r#where, how: Createhow3::Guarded(given) }),
-            NewObjectKind::Directory => Args::MKDIR(Mkdir3Args { r#where, attributes: given }),
+            NewObjectKind::File => Args::CREATE(Create3Args { r#where, how: Createhow3::Guarded(sattr) }),
+            NewObjectKind::Directory => Args::MKDIR(Mkdir3Args { r#where, attributes: sattr }),
             NewObjectKind::Link(text) => {
                 let (symlink_attributes, symlink_data) = (attributes(None, None), DdpText::Inline(text));
                 let symlink = Symlinkdata3 { symlink_attributes, symlink_data };
                 Args::SYMLINK(Symlink3Args { r#where, symlink })
             }
-            NewObjectKind::Fifo => Args::MKNOD(Mknod3Args { r#where, what: Mknoddata3::Fifo(given) }),
-            NewObjectKind::Socket => Args::MKNOD(Mknod3Args { r#where, what: Mknoddata3::Sock(given) }),
+            NewObjectKind::Fifo => Args::MKNOD(Mknod3Args { r#where, what: Mknoddata3::Fifo(sattr) }),
+            NewObjectKind::Socket => Args::MKNOD(Mknod3Args { r#where, what: Mknoddata3::Sock(sattr) }),
         };
         let handle = self.call(&arguments, &[], |results| match results {
             Results::CREATE(outcome)
@@ -252,7 +252,7 @@ impl FileServerClient for Nfs3Client<'_> {
         &mut self,
         directory: &[u8],
         listing: &mut ReaddirPosition,
-        each: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> FileServerResult<bool> {
         let arguments = Args::READDIR(Readdir3Args {
             dir: Opaque(directory),
@@ -265,7 +265,7 @@ impl FileServerClient for Nfs3Client<'_> {
             let ok = outcome.ok()?;
             listing.cookie_verifier = ok.cookieverf;
             let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
-            Some(listing.add_reply(entries, ok.reply.eof, each))
+            Some(listing.add_reply(entries, ok.reply.eof, visit))
         })
     }
 

@@ -89,17 +89,17 @@ impl<'t> Nfs4Client<'t> {
     /// # Errors
     /// Returns an error if the server refuses all minor versions, or does not answer.
     pub fn new(
-        mut line: ContainmentCheckedRpcClient<'t>,
+        mut rpc: ContainmentCheckedRpcClient<'t>,
         name: &str,
         minors: &[u32],
     ) -> FileServerResult<Self> {
-        line.add_client_identity(name);
-        let mut last = None;
+        rpc.add_client_identity(name);
+        let mut last_error = None;
         for minor in minors {
-            match register(&mut line, *minor, name, None) {
+            match register(&mut rpc, *minor, name, None) {
                 Ok(state) => {
                     let mut client = Self {
-                        rpc: line,
+                        rpc,
                         name: name.to_owned(),
                         minor: *minor,
                         state,
@@ -111,10 +111,10 @@ impl<'t> Nfs4Client<'t> {
                     return Ok(client);
                 }
                 Err(FileServerClientError::Call(error)) if error.is_final() => return Err(error.into()),
-                Err(error) => last = Some(error),
+                Err(error) => last_error = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| FileServerClientError::unusable("NFSv4", "no minor version to try")))
+        Err(last_error.unwrap_or_else(|| FileServerClientError::unusable("NFSv4", "no minor version to try")))
     }
 
     /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
@@ -162,11 +162,11 @@ impl<'t> Nfs4Client<'t> {
         data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerResult<T> {
-        let mut waits = 0;
-        while waits < MAX_DELAY_RETRIES {
+        let mut retries = 0;
+        while retries < MAX_DELAY_RETRIES {
             match self.run_once(name, operations, data, &mut read) {
                 Err(error) if error.status().is_some_and(is_delay) => {
-                    waits += 1;
+                    retries += 1;
                     std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
                     if self.minor == 0
@@ -186,8 +186,8 @@ impl<'t> Nfs4Client<'t> {
                 }
                 // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
                 // 15.1.10.3).
-                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => waits += 1,
-                done => return done,
+                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => retries += 1,
+                result => return result,
             }
         }
         let seconds = u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs();
@@ -197,15 +197,15 @@ impl<'t> Nfs4Client<'t> {
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
     fn renew(&mut self) -> FileServerResult<()> {
         self.renewals += 1;
-        let known = match self.state {
+        let registered = match self.state {
             Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
             Nfs4ClientState::Client { .. } => None,
         };
-        self.state = register(&mut self.rpc, self.minor, &self.name, known)?;
+        self.state = register(&mut self.rpc, self.minor, &self.name, registered)?;
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_COMPLETE_ALREADY) => Ok(()),
-            done => done,
+            result => result,
         }
     }
 
@@ -214,8 +214,8 @@ impl<'t> Nfs4Client<'t> {
         if self.minor == 0 {
             return Ok(());
         }
-        let done = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
-        self.run(&Operation::RECLAIM_COMPLETE, &[done], &[], |_| Some(()))
+        let operation = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
+        self.run(&Operation::RECLAIM_COMPLETE, &[operation], &[], |_| Some(()))
     }
 
     fn run_once<T>(
@@ -225,7 +225,7 @@ impl<'t> Nfs4Client<'t> {
         data: &[OutgoingPayloadMemory<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerResult<T> {
-        let mut all = Vec::with_capacity(operations.len() + 1);
+        let mut compound = Vec::with_capacity(operations.len() + 1);
         if let Nfs4ClientState::Session { id, sequence: last, .. } = &mut self.state {
             *last += 1;
             // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
@@ -233,15 +233,15 @@ impl<'t> Nfs4Client<'t> {
             let is_kept = |operation: &Args<'_>| {
                 !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
             };
-            all.push(sequence(*id, *last, operations.iter().all(is_kept)));
+            compound.push(sequence(*id, *last, operations.iter().all(is_kept)));
         }
-        all.extend_from_slice(operations);
-        run(&mut self.rpc, self.minor, name, &all, data, read)
+        compound.extend_from_slice(operations);
+        run(&mut self.rpc, self.minor, name, &compound, data, read)
     }
 
     fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerResult<()> {
-        let (words, values) = mask_and_values(attributes);
-        let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let (mask, values) = mask_and_values(attributes);
+        let obj_attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
         self.run(&Operation::SETATTR, &[putfh(object), set], &[], |_| Some(()))
     }
@@ -258,22 +258,24 @@ impl<'t> Nfs4Client<'t> {
 
     /// Creates a file. Retries if the server asks for a delay or loses the client state.
     fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerResult<LiveFilehandle> {
-        let (mut waits, mut losses) = (0, 0);
+        let (mut retries, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(error) if error.status().is_some_and(is_delay) && waits < MAX_DELAY_RETRIES => waits += 1,
+                Err(error) if error.status().is_some_and(is_delay) && retries < MAX_DELAY_RETRIES => {
+                    retries += 1
+                }
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
                 Err(error) if error.status().is_some_and(is_state_lost) && losses < MAX_RENEWALS => {
                     losses += 1;
                     if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
                         (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
                     }
-                    if let Some(made) = self.lookup(directory, name)? {
-                        return Ok(made);
+                    if let Some(created) = self.lookup(directory, name)? {
+                        return Ok(created);
                     }
                 }
-                done => return done,
+                result => return result,
             }
         }
     }
@@ -288,8 +290,8 @@ impl<'t> Nfs4Client<'t> {
             Nfs4ClientState::Client { clientid, .. } => clientid,
             Nfs4ClientState::Session { .. } => 0,
         };
-        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
-        let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let (mask, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
         let seqid = self.next_seqid();
         let owner = format!("seed {}", self.open_owner_number);
         let open = Args::OPEN(Open4Args {
@@ -369,11 +371,11 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
 
 impl FileServerClient for Nfs4Client<'_> {
     fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle> {
-        let mut way = vec![Args::PUTROOTFH(Void)];
+        let mut operations = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
-        way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
-        way.push(Args::GETFH(Void));
-        self.run(&path, &way, &[], getfh_result)
+        operations.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
+        operations.push(Args::GETFH(Void));
+        self.run(&path, &operations, &[], getfh_result)
     }
 
     fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<LiveFilehandle> {
@@ -395,10 +397,10 @@ impl FileServerClient for Nfs4Client<'_> {
             NewObjectKind::Socket => Createtype4::Other(NfsFtype4::NF4SOCK),
             NewObjectKind::Link(text) => Createtype4::Link(DdpText::Inline(text)),
         };
-        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let (mask, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let createattrs = match kind {
             NewObjectKind::Link(_) => Fattr4::default(),
-            _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
+            _ => Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values)),
         };
         let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
         self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
@@ -454,8 +456,9 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn capabilities(&mut self, object: &[u8]) -> FileServerResult<FileSystemCapabilities> {
-        let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
-        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
+        let requested =
+            words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut supported, mut io) = (None, [0; 2]);
@@ -493,7 +496,7 @@ impl FileServerClient for Nfs4Client<'_> {
     }
 
     fn status(&mut self, object: &[u8]) -> FileServerResult<LiveObjectAttributes> {
-        let words = words_for_bits([
+        let requested = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
             Attributes::SIZE,
@@ -505,39 +508,39 @@ impl FileServerClient for Nfs4Client<'_> {
             Attributes::TIME_METADATA,
             Attributes::TIME_MODIFY,
         ]);
-        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
-            let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            let (mut file_type, mut file_size, mut file_mode) = (None, None, None);
             let (mut user, mut group) = (None, None);
-            let mut marks = ObjectVersionAttributes::default();
+            let mut version = ObjectVersionAttributes::default();
             let time =
                 |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
-                    Attribute::TYPE(of) => file_type = Some(of.into()),
-                    Attribute::SIZE(size) => of_size = Some(size),
-                    Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    Attribute::TYPE(nfs_type) => file_type = Some(nfs_type.into()),
+                    Attribute::SIZE(size) => file_size = Some(size),
+                    Attribute::MODE(mode) => file_mode = Some(mode.0),
                     Attribute::OWNER(text) => user = Some(String::from_utf8_lossy(text.0).into_owned()),
                     Attribute::OWNER_GROUP(text) => {
                         group = Some(String::from_utf8_lossy(text.0).into_owned());
                     }
-                    Attribute::CHANGE(change) => marks.change = Some(change.into()),
+                    Attribute::CHANGE(change) => version.change = Some(change.into()),
                     Attribute::FSID(fsid) => {
-                        marks.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
+                        version.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
                     }
-                    Attribute::FILEID(fileid) => marks.fileid = Some(fileid.into()),
-                    Attribute::TIME_METADATA(metadata) => marks.metadata = time(&metadata),
-                    Attribute::TIME_MODIFY(modify) => marks.modified = time(&modify),
+                    Attribute::FILEID(fileid) => version.fileid = Some(fileid.into()),
+                    Attribute::TIME_METADATA(metadata) => version.metadata = time(&metadata),
+                    Attribute::TIME_MODIFY(modify) => version.modified = time(&modify),
                     _ => {}
                 }
             }
             Some(LiveObjectAttributes {
                 file_type: file_type?,
-                size: of_size?,
-                mode: of_mode?,
+                size: file_size?,
+                mode: file_mode?,
                 owner: user.zip(group).map(|(user, group)| FileUserAndGroup { user, group }),
-                version: marks,
+                version,
             })
         })
     }
@@ -562,7 +565,7 @@ impl FileServerClient for Nfs4Client<'_> {
         &mut self,
         directory: &[u8],
         listing: &mut ReaddirPosition,
-        each: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(&[u8]),
     ) -> FileServerResult<bool> {
         let readdir = Args::READDIR(Readdir4Args {
             cookie: listing.cookie,
@@ -576,7 +579,7 @@ impl FileServerClient for Nfs4Client<'_> {
             let ok = outcome.ok()?;
             listing.cookie_verifier = ok.cookieverf;
             let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
-            Some(listing.add_reply(entries, ok.reply.eof, each))
+            Some(listing.add_reply(entries, ok.reply.eof, visit))
         })
     }
 
@@ -593,7 +596,7 @@ impl FileServerClient for Nfs4Client<'_> {
 
 /// Runs operations. The first failure is the error; otherwise returns the last value that `read` extracted.
 fn run<T>(
-    line: &mut ContainmentCheckedRpcClient<'_>,
+    rpc: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,
     name: &dyn fmt::Display,
     operations: &[Args<'_>],
@@ -602,10 +605,10 @@ fn run<T>(
 ) -> FileServerResult<T> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
-    let found =
-        line.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
-    match found {
-        Ok(Some(found)) => Ok(found),
+    let result =
+        rpc.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
+    match result {
+        Ok(Some(value)) => Ok(value),
         Ok(None) => Err(FileServerClientError::without_requested_item(name)),
         Err((_, status)) => {
             Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status)))
@@ -613,31 +616,32 @@ fn run<T>(
     }
 }
 
-/// Registers a client, and from NFSv4.1 on creates a session. `known` has the client ID and the next csa_sequence of a
+/// Registers a client, and from NFSv4.1 on creates a session. `registered` has the client ID and the next csa_sequence of a
 /// client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 fn register(
-    line: &mut ContainmentCheckedRpcClient<'_>,
+    rpc: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,
     name: &str,
-    known: Option<(Clientid4, u32)>,
+    registered: Option<(Clientid4, u32)>,
 ) -> FileServerResult<Nfs4ClientState> {
     if minor == 0 {
-        return set_clientid(line, name);
+        return set_clientid(rpc, name);
     }
     let exchange = exchange_id(name, VERIFIER);
     let (clientid, sequence) =
-        run(line, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
+        run(rpc, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
             Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
                 // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
                 let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
-                let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
-                known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+                let registered =
+                    registered.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+                registered.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
             }),
             _ => None,
         })?;
     let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
     let create = create_session(clientid, sequence, channels);
-    run(line, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
+    run(rpc, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
             let channel = &ok.csr_fore_chan_attrs;
             let limits = SessionLimits {
@@ -653,7 +657,7 @@ fn register(
     })
 }
 
-fn set_clientid(line: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
+fn set_clientid(rpc: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
     let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
@@ -665,12 +669,12 @@ fn set_clientid(line: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileS
         },
         callback_ident: 1,
     });
-    let (clientid, verifier) = run(line, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
+    let (clientid, verifier) = run(rpc, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
         Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
         _ => None,
     })?;
     let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
     let confirm = Args::SETCLIENTID_CONFIRM(confirm);
-    run(line, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
+    run(rpc, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
     Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
 }

@@ -12,10 +12,10 @@ pub fn fill(key: u64, file: u32, offset: u64, out: &mut [u8]) {
         let word = splitmix64(seed.wrapping_add(at / 8)).to_le_bytes();
         let word = word.get((at % 8) as usize..).unwrap_or_default();
         let length = word.len().min(rest.len());
-        let (now, later) = rest.split_at_mut(length);
-        now.copy_from_slice(word.get(..length).unwrap_or_default());
+        let (filled, remaining) = rest.split_at_mut(length);
+        filled.copy_from_slice(word.get(..length).unwrap_or_default());
         at = at.wrapping_add(length as u64);
-        rest = later;
+        rest = remaining;
     }
 }
 

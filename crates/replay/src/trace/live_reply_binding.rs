@@ -28,41 +28,41 @@ pub fn field_value<'m>(message: &'m [u8], field: &SubstitutableField) -> Option<
 /// # Errors
 /// Returns the error that stopped the decoding, together with the fields collected before it.
 pub fn visit_reply<'m>(
-    asked: &TraceProcedure,
+    trace_procedure: &TraceProcedure,
     mut cursor: Cursor<'m>,
 ) -> (SubstitutableFieldVisitor<'m>, Result<(), XdrError>) {
-    let mut listener = SubstitutableFieldVisitor::new(true);
+    let mut visitor = SubstitutableFieldVisitor::new(true);
     let result = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).and_then(|message| {
         let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
-        match asked.find_description().filter(|_| is_done) {
-            Some(procedure) => procedure.results(&mut cursor, &mut listener),
+        match trace_procedure.find_description().filter(|_| is_done) {
+            Some(procedure) => procedure.results(&mut cursor, &mut visitor),
             None => Ok(()),
         }
     });
-    (listener, result)
+    (visitor, result)
 }
 
-/// Calls `take` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
+/// Calls `visit` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
 /// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
 pub fn bind_slots(
     step: &TraceStep<'_>,
-    listener: &SubstitutableFieldVisitor<'_>,
+    visitor: &SubstitutableFieldVisitor<'_>,
     message: &[u8],
-    mut take: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
+    mut visit: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
-    let known = |field: &SubstitutableField| (field.place, field.operation, field.holds);
+    let field_key = |field: &SubstitutableField| (field.place, field.operation, field.holds);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
-    let is_long = listener.slot_fields.len() > 32;
+    let is_long = visitor.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
-        true => listener.slot_fields.iter().map(|field| (known(field), field)).collect(),
+        true => visitor.slot_fields.iter().map(|field| (field_key(field), field)).collect(),
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
         let key = (slot.place, slot.operation, slot.holds);
         let field = match is_long {
             true => by_place.get(&key).copied(),
-            false => listener.slot_fields.iter().find(|field| known(field) == key),
+            false => visitor.slot_fields.iter().find(|field| field_key(field) == key),
         };
-        take(&slot, field.and_then(|field| field_value(message, field)));
+        visit(&slot, field.and_then(|field| field_value(message, field)));
     }
 }

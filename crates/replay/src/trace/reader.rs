@@ -127,23 +127,25 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     fn read_summary(&mut self) -> Result<(), TraceError> {
         self.next_block_offset = self.tables_offset;
         loop {
-            let found = self.read_block_header()?;
-            let kind = found.header.kind;
+            let block_header = self.read_block_header()?;
+            let kind = block_header.header.kind;
             match kind {
                 TraceBlockKind::ABOUT
                 | TraceBlockKind::HOSTS
                 | TraceBlockKind::CONNECTIONS
-                | TraceBlockKind::END => self.load(&found)?,
-                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => self.next_block_offset = found.next,
+                | TraceBlockKind::END => self.load(&block_header)?,
+                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => {
+                    self.next_block_offset = block_header.next
+                }
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
             let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
             match kind {
-                TraceBlockKind::ABOUT => for_each_entry(block, at, |about: TraceProvenance<'_>| {
-                    let names = about.captures.iter().map(|name| lossy(name.0));
+                TraceBlockKind::ABOUT => for_each_entry(block, at, |provenance: TraceProvenance<'_>| {
+                    let names = provenance.captures.iter().map(|name| lossy(name.0));
                     summary.captures = names.collect();
-                    (summary.keeping, summary.key) = (about.keeping, about.key);
+                    (summary.keeping, summary.key) = (provenance.keeping, provenance.key);
                 })?,
                 TraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
                     if summary.hosts.len() < MAX_TABLE_ENTRIES {
@@ -190,10 +192,10 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                     self.steps_read == self.summary.end.steps && self.next_block_offset == self.tables_offset;
                 return if is_whole { Ok(None) } else { Err(TraceError::Damaged(self.next_block_offset)) };
             }
-            let found = self.read_block_header()?;
-            match found.header.kind {
-                TraceBlockKind::STEPS => self.load(&found)?,
-                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = found.next,
+            let block_header = self.read_block_header()?;
+            match block_header.header.kind {
+                TraceBlockKind::STEPS => self.load(&block_header)?,
+                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = block_header.next,
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
@@ -204,55 +206,58 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         Ok(Some((step, self.block.get(start..self.consumed_bytes).unwrap_or_default())))
     }
 
-    /// Calls `take` for every step, from the first to the last.
-    pub fn for_each_step(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
+    /// Calls `visit` for every step, from the first to the last.
+    pub fn for_each_step(&mut self, mut visit: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         while let Some(step) = self.next_step()? {
-            take(&step);
+            visit(&step);
         }
         Ok(())
     }
 
-    /// Calls `take` for every step, from the last to the first.
-    pub fn for_each_step_backward(&mut self, mut take: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
+    /// Calls `visit` for every step, from the last to the first.
+    pub fn for_each_step_backward(
+        &mut self,
+        mut visit: impl FnMut(&TraceStep<'_>),
+    ) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
         while self.next_block_offset < self.tables_offset {
-            let found = self.read_block_header()?;
-            if found.header.kind == TraceBlockKind::STEPS {
+            let block_header = self.read_block_header()?;
+            if block_header.header.kind == TraceBlockKind::STEPS {
                 blocks.push(self.next_block_offset);
             }
-            self.next_block_offset = found.next;
+            self.next_block_offset = block_header.next;
         }
-        let mut places = Vec::new();
+        let mut step_offsets = Vec::new();
         for block in blocks.into_iter().rev() {
             self.next_block_offset = block;
-            let found = self.read_block_header()?;
-            self.load(&found)?;
-            places.clear();
+            let block_header = self.read_block_header()?;
+            self.load(&block_header)?;
+            step_offsets.clear();
             let mut start = 0;
             while start < self.block.len() {
-                places.push(start);
+                step_offsets.push(start);
                 start += step_at(&self.block, self.block_offset, start)?.1;
             }
-            for start in places.iter().rev() {
-                take(&step_at(&self.block, self.block_offset, *start)?.0);
+            for start in step_offsets.iter().rev() {
+                visit(&step_at(&self.block, self.block_offset, *start)?.0);
             }
         }
         self.rewind();
         Ok(())
     }
 
-    /// Calls `take` for every object.
+    /// Calls `visit` for every object.
     pub fn for_each_object(
         &mut self,
-        mut take: impl FnMut(&TraceFileSystemObject<'_>),
+        mut visit: impl FnMut(&TraceFileSystemObject<'_>),
     ) -> Result<(), TraceError> {
         let excluded = Arc::clone(&self.excluded_objects);
         self.table(TraceBlockKind::OBJECTS, |block, at| {
             for_each_entry(block, at, |object: TraceFileSystemObject<'_>| {
                 if !excluded.contains(&object.number) {
-                    take(&object);
+                    visit(&object);
                 }
             })
         })
@@ -263,31 +268,31 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         self.excluded_objects = objects;
     }
 
-    /// Calls `take` for every variable that is used but not defined.
+    /// Calls `visit` for every variable that is used but not defined.
     pub fn for_each_undefined(
         &mut self,
-        mut take: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
+        mut visit: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
     ) -> Result<(), TraceError> {
         self.table(TraceBlockKind::UNDEFINED, |block, at| {
-            for_each_entry(block, at, |line: TraceVariableWithoutDefiningStep<'_>| take(&line))
+            for_each_entry(block, at, |variable: TraceVariableWithoutDefiningStep<'_>| visit(&variable))
         })
     }
 
-    /// Calls `take` for every extent of the initial file contents. Extents of one file do not overlap.
-    pub fn for_each_extent(&mut self, mut take: impl FnMut(&InitialFileExtent)) -> Result<(), TraceError> {
+    /// Calls `visit` for every extent of the initial file contents. Extents of one file do not overlap.
+    pub fn for_each_extent(&mut self, mut visit: impl FnMut(&InitialFileExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next_block_offset < self.tables_offset {
-            let found = self.read_block_header()?;
-            match found.header.kind {
+            let block_header = self.read_block_header()?;
+            match block_header.header.kind {
                 TraceBlockKind::EXTENTS => {
-                    self.load(&found)?;
+                    self.load(&block_header)?;
                     for_each_entry(&self.block, self.block_offset, |extent: InitialFileExtent| {
                         if !self.excluded_objects.contains(&extent.object) {
-                            take(&extent);
+                            visit(&extent);
                         }
                     })?;
                 }
-                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
+                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = block_header.next,
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
@@ -298,18 +303,18 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     fn table(
         &mut self,
         kind: TraceBlockKind,
-        mut take: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
+        mut visit: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         self.next_block_offset = self.tables_offset;
         loop {
-            let found = self.read_block_header()?;
-            match found.header.kind {
+            let block_header = self.read_block_header()?;
+            match block_header.header.kind {
                 TraceBlockKind::END => break,
                 found_kind if found_kind == kind => {
-                    self.load(&found)?;
-                    take(&self.block, self.block_offset)?;
+                    self.load(&block_header)?;
+                    visit(&self.block, self.block_offset)?;
                 }
-                _ => self.next_block_offset = found.next,
+                _ => self.next_block_offset = block_header.next,
             }
         }
         self.rewind();
@@ -340,9 +345,9 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Reads the block of a header.
-    fn load(&mut self, found: &BlockHeaderAndNextOffset) -> Result<(), TraceError> {
-        let length = u64::from(found.header.length);
-        (self.block_offset, self.next_block_offset) = (self.next_block_offset, found.next);
+    fn load(&mut self, block_header: &BlockHeaderAndNextOffset) -> Result<(), TraceError> {
+        let length = u64::from(block_header.header.length);
+        (self.block_offset, self.next_block_offset) = (self.next_block_offset, block_header.next);
         (self.consumed_bytes, self.block) = (0, std::mem::take(&mut self.block));
         self.block.clear();
         // Does not allocate `length` bytes in advance, as the length may be wrong.
@@ -350,7 +355,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         if read as u64 != length {
             return Err(TraceError::Cut(self.block_offset + (HEADER + read) as u64));
         }
-        if crc32fast::hash(&self.block) != found.header.checksum {
+        if crc32fast::hash(&self.block) != block_header.header.checksum {
             return Err(TraceError::Damaged(self.block_offset));
         }
         Ok(())
@@ -368,16 +373,16 @@ fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Calls `take` for every entry of a block at file offset `at`.
+/// Calls `visit` for every entry of a block at file offset `at`.
 fn for_each_entry<'b, T: Xdr<'b>>(
     block: &'b [u8],
     at: u64,
-    mut take: impl FnMut(T),
+    mut visit: impl FnMut(T),
 ) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
-        let line = T::decode(&mut cursor, &FILE, &mut NullFieldObserver);
-        take(line.map_err(|error| TraceError::invalid_entry(at, 0, error))?);
+        let entry = T::decode(&mut cursor, &FILE, &mut NullFieldObserver);
+        visit(entry.map_err(|error| TraceError::invalid_entry(at, 0, error))?);
     }
     Ok(())
 }

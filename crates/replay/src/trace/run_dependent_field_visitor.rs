@@ -192,7 +192,7 @@ impl SubstitutableFieldVisitor<'_> {
     fn add_slot_field(
         &mut self,
         range: Range<usize>,
-        holds: TraceSlotValueKind,
+        kind: TraceSlotValueKind,
         name: Option<&[u8]>,
         label: &str,
     ) {
@@ -201,18 +201,25 @@ impl SubstitutableFieldVisitor<'_> {
             return;
         }
         let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), label.as_bytes());
-        let (since, before) = self.field_counts.entry(path).or_insert((self.scope_start, 0));
-        if *since != self.scope_start {
-            (*since, *before) = (self.scope_start, 0);
+        let (scope, count) = self.field_counts.entry(path).or_insert((self.scope_start, 0));
+        if *scope != self.scope_start {
+            (*scope, *count) = (self.scope_start, 0);
         }
-        let place = if *before == 0 { path } else { fnv1a(path, &before.to_be_bytes()) };
-        *before += 1;
+        let place = if *count == 0 { path } else { fnv1a(path, &count.to_be_bytes()) };
+        *count += 1;
         let is_counted = name.is_some_and(|name| range.len() != name.len());
         let range = range.start..range.start + range.len().next_multiple_of(4);
         // A filehandle is valid on one server only, whatever its bytes.
-        let is_constant = holds != TraceSlotValueKind::FILEHANDLE && name.is_some_and(is_constant);
+        let is_constant = kind != TraceSlotValueKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation_index();
-        self.slot_fields.push(SubstitutableField { range, holds, is_counted, operation, place, is_constant });
+        self.slot_fields.push(SubstitutableField {
+            range,
+            holds: kind,
+            is_counted,
+            operation,
+            place,
+            is_constant,
+        });
     }
 
     /// Ends a directory entry: its fields are identified by its name, not by its position in the listing. Drops the
@@ -314,8 +321,8 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             return;
         }
         let number = self.operations.last().map_or(VisitedNfs4Opcode::None, |operation| operation.number);
-        if let Some(holds) = count_kind(field.name, field.label, number) {
-            self.add_slot_field(bytes, holds, None, field.label);
+        if let Some(kind) = count_kind(field.name, field.label, number) {
+            self.add_slot_field(bytes, kind, None, field.label);
             return;
         }
         match (field.name, value) {
@@ -384,14 +391,14 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
         // The table needs paths only for times, and no time is an identity.
         if let FieldEqualityRequirement::Identity(identity) =
             requirement_of_field(field.name, "", !self.is_reply)
-            && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
+            && let Some(kind) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {
                 FieldValue::Bytes(name) | FieldValue::Text(name) => {
-                    self.add_slot_field(bytes, holds, Some(name), field.label)
+                    self.add_slot_field(bytes, kind, Some(name), field.label)
                 }
                 FieldValue::Unsigned(number) if number != 0 => {
-                    self.add_slot_field(bytes, holds, None, field.label)
+                    self.add_slot_field(bytes, kind, None, field.label)
                 }
                 _ => {}
             }

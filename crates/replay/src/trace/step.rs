@@ -350,13 +350,13 @@ impl<'a> TraceMessage<'a> {
 
     /// As [`Self::items`], with the content of the payload with each index.
     pub fn items_with<'c>(&self, content: impl Fn(usize) -> Option<&'c [u8]>) -> Vec<ChunkedDataItem<'c>> {
-        let mut beside: u32 = 0;
+        let mut payload_bytes: u32 = 0;
         let payloads = self.payloads.iter().enumerate().filter(|(_, payload)| !payload.is_inside);
         payloads
             .map(|(index, payload)| {
-                let position = payload.at.saturating_sub(self.body).saturating_add(beside);
+                let position = payload.at.saturating_sub(self.body).saturating_add(payload_bytes);
                 let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
-                beside = beside.saturating_add(padded);
+                payload_bytes = payload_bytes.saturating_add(padded);
                 ChunkedDataItem { position: Some(position), length: payload.length, bytes: content(index) }
             })
             .collect()

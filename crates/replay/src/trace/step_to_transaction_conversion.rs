@@ -105,10 +105,10 @@ impl StepToTransactionConverter {
         };
         let is_rdma = step.carried.call != TraceMessageWireForm::RECORD
             || step.carried.reply != TraceMessageWireForm::RECORD;
-        let usual = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
+        let default_transport = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
         let connection = TransactionConnection {
             number: caller.connection,
-            transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
+            transport: self.connections.get(&caller.connection).copied().unwrap_or(default_transport),
             client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
             server: if is_of_server { host(false, caller.client) } else { host(true, caller.server) },
             tenant: VirtualNetwork::NONE,
@@ -116,43 +116,47 @@ impl StepToTransactionConverter {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = LoadedTraceMessage::load(&step.call, contents)?;
         let reply = LoadedTraceMessage::load(&step.reply, contents)?;
-        let mut amended = TraceTransactionSideInformation {
+        let mut side_information = TraceTransactionSideInformation {
             data: [call.known_data(), reply.known_data()],
             ..TraceTransactionSideInformation::default()
         };
-        let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
-        amended.roots = for_root.map(|slot| slot.operation).collect();
+        let root_slots = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
+        side_information.roots = root_slots.map(|slot| slot.operation).collect();
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
-        let (message, reads) = call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
+        let (call_message, reads) =
+            call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
         let returned: Vec<u32> = step.carried.returned.iter().collect();
         let writes = step.shape.writes.iter().enumerate();
         let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
-        let (answer, writes) = reply.split_write_chunks(writes);
+        let (reply_message, writes) = reply.split_write_chunks(writes);
         let origin = &step.origin;
         let end = origin.time.saturating_add(origin.latency);
-        let sent =
-            |seen: MessageCaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
-                let form = if at == 0 { step.carried.call } else { step.carried.reply };
-                let is_there =
-                    seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
-                let credits = step.carried.credits.get(at).copied().unwrap_or(0);
-                let is_whole = seen != MessageCaptureCompleteness::PART;
-                is_there.then_some(ReconstructedWireMessage {
-                    form,
-                    credits,
-                    frame,
-                    times_ns: times,
-                    message,
-                    is_complete: is_whole,
-                })
-            };
-        let travelled = ReconstructedWireTransaction {
+        let wire_message = |completeness: MessageCaptureCompleteness,
+                            at: usize,
+                            frame: u64,
+                            times: [u64; 2],
+                            message: Vec<u8>| {
+            let form = if at == 0 { step.carried.call } else { step.carried.reply };
+            let is_there =
+                completeness != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
+            let credits = step.carried.credits.get(at).copied().unwrap_or(0);
+            let is_whole = completeness != MessageCaptureCompleteness::PART;
+            is_there.then_some(ReconstructedWireMessage {
+                form,
+                credits,
+                frame,
+                times_ns: times,
+                message,
+                is_complete: is_whole,
+            })
+        };
+        let wire_transaction = ReconstructedWireTransaction {
             index: origin.id,
             repeats: origin.repeats,
             connection,
             direction: if is_reverse { CallDirection::Reverse } else { CallDirection::Forward },
-            call: sent(step.call.seen, 0, origin.call_frame, [origin.time; 2], message),
-            reply: sent(step.reply.seen, 1, origin.reply_frame, [end; 2], answer),
+            call: wire_message(step.call.seen, 0, origin.call_frame, [origin.time; 2], call_message),
+            reply: wire_message(step.reply.seen, 1, origin.reply_frame, [end; 2], reply_message),
             call_chunk: lengths(&step.shape.call),
             reads,
             writes,
@@ -160,7 +164,7 @@ impl StepToTransactionConverter {
             returned_bytes: step.carried.returned_reply,
             rdma_error: step.carried.rdma_error,
         };
-        Ok((travelled.into_transaction(), amended))
+        Ok((wire_transaction.into_transaction(), side_information))
     }
 }
 
@@ -194,33 +198,33 @@ impl<'m> LoadedTraceMessage<'m> {
         message: &'m TraceMessage<'m>,
         contents: &mut ReplayTraceReader<impl Read + Seek>,
     ) -> Result<Self, TraceError> {
-        let mut beside = Vec::new();
-        let longest = u64::from(LONGEST);
-        let whole: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
-        if whole > longest {
+        let mut detached_payloads = Vec::new();
+        let max_bytes = u64::from(LONGEST);
+        let total_bytes: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
+        if total_bytes > max_bytes {
             return Err(TraceError::Damaged(message.payloads.iter().next().map_or(0, |first| first.data)));
         }
         for payload in message.payloads.iter().filter(|payload| !payload.is_inside) {
             let mut content = Vec::new();
             let is_kept = contents.content(&payload, &mut content)?;
-            beside.push((payload, is_kept.then_some(content)));
+            detached_payloads.push((payload, is_kept.then_some(content)));
         }
-        Ok(Self { message, detached_payloads: beside })
+        Ok(Self { message, detached_payloads })
     }
 
     /// Returns the length and the known data of each payload, in message order.
     fn known_data(&self) -> Vec<(u64, TracePayloadAvailability)> {
-        let known = |payload: TracePayload| {
-            let known = match payload.content {
+        let length_and_availability = |payload: TracePayload| {
+            let availability = match payload.content {
                 PayloadContentState::KEPT | PayloadContentState::ZEROS => TracePayloadAvailability::Bytes,
                 PayloadContentState::UNKNOWN => TracePayloadAvailability::Unknown,
                 // Only the hash of the whole READ_PLUS data is compared, not those of its parts.
                 _ if payload.is_inside => TracePayloadAvailability::Unknown,
                 _ => TracePayloadAvailability::Hash(u128::from_be_bytes(payload.hash)),
             };
-            (u64::from(payload.length), known)
+            (u64::from(payload.length), availability)
         };
-        self.message.payloads.iter().map(known).collect()
+        self.message.payloads.iter().map(length_and_availability).collect()
     }
 
     /// Splits the Call into the message and the payloads that were sent in Read chunks.
@@ -229,25 +233,31 @@ impl<'m> LoadedTraceMessage<'m> {
         let mut items = Vec::new();
         let mut position = 0;
         let message = self.inline_payloads(|payload, content, at| {
-            let offered = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
+            let offered_bytes = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
             // A chunk may include the XDR padding (RFC 8166 section 3.4.5.2).
             let is_of_this = |chunk: &Vec<u32>| {
-                [u64::from(payload.length), padded(payload.length) as u64].contains(&offered(chunk))
+                [u64::from(payload.length), padded(payload.length) as u64].contains(&offered_bytes(chunk))
             };
-            let here = u32::try_from(at + position).unwrap_or(u32::MAX);
+            let chunk_position = u32::try_from(at + position).unwrap_or(u32::MAX);
             let chunk = chunks.next_if(is_of_this)?;
             position += padded(payload.length);
-            let length = u32::try_from(offered(&chunk)).unwrap_or(u32::MAX);
+            let length = u32::try_from(offered_bytes(&chunk)).unwrap_or(u32::MAX);
             let content = content.map(|mut content| {
                 content.resize(length as usize, 0);
                 content
             });
-            items.push(ChunkedFilePayload { segments: chunk, position: here, length: Some(length), content });
+            items.push(ChunkedFilePayload {
+                segments: chunk,
+                position: chunk_position,
+                length: Some(length),
+                content,
+            });
             Some(())
         });
         // Chunks without a known payload, e.g. of a truncated Call.
-        let others = chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
-        items.extend(others);
+        let unmatched =
+            chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
+        items.extend(unmatched);
         (message, items)
     }
 
@@ -266,8 +276,9 @@ impl<'m> LoadedTraceMessage<'m> {
         let mut pairing = ResultWriteChunkAssignment::default();
         let operations = ddp_eligible_operations(self.message);
         let message = self.inline_payloads(|payload, content, _| {
-            let before = operations.iter().take_while(|operation| **operation < payload.operation).count();
-            pairing = pairing.at_operation(before);
+            let operation_index =
+                operations.iter().take_while(|operation| **operation < payload.operation).count();
+            pairing = pairing.at_operation(operation_index);
             let returned = |at: usize| items.get(at).and_then(|item| item.length);
             let at = pairing.take(returned, payload.length, true)?;
             let item = items.get_mut(at)?;

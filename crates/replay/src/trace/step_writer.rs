@@ -67,8 +67,8 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
 
     /// Adds data and returns its offset. Data with a known hash is not stored again.
     pub fn add_data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
-        if let Some(known) = self.contents.get(hash) {
-            return Ok(*known);
+        if let Some(offset) = self.contents.get(hash) {
+            return Ok(*offset);
         }
         // The offset is final, because no other block is written before this one.
         let at = self.offset + (HEADER + self.data.len()) as u64;
@@ -154,14 +154,14 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     }
 
     /// Finishes the steps and begins the tables.
-    pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
+    pub fn begin_tables(mut self, provenance: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
         while self.write_next_step()? {}
         for kind in [TraceBlockKind::STEPS, TraceBlockKind::EXTENTS, TraceBlockKind::DATA] {
             self.flush(kind)?;
         }
         let tables = self.offset;
         let mut encoder = Encoder::new();
-        about.encode(&mut encoder);
+        provenance.encode(&mut encoder);
         self.write_block(TraceBlockKind::ABOUT, encoder.bytes())?;
         Ok(TraceFileTableEncoder {
             writer: self,
@@ -183,12 +183,12 @@ pub struct TraceFileTableEncoder<W> {
 
 impl<W: Write + Seek> TraceFileTableEncoder<W> {
     /// Adds an entry to the table of its kind.
-    pub fn add<'a>(&mut self, kind: TraceBlockKind, line: &impl Xdr<'a>) -> io::Result<()> {
+    pub fn add<'a>(&mut self, kind: TraceBlockKind, entry: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {
             self.flush()?;
             self.kind = kind;
         }
-        line.encode(&mut self.encoder);
+        entry.encode(&mut self.encoder);
         if self.encoder.bytes().len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 

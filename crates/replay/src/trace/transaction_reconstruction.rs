@@ -164,26 +164,26 @@ fn length_of(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// Builds a chunk that transferred `moved` bytes, which fill its segments in order.
+/// Builds a chunk that transferred `transferred_bytes` bytes, which fill its segments in order.
 fn build_chunk(
     position: Option<u32>,
     lengths: &[u32],
     returned: Option<u32>,
-    moved: Option<u32>,
+    transferred_bytes: Option<u32>,
     content: Option<&[u8]>,
     is_message: bool,
 ) -> Chunk {
     let segments =
         lengths.iter().map(|length| ChunkSegment { length: *length, ..ChunkSegment::default() }).collect();
     let mut chunk = Chunk { position, segments, ..Chunk::default() };
-    let mut left = moved.unwrap_or(0);
+    let mut remaining_bytes = transferred_bytes.unwrap_or(0);
     let mut rest = content.unwrap_or_default();
     if content.is_some() {
         chunk.retain_payload(is_message);
     }
     for segment in &mut chunk.segments {
-        let length = left.min(segment.length);
-        left -= length;
+        let length = remaining_bytes.min(segment.length);
+        remaining_bytes -= length;
         segment.returned_length = returned.map(|_| length);
         let (bytes, after) = rest.split_at(rest.len().min(length as usize));
         rest = after;

@@ -97,11 +97,11 @@ pub fn emit(
         ReplayedRpcHeader::Captured | ReplayedRpcHeader::Xid(_) => (message.head.0, 0),
     };
     let mut payloads = message.payloads.iter().filter(|payload| !payload.is_inside).peekable();
-    let mut beside = 0;
-    let mut place = |until: usize, from: usize, out: &Vec<u8>| {
-        while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
-            let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
-            beside += payload.length as usize + roundup(payload.length as usize);
+    let mut payload_bytes = 0;
+    let mut place_payloads = |end: usize, from: usize, out: &Vec<u8>| {
+        while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= end) {
+            let position = out.len() + (payload.at as usize).saturating_sub(from) + payload_bytes;
+            payload_bytes += payload.length as usize + roundup(payload.length as usize);
             placed.push(TracePayloadInMessage {
                 position: u32::try_from(position).unwrap_or(u32::MAX),
                 payload,
@@ -109,25 +109,25 @@ pub fn emit(
         }
     };
     for slot in message.slots.iter() {
-        let wrong = InvalidSubstitutionSlotError { at: slot.at };
+        let error = InvalidSubstitutionSlotError { at: slot.at };
         let at = slot.at as usize;
-        place(at, from, out);
-        out.extend_from_slice(head.get(from..at).ok_or(wrong)?);
-        let captured = captured_value(head, &slot).ok_or(wrong)?;
+        place_payloads(at, from, out);
+        out.extend_from_slice(head.get(from..at).ok_or(error)?);
+        let captured = captured_value(head, &slot).ok_or(error)?;
         from = at + slot.length as usize;
         match values.value(&slot, captured) {
-            None => out.extend_from_slice(head.get(at..from).ok_or(wrong)?),
+            None => out.extend_from_slice(head.get(at..from).ok_or(error)?),
             Some(value) if slot.is_counted => {
-                let length = u32::try_from(value.len()).map_err(|_| wrong)?;
+                let length = u32::try_from(value.len()).map_err(|_| error)?;
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(value);
                 out.extend_from_slice([0; 3].get(..roundup(value.len())).unwrap_or_default());
             }
             Some(value) if value.len() == slot.length as usize => out.extend_from_slice(value),
-            Some(_) => return Err(wrong),
+            Some(_) => return Err(error),
         }
     }
-    place(head.len(), from, out);
+    place_payloads(head.len(), from, out);
     out.extend_from_slice(head.get(from..).unwrap_or_default());
     if let (ReplayedRpcHeader::Xid(Xid(xid)), Some(bytes)) = (header, out.get_mut(..4)) {
         bytes.copy_from_slice(&xid.to_be_bytes());

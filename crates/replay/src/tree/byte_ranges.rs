@@ -7,23 +7,29 @@ pub(crate) struct ReplayByteRangeSet {
 }
 
 impl ReplayByteRangeSet {
-    /// Adds a range, and calls `new` for each part that was not in the set. At most `most` ranges are kept: above that,
+    /// Adds a range, and calls `on_new_range` for each part that was not in the set. At most `max_ranges` ranges are kept: above that,
     /// the ranges closest to each other are merged, and the bytes between them count as added. Returns `true` if this
     /// happened, so that bytes will be missed.
-    pub(crate) fn add(&mut self, from: u64, to: u64, most: usize, mut new: impl FnMut(u64, u64)) -> bool {
+    pub(crate) fn add(
+        &mut self,
+        from: u64,
+        to: u64,
+        max_ranges: usize,
+        mut on_new_range: impl FnMut(u64, u64),
+    ) -> bool {
         if from >= to {
             return false;
         }
-        self.gaps(from, to).into_iter().for_each(|(from, to)| new(from, to));
+        self.gaps(from, to).into_iter().for_each(|(from, to)| on_new_range(from, to));
         let first = self.ranges.partition_point(|(_, end)| *end < from);
         let last = self.ranges.partition_point(|(start, _)| *start <= to);
         let touched = self.ranges.get(first..last).unwrap_or_default();
         let start = touched.first().map_or(from, |(start, _)| from.min(*start));
         let end = touched.last().map_or(to, |(_, end)| to.max(*end));
         self.ranges.splice(first..last.max(first), [(start, end)]);
-        let is_full = self.ranges.len() > most;
+        let is_full = self.ranges.len() > max_ranges;
         if is_full {
-            self.merge_nearest(most / 2);
+            self.merge_nearest(max_ranges / 2);
         }
         is_full
     }
@@ -33,8 +39,8 @@ impl ReplayByteRangeSet {
             return;
         }
         let ranges = std::mem::take(&mut self.ranges).into_iter();
-        let left = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
-        self.ranges = ranges.flat_map(left).filter(|(start, end)| start < end).collect();
+        let remaining = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
+        self.ranges = ranges.flat_map(remaining).filter(|(start, end)| start < end).collect();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -65,18 +71,18 @@ impl ReplayByteRangeSet {
         gaps
     }
 
-    /// Closes the smallest gaps until at most `left` ranges remain.
-    fn merge_nearest(&mut self, left: usize) {
+    /// Closes the smallest gaps until at most `max_ranges` ranges remain.
+    fn merge_nearest(&mut self, max_ranges: usize) {
         let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
         let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
-        let mut gaps: Vec<u64> = gaps.map(|(one, next)| gap(one, next)).collect();
-        let many = self.ranges.len().saturating_sub(left.max(1));
-        let Some(last) = many.checked_sub(1).filter(|last| *last < gaps.len()) else { return };
+        let mut gaps: Vec<u64> = gaps.map(|(previous, next)| gap(previous, next)).collect();
+        let excess = self.ranges.len().saturating_sub(max_ranges.max(1));
+        let Some(last) = excess.checked_sub(1).filter(|last| *last < gaps.len()) else { return };
         let widest = *gaps.select_nth_unstable(last).1;
-        self.ranges.dedup_by(|next, one| {
-            let is_near = gap(one, next) <= widest;
+        self.ranges.dedup_by(|next, previous| {
+            let is_near = gap(previous, next) <= widest;
             if is_near {
-                one.1 = next.1;
+                previous.1 = next.1;
             }
             is_near
         });

@@ -154,25 +154,25 @@ impl InferredTree {
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
-    pub fn update(&mut self, facts: &TreeInferenceStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
+    pub fn update(&mut self, input: &TreeInferenceStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
         self.begin_step(is_racing, frames);
-        self.infer_from_step(facts, &mut Vec::new());
+        self.infer_from_step(input, &mut Vec::new());
         self.forget_unnamed_content();
     }
 
     fn begin_step(&mut self, is_concurrent: bool, frames: [u64; 2]) {
-        if let Some(present) = &mut self.current {
-            (present.is_concurrent, present.frames) = (is_concurrent, frames);
+        if let Some(current) = &mut self.current {
+            (current.is_concurrent, current.frames) = (is_concurrent, frames);
         }
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
-    pub fn mark_uncertain(&mut self, facts: &TreeInferenceStepInput<'_>) {
-        for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
+    pub fn mark_uncertain(&mut self, input: &TreeInferenceStepInput<'_>) {
+        for slot in input.call.slots.iter().chain(input.reply.slots.iter()) {
             if slot.holds != TraceSlotValueKind::FILEHANDLE {
                 continue;
             }
-            let id = self.find_or_add_by_handle(slot.variable, facts.server, facts.id);
+            let id = self.find_or_add_by_handle(slot.variable, input.server, input.id);
             id.into_iter().for_each(|id| self.mark_object_uncertain(id));
         }
     }
@@ -190,52 +190,52 @@ impl InferredTree {
     pub fn mark_name_uncertain(
         &mut self,
         directory: u32,
-        place: (u32, u64),
+        server_and_step: (u32, u64),
         name: u64,
         may_change_object: bool,
     ) {
-        let Some(directory) = self.object_of(directory, place) else {
+        let Some(directory) = self.object_of(directory, server_and_step) else {
             return self.mark_unknown_changes();
         };
         let has_space = self.reserve_memory(NAME_OVERHEAD_BYTES);
-        let Some(present) = &mut self.current else { return };
+        let Some(current) = &mut self.current else { return };
         if !has_space {
-            present.has_unknown_changes = true;
+            current.has_unknown_changes = true;
             return;
         }
-        present.uncertain_names.entry(directory).or_default().insert(name);
-        let bindings = present.names.get(&directory);
-        let named = bindings.into_iter().flatten().filter(|(known, _)| name_hash(known) == name);
-        let bound = named.filter_map(|(_, binding)| binding.object()).next();
+        current.uncertain_names.entry(directory).or_default().insert(name);
+        let bindings = current.names.get(&directory);
+        let matching = bindings.into_iter().flatten().filter(|(bound_name, _)| name_hash(bound_name) == name);
+        let bound = matching.filter_map(|(_, binding)| binding.object()).next();
         if let Some(id) = bound.filter(|_| may_change_object) {
-            present.files.entry(id).or_default().is_uncertain = true;
+            current.files.entry(id).or_default().is_uncertain = true;
         }
     }
 
     /// Records that a step may have changed names in an unknown directory.
     pub fn mark_unknown_changes(&mut self) {
-        if let Some(present) = &mut self.current {
-            present.has_unknown_changes = true;
+        if let Some(current) = &mut self.current {
+            current.has_unknown_changes = true;
         }
     }
 
     /// Returns `true` if a step may have changed names in an unknown directory.
     pub fn has_unknown_changes(&self) -> bool {
-        self.current.as_ref().is_some_and(|present| present.has_unknown_changes)
+        self.current.as_ref().is_some_and(|current| current.has_unknown_changes)
     }
 
     /// Returns `true` if a step may have created or removed a name.
     pub fn is_name_uncertain(&self, directory: InferredObjectId, name: &[u8]) -> bool {
-        let present = self.current.as_ref();
-        let names = present.and_then(|present| present.uncertain_names.get(&directory));
+        let current = self.current.as_ref();
+        let names = current.and_then(|current| current.uncertain_names.get(&directory));
         names.is_some_and(|names| names.contains(&name_hash(name)))
     }
 
     /// Marks a range of a file as unknown, and its size.
-    pub fn mark_range_uncertain(&mut self, file: u32, place: (u32, u64), from: u64, to: u64) {
-        let Some(id) = self.object_of(file, place) else { return };
-        if let Some(present) = &mut self.current {
-            present.is_concurrent = false;
+    pub fn mark_range_uncertain(&mut self, file: u32, server_and_step: (u32, u64), from: u64, to: u64) {
+        let Some(id) = self.object_of(file, server_and_step) else { return };
+        if let Some(current) = &mut self.current {
+            current.is_concurrent = false;
         }
         self.remove_current_range(id, from, to);
         self.set_current_size(id, None);
@@ -263,9 +263,9 @@ impl InferredTree {
 
     /// Returns the known names in directories that are not uncertain, in unspecified order.
     pub fn current_names(&self) -> impl Iterator<Item = CurrentNameBinding<'_>> {
-        let present = self.current.iter();
-        let directories = present.flat_map(|present| present.names.iter().map(move |names| (present, names)));
-        directories.filter(|(present, (parent, _))| !present.is_uncertain(**parent)).flat_map(
+        let current = self.current.iter();
+        let directories = current.flat_map(|current| current.names.iter().map(move |names| (current, names)));
+        directories.filter(|(current, (parent, _))| !current.is_uncertain(**parent)).flat_map(
             |(_, (parent, names))| {
                 names.iter().map(|(name, binding)| CurrentNameBinding {
                     parent: *parent,
@@ -291,7 +291,7 @@ impl InferredTree {
         let directories = self
             .current
             .iter()
-            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_uncertain(**parent)));
+            .flat_map(|current| current.names.iter().filter(|(parent, _)| current.is_uncertain(**parent)));
         directories.map(|(_, names)| names)
     }
 
@@ -309,16 +309,16 @@ impl InferredTree {
     /// Returns the number of bytes of known content, including those of uncertain objects, and of written bytes that
     /// exceeded the memory limit.
     pub fn written_bytes(&self, is_nameless: &dyn Fn(u32) -> bool) -> u64 {
-        let names = self.current.iter().flat_map(|present| present.names.values());
-        let mut there: FxHashSet<InferredObjectId> =
+        let names = self.current.iter().flat_map(|current| current.names.values());
+        let mut existing: FxHashSet<InferredObjectId> =
             names.flat_map(FxHashMap::values).filter_map(|binding| binding.object()).collect();
-        there.extend(self.nameless_objects(is_nameless));
-        let files = self.current.iter().flat_map(|present| &present.files);
+        existing.extend(self.nameless_objects(is_nameless));
+        let files = self.current.iter().flat_map(|current| &current.files);
         let bytes = |file: &LatestInferredFileState| {
-            let known: u64 = file.known_extents().map(|piece| piece.range.1 - piece.range.0).sum();
-            known + file.untracked_bytes
+            let known_bytes: u64 = file.known_extents().map(|extent| extent.range.1 - extent.range.0).sum();
+            known_bytes + file.untracked_bytes
         };
-        files.filter(|(id, _)| there.contains(id)).map(|(_, file)| bytes(file)).sum()
+        files.filter(|(id, _)| existing.contains(id)).map(|(_, file)| bytes(file)).sum()
     }
 
     /// Returns the objects without a name that have a filehandle for which `is_nameless` returns `true`: they were
@@ -327,11 +327,12 @@ impl InferredTree {
         &'t self,
         is_nameless: &'t dyn Fn(u32) -> bool,
     ) -> impl Iterator<Item = InferredObjectId> + 't {
-        let all = (0..).map(InferredObjectId).zip(&self.nodes);
-        all.filter(move |(_, node)| {
-            node.names.is_empty() && node.handles.iter().any(|handle| is_nameless(*handle))
-        })
-        .map(|(id, _)| id)
+        let objects = (0..).map(InferredObjectId).zip(&self.nodes);
+        objects
+            .filter(move |(_, node)| {
+                node.names.is_empty() && node.handles.iter().any(|handle| is_nameless(*handle))
+            })
+            .map(|(id, _)| id)
     }
 
     /// Returns `true` if a directory is known to have this name now.
@@ -349,7 +350,7 @@ impl InferredTree {
 
     /// Returns `true` if the state of an object is uncertain.
     pub fn is_uncertain(&self, id: InferredObjectId) -> bool {
-        self.current.as_ref().is_some_and(|present| present.is_uncertain(id))
+        self.current.as_ref().is_some_and(|current| current.is_uncertain(id))
     }
 
     pub(super) fn bind_current_name(
@@ -361,41 +362,41 @@ impl InferredTree {
         if self.current.is_none() {
             return;
         }
-        let known = self.current.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
-        let before = known.and_then(|binding| binding.object());
-        let has_space = known.is_some() || self.reserve_memory(NAME_OVERHEAD_BYTES + name.len());
-        let Some(present) = &mut self.current else { return };
-        if let Some(uncertain) = present.uncertain_names.get_mut(&parent) {
+        let existing = self.current.as_ref().and_then(|current| current.names.get(&parent)?.get(name));
+        let previous = existing.and_then(|binding| binding.object());
+        let has_space = existing.is_some() || self.reserve_memory(NAME_OVERHEAD_BYTES + name.len());
+        let Some(current) = &mut self.current else { return };
+        if let Some(uncertain) = current.uncertain_names.get_mut(&parent) {
             uncertain.remove(&name_hash(name));
         }
         if !has_space {
-            present.dropped_names += 1;
+            current.dropped_names += 1;
             return;
         }
-        present.names.entry(parent).or_default().insert(name.into(), binding);
+        current.names.entry(parent).or_default().insert(name.into(), binding);
         if let InferredNameBinding::Bound(id) = binding {
-            *present.name_counts.entry(id).or_default() += 1;
+            *current.name_counts.entry(id).or_default() += 1;
         }
-        if let Some(before) = before
-            && let Some(count) = present.name_counts.get_mut(&before)
+        if let Some(previous) = previous
+            && let Some(count) = current.name_counts.get_mut(&previous)
         {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                present.unnamed.push(before);
+                current.unnamed.push(previous);
             }
         }
     }
 
     /// Forgets the content of objects that have no name any more after a step: it is not checked.
     fn forget_unnamed_content(&mut self) {
-        let Some(present) = &mut self.current else { return };
-        for id in std::mem::take(&mut present.unnamed) {
+        let Some(current) = &mut self.current else { return };
+        for id in std::mem::take(&mut current.unnamed) {
             // A rename removes the old name before it adds the new one.
-            if present.name_counts.get(&id).is_some_and(|count| *count > 0) {
+            if current.name_counts.get(&id).is_some_and(|count| *count > 0) {
                 continue;
             }
-            present.name_counts.remove(&id);
-            if let Some(file) = present.files.get_mut(&id) {
+            current.name_counts.remove(&id);
+            if let Some(file) = current.files.get_mut(&id) {
                 self.memory_bytes = self.memory_bytes.saturating_sub(file.extents.len() * EXTENT_BYTES);
                 file.extents = BTreeMap::new();
                 file.untracked_bytes = 0;
@@ -405,7 +406,7 @@ impl InferredTree {
 
     /// Returns the number of names that were not recorded because of the memory limit.
     pub fn dropped_name_count(&self) -> u64 {
-        self.current.as_ref().map_or(0, |present| present.dropped_names)
+        self.current.as_ref().map_or(0, |current| current.dropped_names)
     }
 
     /// Records attributes of an object from a Reply.
@@ -414,16 +415,16 @@ impl InferredTree {
         id: InferredObjectId,
         attributes: &CapturedObjectAttributes<'_>,
     ) {
-        let is_file = attributes.file_type.is_none_or(|of| of == TraceFileType::FILE);
-        let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) else { return };
-        let file = present.files.entry(id).or_default();
+        let is_file = attributes.file_type.is_none_or(|file_type| file_type == TraceFileType::FILE);
+        let Some(current) = self.current.as_mut().filter(|current| !current.is_concurrent) else { return };
+        let file = current.files.entry(id).or_default();
         if let Some(size) = attributes.size.filter(|_| is_file) {
             // Somebody else wrote what no step explains.
-            if file.size.is_some_and(|known| known < size) {
+            if file.size.is_some_and(|old_size| old_size < size) {
                 file.tail_zeros_from = file.tail_zeros_from.map(|tail| tail.max(size));
             }
             // What a shorter file has after its end when it grows again is unknown.
-            if file.size.is_some_and(|known| size < known) {
+            if file.size.is_some_and(|old_size| size < old_size) {
                 file.tail_zeros_from = None;
             } else if file.tail_zeros_from.is_none() {
                 let end = file.extents.values().next_back().map_or(0, |extent| extent.range.1);
@@ -436,9 +437,9 @@ impl InferredTree {
 
     /// Records a new mode; `None` if it may have changed to an unknown value.
     pub(super) fn set_current_mode(&mut self, id: InferredObjectId, mode: Option<u32>) {
-        let Some(present) = &mut self.current else { return };
-        let frames = present.frames;
-        let file = present.files.entry(id).or_default();
+        let Some(current) = &mut self.current else { return };
+        let frames = current.frames;
+        let file = current.files.entry(id).or_default();
         (file.mode, file.frames) = (mode, frames);
     }
 
@@ -451,12 +452,12 @@ impl InferredTree {
 
     /// Removes a range from the tracked extents.
     pub(super) fn remove_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let Some(present) = &mut self.current else { return };
-        let (frames, is_racing) = (present.frames, present.is_concurrent);
-        let file = present.files.entry(id).or_default();
+        let Some(current) = &mut self.current else { return };
+        let (frames, is_racing) = (current.frames, current.is_concurrent);
+        let file = current.files.entry(id).or_default();
         file.frames = frames;
         let overlapping: Vec<u64> = file.overlapping_extents(from, to).map(|extent| extent.range.0).collect();
-        present.has_write_conflict =
+        current.has_write_conflict =
             is_racing && file.overlapping_extents(from, to).any(|extent| extent.is_concurrent);
         let gap = match file.tail_zeros_from {
             Some(tail) if tail < to => {
@@ -490,8 +491,8 @@ impl InferredTree {
         from: u64,
         to: u64,
     ) {
-        let Some(present) = &self.current else { return };
-        let (is_concurrent, is_clash) = (present.is_concurrent, present.has_write_conflict);
+        let Some(current) = &self.current else { return };
+        let (is_concurrent, is_clash) = (current.is_concurrent, current.has_write_conflict);
         let content = payload.filter(|_| !is_clash).map(|payload| ExtentContent::Payload(payload.clone(), 0));
         let extent =
             content.map(|content| KnownFileContentRange { range: (from, to), content, is_concurrent });
@@ -509,15 +510,15 @@ impl InferredTree {
 
     /// Records that a range has no data now. It must have been [removed](Self::remove_current_range) before.
     pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        if self.current.as_ref().is_some_and(|present| !present.is_concurrent) {
+        if self.current.as_ref().is_some_and(|current| !current.is_concurrent) {
             self.push_current_extents(id, [KnownFileContentRange::zeros((from, to))]);
         }
     }
 
     /// Records that no byte after `from` has been written.
     pub(super) fn set_current_tail(&mut self, id: InferredObjectId, from: u64) {
-        if let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) {
-            present.files.entry(id).or_default().tail_zeros_from = Some(from);
+        if let Some(current) = self.current.as_mut().filter(|current| !current.is_concurrent) {
+            current.files.entry(id).or_default().tail_zeros_from = Some(from);
         }
     }
 
@@ -529,14 +530,14 @@ impl InferredTree {
         (start, end): (u64, u64),
         to: u64,
     ) -> Vec<KnownFileContentRange> {
-        let Some(present) = self.current.as_ref().filter(|present| !present.is_concurrent) else {
+        let Some(current) = self.current.as_ref().filter(|current| !current.is_concurrent) else {
             return Vec::new();
         };
-        let file = present.files.get(&id).filter(|file| !file.is_uncertain);
-        let moved = |part: KnownFileContentRange| {
+        let file = current.files.get(&id).filter(|file| !file.is_uncertain);
+        let moved = |extent: KnownFileContentRange| {
             let offset = |at: u64| (at - start).checked_add(to);
-            let range = (offset(part.range.0)?, offset(part.range.1)?);
-            Some(KnownFileContentRange { range, is_concurrent: false, ..part })
+            let range = (offset(extent.range.0)?, offset(extent.range.1)?);
+            Some(KnownFileContentRange { range, is_concurrent: false, ..extent })
         };
         let extents = file.into_iter().flat_map(|file| file.known_extents_in(start, end));
         extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
@@ -553,8 +554,8 @@ impl InferredTree {
                 return;
             }
             let has_space = self.reserve_memory(EXTENT_BYTES);
-            let Some(present) = &mut self.current else { return };
-            let file = present.files.entry(id).or_default();
+            let Some(current) = &mut self.current else { return };
+            let file = current.files.entry(id).or_default();
             if has_space {
                 file.extents.insert(extent.range.0, extent);
             } else if !matches!(extent.content, ExtentContent::Zeros) {

@@ -91,39 +91,40 @@ pub(super) struct TreeInferenceStepContext<'w, 's> {
 }
 
 impl InferredTree {
-    /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
+    /// Updates the tree from a step. Replaces `contents` by the initial file contents that the step shows.
     pub fn infer_from_step(
         &mut self,
-        facts: &TreeInferenceStepInput<'_>,
-        found: &mut Vec<InitialFileContent>,
+        input: &TreeInferenceStepInput<'_>,
+        contents: &mut Vec<InitialFileContent>,
     ) {
-        found.clear();
+        contents.clear();
         let mut handles = FxHashMap::default();
-        for message in [facts.call, facts.reply] {
+        for message in [input.call, input.reply] {
             for slot in message.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE) {
                 if let Some(handle) = captured_value(message.head.0, &slot) {
                     handles.insert(handle, slot.variable);
                 }
             }
         }
-        let asked = facts.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
-        for slot in asked {
-            if let Some(id) = self.find_or_add_by_handle(slot.variable, facts.server, facts.id) {
-                self.record_use(id, facts.id);
+        let call_handles =
+            input.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+        for slot in call_handles {
+            if let Some(id) = self.find_or_add_by_handle(slot.variable, input.server, input.id) {
+                self.record_use(id, input.id);
             }
         }
-        if facts.is_reverse {
+        if input.is_reverse {
             return;
         }
-        let [calls, replies] = [(facts.call, facts.contents[0]), (facts.reply, facts.contents[1])]
+        let [calls, replies] = [(input.call, input.contents[0]), (input.reply, input.contents[1])]
             .map(|(message, content)| message.items_with(content));
-        let [call, reply] = [(facts.call, &calls), (facts.reply, &replies)]
+        let [call, reply] = [(input.call, &calls), (input.reply, &replies)]
             .map(|(message, items)| message.body_cursor().with_chunks(items));
-        let mut walk = TreeInferenceStepContext { tree: self, facts, handles, contents: found };
-        match facts.asked.find_description() {
-            Some(Procedure::Compound) => walk.infer_from_compound(call, reply),
-            Some(Procedure::V3(procedure)) => walk.infer_from_nfs3(procedure, call, reply),
-            Some(Procedure::Mount3(procedure)) => walk.infer_from_mount(procedure, call, reply),
+        let mut context = TreeInferenceStepContext { tree: self, facts: input, handles, contents };
+        match input.asked.find_description() {
+            Some(Procedure::Compound) => context.infer_from_compound(call, reply),
+            Some(Procedure::V3(procedure)) => context.infer_from_nfs3(procedure, call, reply),
+            Some(Procedure::Mount3(procedure)) => context.infer_from_mount(procedure, call, reply),
             _ => {}
         }
     }
@@ -177,10 +178,10 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
             return;
         }
         if let Some(node) = self.tree.node(id) {
-            let known = node.owners.get_or_insert_default();
-            for (known, new) in known.iter_mut().zip([owner, group]) {
-                if known.is_empty() {
-                    *known = new;
+            let owners = node.owners.get_or_insert_default();
+            for (existing, captured) in owners.iter_mut().zip([owner, group]) {
+                if existing.is_empty() {
+                    *existing = captured;
                 }
             }
         }
@@ -241,9 +242,9 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         let payload = payloads.find(|(_, payload)| payload.operation == operation);
         let Some((at, payload)) = payload else { return };
         let end = offset.saturating_add(payload.length.into());
-        let Self { tree, contents: found, .. } = self;
+        let Self { tree, contents, .. } = self;
         tree.record_read(id, offset, end, |from, to| {
-            found.push(InitialFileContent {
+            contents.push(InitialFileContent {
                 object: id,
                 offset: from,
                 payload: at,
@@ -272,8 +273,8 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
 }
 
 impl From<v4::NfsFtype4> for TraceFileType {
-    fn from(of: v4::NfsFtype4) -> Self {
-        match of {
+    fn from(nfs_type: v4::NfsFtype4) -> Self {
+        match nfs_type {
             v4::NfsFtype4::NF4REG => Self::FILE,
             v4::NfsFtype4::NF4DIR | v4::NfsFtype4::NF4ATTRDIR => Self::DIRECTORY,
             v4::NfsFtype4::NF4BLK => Self::BLOCK,
@@ -288,7 +289,7 @@ impl From<v4::NfsFtype4> for TraceFileType {
 
 /// The types of NFSv3 have these numbers.
 impl From<v3::Ftype3> for TraceFileType {
-    fn from(of: v3::Ftype3) -> Self {
-        if of.name().is_some() { Self(of.0) } else { Self::UNKNOWN }
+    fn from(nfs_type: v3::Ftype3) -> Self {
+        if nfs_type.name().is_some() { Self(nfs_type.0) } else { Self::UNKNOWN }
     }
 }

@@ -183,13 +183,13 @@ impl InferredTree {
     }
 
     fn reserve_memory(&mut self, bytes: usize) -> bool {
-        let has = self.memory_bytes + bytes <= self.max_memory_bytes;
-        self.left_out += u64::from(!has);
-        self.has_dropped_names |= !has;
-        if has {
+        let has_space = self.memory_bytes + bytes <= self.max_memory_bytes;
+        self.left_out += u64::from(!has_space);
+        self.has_dropped_names |= !has_space;
+        if has_space {
             self.memory_bytes += bytes;
         }
-        has
+        has_space
     }
 
     fn add(
@@ -214,13 +214,13 @@ impl InferredTree {
     /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
     fn find_or_add_root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
         if path == b"/"
-            && let Some(known) = self.roots.get(&server)
+            && let Some(id) = self.roots.get(&server)
         {
-            return Some(*known);
+            return Some(*id);
         }
         let key = key(InferredObjectId(NONE - server.min(1 << 16)), path);
-        if let Some(InferredNameBinding::Bound(known)) = self.by_name.get(&key) {
-            return Some(*known);
+        if let Some(InferredNameBinding::Bound(id)) = self.by_name.get(&key) {
+            return Some(*id);
         }
         let id = self.add(TraceObjectOrigin::ROOT, 0, now, server)?;
         self.set_type(id, TraceFileType::DIRECTORY);
@@ -239,8 +239,8 @@ impl InferredTree {
         if variable == NONE {
             return None;
         }
-        if let Some(known) = self.by_handle.get(&variable) {
-            return Some(*known);
+        if let Some(id) = self.by_handle.get(&variable) {
+            return Some(*id);
         }
         let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
         self.attach(id, variable);
@@ -288,9 +288,9 @@ impl InferredTree {
         if let Some(node) = self.node(id)
             && node.names.len() < MAX_NAMES_PER_OBJECT
         {
-            let new = InferredObjectName { parent: Some(parent), name: name.into(), step };
-            if !node.names.contains(&new) {
-                node.names.push(new);
+            let new_name = InferredObjectName { parent: Some(parent), name: name.into(), step };
+            if !node.names.contains(&new_name) {
+                node.names.push(new_name);
             }
         }
     }
@@ -310,25 +310,25 @@ impl InferredTree {
         };
         let id = match (self.binding(parent, name), by_handle) {
             // Only the filehandle of the object was known before.
-            (Some(InferredNameBinding::Bound(known)), Some(other))
-                if known != other && !has_handle(self, known) =>
+            (Some(InferredNameBinding::Bound(named)), Some(handled))
+                if named != handled && !has_handle(self, named) =>
             {
-                self.merge(known, other);
-                other
+                self.merge(named, handled);
+                handled
             }
             // If it is another object, somebody else renamed, linked, replaced or created it.
-            (Some(_), Some(other)) => other,
-            (Some(InferredNameBinding::Bound(known)), None) if handle == NONE || !has_handle(self, known) => {
-                known
+            (Some(_), Some(handled)) => handled,
+            (Some(InferredNameBinding::Bound(named)), None) if handle == NONE || !has_handle(self, named) => {
+                named
             }
             (Some(_), None) => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
-            (None, Some(other)) => {
+            (None, Some(handled)) => {
                 let is_from_before = self
                     .nodes
-                    .get(other.0 as usize)
+                    .get(handled.0 as usize)
                     .is_some_and(|node| node.existence == TraceObjectOrigin::BEFORE);
-                self.add_name(other, parent, name, if is_from_before { 0 } else { now });
-                other
+                self.add_name(handled, parent, name, if is_from_before { 0 } else { now });
+                handled
             }
             (None, None) => {
                 let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
@@ -391,8 +391,8 @@ impl InferredTree {
             return Some(id);
         }
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
-        let known = self.find_by_handle(handle);
-        let id = known.or_else(|| self.add(TraceObjectOrigin::CREATED, now, now, server))?;
+        let existing = self.find_by_handle(handle);
+        let id = existing.or_else(|| self.add(TraceObjectOrigin::CREATED, now, now, server))?;
         self.add_name(id, parent, name, now);
         self.set_type(id, file_type);
         self.attach_handle_if_new(id, handle);
@@ -409,8 +409,8 @@ impl InferredTree {
         file_type: TraceFileType,
         now: u64,
     ) -> Option<InferredObjectId> {
-        let known = self.binding(parent, name).and_then(InferredNameBinding::object);
-        let id = known.or_else(|| self.resolve_name(parent, name, NONE, now));
+        let existing = self.binding(parent, name).and_then(InferredNameBinding::object);
+        let id = existing.or_else(|| self.resolve_name(parent, name, NONE, now));
         if let Some(id) = id {
             self.set_type(id, file_type);
         }
@@ -429,15 +429,21 @@ impl InferredTree {
         }
     }
 
-    /// Records that a step reads a range. Calls `new` with each part that was in the file before the first step.
-    fn record_read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
-        let most = self.max_ranges();
+    /// Records that a step reads a range. Calls `on_new_range` with each part that was in the file before the first step.
+    fn record_read(
+        &mut self,
+        id: InferredObjectId,
+        from: u64,
+        to: u64,
+        mut on_new_range: impl FnMut(u64, u64),
+    ) {
+        let max_ranges = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != TraceObjectOrigin::CREATED;
         let before = node.content.heap_bytes();
-        let is_full = node.content.add(from, to, most, |from, to| {
+        let is_full = node.content.add(from, to, max_ranges, |from, to| {
             if is_from_before {
-                new(from, to);
+                on_new_range(from, to);
             }
         });
         if !node.is_resized && !node.is_size_known {
@@ -463,10 +469,10 @@ impl InferredTree {
 
     /// Records that a range no longer holds initial content.
     fn exclude_from_initial_content(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let most = self.max_ranges();
+        let max_ranges = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.heap_bytes();
-        node.content.add(from, to, most, |_, _| {});
+        node.content.add(from, to, max_ranges, |_, _| {});
         node.is_resized = true;
         self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
     }

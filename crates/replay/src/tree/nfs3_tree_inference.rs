@@ -60,13 +60,18 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::SETATTR(args), Results::SETATTR(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.object.0) {
-                    let new = &args.new_attributes;
+                    let attributes = &args.new_attributes;
                     let changed = ChangedAttributeFlags {
-                        mode: new.mode.is_some(),
-                        owner: new.uid.is_some(),
-                        group: new.gid.is_some(),
+                        mode: attributes.mode.is_some(),
+                        owner: attributes.uid.is_some(),
+                        group: attributes.gid.is_some(),
                     };
-                    self.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), changed);
+                    self.record_setattr(
+                        id,
+                        attributes.size,
+                        attributes.mode.as_ref().map(|mode| mode.0),
+                        changed,
+                    );
                     self.record_attributes_after_change(id, &ok.obj_wcc);
                 }
             }
@@ -118,10 +123,10 @@ impl TreeInferenceStepContext<'_, '_> {
             (Args::CREATE(args), Results::CREATE(result)) => {
                 let is_unchecked = matches!(args.how, Createhow3::Unchecked(_));
                 let was_there = is_unchecked && is_directory_unchanged(&result);
-                let made = self.infer_creation(&args.r#where, &result, TraceFileType::FILE, was_there);
+                let created = self.infer_creation(&args.r#where, &result, TraceFileType::FILE, was_there);
                 // A file that was there is cut.
-                if let (Some(id), Createhow3::Unchecked(with)) = (made, &args.how)
-                    && with.size == Some(0)
+                if let (Some(id), Createhow3::Unchecked(attributes)) = (created, &args.how)
+                    && attributes.size == Some(0)
                 {
                     self.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
                 }
@@ -198,12 +203,12 @@ impl TreeInferenceStepContext<'_, '_> {
 
     fn infer_creation(
         &mut self,
-        place: &Diropargs3<'_>,
+        entry: &Diropargs3<'_>,
         result: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
         file_type: TraceFileType,
         was_there: bool,
     ) -> Option<InferredObjectId> {
-        let parent = self.object_of_handle(place.dir.0)?;
+        let parent = self.object_of_handle(entry.dir.0)?;
         self.tree.set_type(parent, TraceFileType::DIRECTORY);
         match result {
             StatusUnion::Ok(ok) => {
@@ -213,23 +218,23 @@ impl TreeInferenceStepContext<'_, '_> {
                 if !was_there {
                     self.record_changer(parent);
                 }
-                self.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
+                self.tree.create_name(parent, entry.name.0, variable, file_type, was_there, now)
             }
             StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
-                self.child(parent, place.name, NONE);
+                self.child(parent, entry.name, NONE);
                 None
             }
             StatusUnion::Fail(..) => None,
         }
     }
 
-    fn infer_removal(&mut self, place: &Diropargs3<'_>, changed: &v3::WccData, file_type: TraceFileType) {
-        if let Some(parent) = self.object_of_handle(place.dir.0) {
+    fn infer_removal(&mut self, entry: &Diropargs3<'_>, changed: &v3::WccData, file_type: TraceFileType) {
+        if let Some(parent) = self.object_of_handle(entry.dir.0) {
             let now = self.facts.id;
             self.tree.set_type(parent, TraceFileType::DIRECTORY);
             self.record_changer(parent);
             self.record_attributes_after_change(parent, changed);
-            self.tree.remove_name(parent, place.name.0, file_type, now);
+            self.tree.remove_name(parent, entry.name.0, file_type, now);
         }
     }
 

@@ -21,20 +21,20 @@ const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
 
 /// Decodes the attributes of an object, and the filehandle among them.
 fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'a>, Option<&'a [u8]>) {
-    let mut all = CapturedObjectAttributes::default();
+    let mut decoded = CapturedObjectAttributes::default();
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
         match item {
-            Attribute::TYPE(file_type) => all.file_type = Some(file_type.into()),
-            Attribute::SIZE(size) => all.size = Some(size),
-            Attribute::MODE(mode) => all.mode = Some(mode.0),
-            Attribute::OWNER(name) => all.owner = Some(CapturedUserOrGroup::Text(name.0)),
-            Attribute::OWNER_GROUP(name) => all.group = Some(CapturedUserOrGroup::Text(name.0)),
+            Attribute::TYPE(file_type) => decoded.file_type = Some(file_type.into()),
+            Attribute::SIZE(size) => decoded.size = Some(size),
+            Attribute::MODE(mode) => decoded.mode = Some(mode.0),
+            Attribute::OWNER(name) => decoded.owner = Some(CapturedUserOrGroup::Text(name.0)),
+            Attribute::OWNER_GROUP(name) => decoded.group = Some(CapturedUserOrGroup::Text(name.0)),
             Attribute::FILEHANDLE(value) => handle = Some(value.0),
             _ => {}
         }
     }
-    (all, handle)
+    (decoded, handle)
 }
 
 impl TreeInferenceStepContext<'_, '_> {
@@ -63,7 +63,7 @@ impl TreeInferenceStepContext<'_, '_> {
             .iter()
             .rev()
             .map(|(args, result)| {
-                let after = next;
+                let handle = next;
                 match (args, result) {
                     (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
                         next = self.variable(ok.object.0);
@@ -82,7 +82,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     ) => next = NONE,
                     _ => {}
                 }
-                after
+                handle
             })
             .collect();
         handles.reverse();
@@ -117,7 +117,7 @@ impl TreeInferenceStepContext<'_, '_> {
     ) {
         let now = self.facts.id;
         let is_done = result.status() == Nfsstat4::NFS4_OK;
-        let is_gone = result.status() == Nfsstat4::NFS4ERR_NOENT;
+        let is_missing = result.status() == Nfsstat4::NFS4ERR_NOENT;
         let exists = result.status() == Nfsstat4::NFS4ERR_EXIST;
         match (args, result, *current) {
             (Args::PUTFH(args), ..) => *current = self.object_of_handle(args.object.0),
@@ -137,14 +137,14 @@ impl TreeInferenceStepContext<'_, '_> {
                     step.tree.resolve_name(parent, args.objname.0, handle, now)
                 });
             }
-            (Args::LOOKUP(args), _, Some(parent)) if is_gone => {
+            (Args::LOOKUP(args), _, Some(parent)) if is_missing => {
                 self.tree.unbind_name(parent, args.objname.0);
             }
             (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok)), _) => {
                 self.infer_from_open(current, args, ok, handle)
             }
-            (Args::OPEN(args), _, Some(parent)) if is_gone || exists => match &args.claim {
-                OpenClaim4::Null(name) if is_gone => self.tree.unbind_name(parent, name.0),
+            (Args::OPEN(args), _, Some(parent)) if is_missing || exists => match &args.claim {
+                OpenClaim4::Null(name) if is_missing => self.tree.unbind_name(parent, name.0),
                 OpenClaim4::Null(name) => drop(self.child(parent, *name, NONE)),
                 _ => {}
             },
@@ -168,13 +168,13 @@ impl TreeInferenceStepContext<'_, '_> {
                 self.attributes(id, &decode_attributes(&ok.obj_attributes).0);
             }
             (Args::SETATTR(args), _, Some(id)) if is_done => {
-                let (new, _) = decode_attributes(&args.obj_attributes);
+                let (attributes, _) = decode_attributes(&args.obj_attributes);
                 let changed = ChangedAttributeFlags {
-                    mode: new.mode.is_some(),
-                    owner: new.owner.is_some(),
-                    group: new.group.is_some(),
+                    mode: attributes.mode.is_some(),
+                    owner: attributes.owner.is_some(),
+                    group: attributes.group.is_some(),
                 };
-                self.record_setattr(id, new.size, new.mode, changed);
+                self.record_setattr(id, attributes.size, attributes.mode, changed);
             }
             (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(ok)), Some(id)) => {
                 self.link(id, ok.link.bytes());
@@ -184,11 +184,11 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::READ_PLUS(args), Results::READ_PLUS(StatusUnion::Ok(ok)), Some(id)) => {
                 // Gaps between the parts are holes, and need no seeding.
-                let only = ok.rpr_contents.iter().filter_map(|part| match part {
+                let data_offsets = ok.rpr_contents.iter().filter_map(|content| match content {
                     ReadPlusContent::Data(data) => Some(data.d_offset),
                     _ => None,
                 });
-                if let Some(offset) = only.min() {
+                if let Some(offset) = data_offsets.min() {
                     self.read(id, at, offset.max(args.rpa_offset), false);
                 }
             }
@@ -215,8 +215,8 @@ impl TreeInferenceStepContext<'_, '_> {
                 let is_local = args.ca_source_server.iter().next().is_none();
                 // The bytes of a short copy are the first ones only if it is consecutive (RFC 7862 section 15.2.3).
                 let is_known = requirements.cr_consecutive || response.wr_count == args.ca_count;
-                let most = if args.ca_count == 0 { u64::MAX } else { args.ca_count };
-                let count = response.wr_count.min(most);
+                let max_count = if args.ca_count == 0 { u64::MAX } else { args.ca_count };
+                let count = response.wr_count.min(max_count);
                 let source = saved.filter(|_| is_done && is_local && is_known && count > 0);
                 let source = source.map(|id| (id, args.ca_src_offset, count));
                 self.record_copy(id, args.ca_dst_offset, args.ca_count, source);
@@ -231,8 +231,8 @@ impl TreeInferenceStepContext<'_, '_> {
                 // The rest of the last block may be zeros now (RFC 7862 section 15.13.3).
                 if args.cl_count > 0 {
                     let end = args.cl_dst_offset.saturating_add(args.cl_count);
-                    let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
-                    self.tree.remove_current_range(id, end, rest);
+                    let block_end = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
+                    self.tree.remove_current_range(id, end, block_end);
                 }
             }
             // The range that they wrote is unknown, and so is the content. The initial content remains.
@@ -306,7 +306,9 @@ impl TreeInferenceStepContext<'_, '_> {
             _ => return,
         };
         let (is_create, size) = match &args.openhow {
-            Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
+            Openflag4::Create(Createhow4::Unchecked(attributes)) => {
+                (true, decode_attributes(attributes).0.size)
+            }
             Openflag4::Create(_) => (true, None),
             Openflag4::NoCreate(..) => (false, None),
         };

@@ -74,10 +74,10 @@ impl GssContextSetup {
         mut mechanism: Box<dyn GssMechanismContext>,
         version: u32,
     ) -> Result<Self, GssMechanismError> {
-        let turn = mechanism.step(&[])?;
+        let step = mechanism.step(&[])?;
         let version = if version == 3 { 3 } else { 4 };
         let gss_proc = GssProc::RPCSEC_GSS_INIT;
-        Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, step: turn, left: TURNS })
+        Ok(Self { mechanism, version, handle: Vec::new(), gss_proc, step, left: TURNS })
     }
 
     /// Returns the Call with the token of this side.
@@ -124,7 +124,11 @@ impl GssContextSetup {
             };
         }
         self.gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
-        self.left = self.left.checked_sub(1).filter(|left| *left > 0).ok_or(GssContextSetupError::Endless)?;
+        self.left = self
+            .left
+            .checked_sub(1)
+            .filter(|remaining| *remaining > 0)
+            .ok_or(GssContextSetupError::Endless)?;
         Ok(GssSetupStep::ContinueNeeded(self))
     }
 }
@@ -163,9 +167,10 @@ impl GssContext {
     /// # Errors
     /// Returns an error if the context has expired.
     pub fn destroy(&mut self, xid: Xid) -> Result<(GssControlCall, GssReplyProtection), GssMechanismError> {
-        let asked = (Program::NFS, self.version, 0);
-        let destroys = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);
-        let (encoder, seal) = self.begin_signed_call(destroys, xid, asked, &mut Vec::new())?;
-        Ok((GssControlCall { xid, message: encoder.finish().0 }, seal))
+        let procedure = (Program::NFS, self.version, 0);
+        let proc_and_service = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);
+        let (encoder, protection) =
+            self.begin_signed_call(proc_and_service, xid, procedure, &mut Vec::new())?;
+        Ok((GssControlCall { xid, message: encoder.finish().0 }, protection))
     }
 }

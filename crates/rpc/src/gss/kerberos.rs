@@ -136,10 +136,10 @@ impl GssApiFunctions {
     }
 
     /// Returns an error with the library's messages for the GSS-API status and the Kerberos status.
-    fn error(&self, what: &str, major: u32, minor: u32) -> GssMechanismError {
-        let mut words = Vec::new();
+    fn error(&self, operation: &str, major: u32, minor: u32) -> GssMechanismError {
+        let mut messages = Vec::new();
         for (kind, code) in CODES.into_iter().zip([major, minor]) {
-            let (mut minor, mut more, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
+            let (mut minor, mut message_context, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
             // SAFETY: all pointers refer to values on this stack; the buffer in `text` is released below.
             let status = unsafe {
                 (self.display_status)(
@@ -147,16 +147,16 @@ impl GssApiFunctions {
                     code,
                     kind,
                     &raw mut mechanism,
-                    &raw mut more,
+                    &raw mut message_context,
                     &raw mut text,
                 )
             };
             let text = self.take(text);
             if status == 0 && code != 0 && !text.is_empty() {
-                words.push(String::from_utf8_lossy(&text).into_owned());
+                messages.push(String::from_utf8_lossy(&text).into_owned());
             }
         }
-        GssMechanismError(format!("{what}: {}", words.join(": ")))
+        GssMechanismError(format!("{operation}: {}", messages.join(": ")))
     }
 }
 

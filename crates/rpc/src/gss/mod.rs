@@ -153,7 +153,7 @@ impl GssContext {
         self.next.wrapping_sub(number) >= self.window
     }
 
-    /// Replaces `out` by a Call with credential and verifier of this context, and protected arguments. Returns the
+    /// Replaces `message` by a Call with credential and verifier of this context, and protected arguments. Returns the
     /// offset of the arguments, and the protection for opening the Reply. RFC 2203 sections 5.3.1 and 5.3.2.
     ///
     /// # Errors
@@ -161,14 +161,18 @@ impl GssContext {
     pub fn seal(
         &mut self,
         call: &GssSealInput<'_>,
-        out: &mut Vec<u8>,
+        message: &mut Vec<u8>,
     ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
-        let (mut encoder, seal) =
-            self.begin_signed_call((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.procedure, out)?;
+        let (mut encoder, protection) = self.begin_signed_call(
+            (GssProc::RPCSEC_GSS_DATA, call.service),
+            call.xid,
+            call.procedure,
+            message,
+        )?;
         let is_protected = call.service == RpcGssService::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
-            encoder.word(seal.sequence_number);
+            encoder.word(protection.sequence_number);
         }
         let at = encoder.bytes().len();
         encoder.raw(call.arguments);
@@ -177,22 +181,22 @@ impl GssContext {
             self.mechanism.sign(encoder.bytes().get(at - 4..).unwrap_or_default(), &mut self.checksum)?;
             GssIntegrityChecksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
         }
-        *out = encoder.finish().0;
-        Ok((at, seal))
+        *message = encoder.finish().0;
+        Ok((at, protection))
     }
 
-    /// Begins a Call in the buffer `out`: its header, with credential and verifier of this context and the next
+    /// Begins a Call in the buffer `message`: its header, with credential and verifier of this context and the next
     /// sequence number.
     fn begin_signed_call(
         &mut self,
         (gss_proc, service): (GssProc, RpcGssService),
         xid: Xid,
         (prog, vers, proc): (Program, u32, u32),
-        out: &mut Vec<u8>,
+        message: &mut Vec<u8>,
     ) -> Result<(Encoder, GssReplyProtection), GssMechanismError> {
-        let seal = GssReplyProtection { sequence_number: self.next, service };
+        let protection = GssReplyProtection { sequence_number: self.next, service };
         self.next = self.next.wrapping_add(1);
-        let cred = credential(gss_proc, seal.sequence_number, service, &self.handle);
+        let cred = credential(gss_proc, protection.sequence_number, service, &self.handle);
         let body = RpcMsgBody::Call(rpc::CallBody {
             rpcvers: rpc::VERSION,
             prog,
@@ -208,42 +212,43 @@ impl GssContext {
         let header = self.header.get(..self.header.len().saturating_sub(8)).unwrap_or_default();
         self.checksum.clear();
         self.mechanism.sign(header, &mut self.checksum)?;
-        let mut encoder = Encoder::reusing(std::mem::take(out));
+        let mut encoder = Encoder::reusing(std::mem::take(message));
         encoder.raw(header);
         let checksum = GssVerifierBody::Checksum(Opaque(&self.checksum));
         Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
-        Ok((encoder, seal))
+        Ok((encoder, protection))
     }
 
     /// Returns `true` if the server signed the sequence number of the Call in the verifier of its Reply. RFC 2203
     /// section 5.3.3.2.
-    pub fn verify_reply(&mut self, seal: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
-        self.mechanism.verify(&seal.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
+    pub fn verify_reply(&mut self, protection: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
+        self.mechanism
+            .verify(&protection.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
-    /// Opens the Reply to a sealed Call: replaces `plain` by the Reply with unprotected results. A Reply that refuses
+    /// Opens the Reply to a sealed Call: replaces `plaintext` by the Reply with unprotected results. A Reply that refuses
     /// the Call, or cannot be decoded, is copied unchanged. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
     ///
     /// # Errors
     /// Returns an error if the Reply was not made by the server of this context.
     pub fn open(
         &mut self,
-        seal: GssReplyProtection,
+        protection: GssReplyProtection,
         message: &[u8],
-        plain: &mut Vec<u8>,
+        plaintext: &mut Vec<u8>,
     ) -> Result<(), GssIntegrityError> {
-        plain.clear();
-        plain.extend_from_slice(message);
+        plaintext.clear();
+        plaintext.extend_from_slice(message);
         let mut cursor = Cursor::new(message);
         // The next decoder reports a message that cannot be decoded.
-        let Ok(read) = RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return Ok(()) };
-        let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
+        let Ok(rpc_message) = RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return Ok(()) };
+        let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = rpc_message.reply() else {
             return Ok(());
         };
-        if !self.verify_reply(seal, verf) {
+        if !self.verify_reply(protection, verf) {
             return Err(GssIntegrityError::Verifier);
         }
-        if *reply_data != ReplyData::Success || seal.service != RpcGssService::rpc_gss_svc_integrity {
+        if *reply_data != ReplyData::Success || protection.service != RpcGssService::rpc_gss_svc_integrity {
             return Ok(());
         }
         let header = cursor.position();
@@ -258,11 +263,13 @@ impl GssContext {
             message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
         let signed =
             length.and_then(|length| signed.get(..length as usize)).ok_or(GssIntegrityError::Results)?;
-        if protected.seq_num != seal.sequence_number || !self.mechanism.verify(signed, checksum.checksum.0) {
+        if protected.seq_num != protection.sequence_number
+            || !self.mechanism.verify(signed, checksum.checksum.0)
+        {
             return Err(GssIntegrityError::Results);
         }
-        plain.truncate(header);
-        plain.extend_from_slice(signed.get(4..).unwrap_or_default());
+        plaintext.truncate(header);
+        plaintext.extend_from_slice(signed.get(4..).unwrap_or_default());
         Ok(())
     }
 }

@@ -35,33 +35,33 @@ impl CallChunkPlan {
     /// Returns an error if the Call violates a rule, or can never be sent with these parameters.
     pub fn for_call(
         call: &OutgoingRpcCall<'_>,
-        terms: &NegotiatedRpcRdmaParameters,
+        params: &NegotiatedRpcRdmaParameters,
     ) -> Result<Self, PermanentSubmitRefusal> {
         check_call(call)?;
         let mut plan = match call.requested_form {
-            RequestedCallForm::Fitting => Self { writes: needed_writes(call, terms), ..Self::default() },
+            RequestedCallForm::Fitting => Self { writes: needed_writes(call, params), ..Self::default() },
             RequestedCallForm::Captured(captured) => Self::from_capture(&captured),
         };
         let requested = plan;
-        let room = terms.reply_inline as usize;
-        if plan.reply.is_none() && plan.reply_header(call) + plan.reply_message(call) > room {
+        let limit_bytes = params.reply_inline as usize;
+        if plan.reply.is_none() && plan.reply_header(call) + plan.reply_message(call) > limit_bytes {
             plan.reply = Some(0);
         }
         if plan.reply.is_some() {
             let length = u32::try_from(plan.reply_message(call)).unwrap_or(u32::MAX);
             plan.reply = Some(length.max(total(captured_form(call).reply)));
         }
-        let room = terms.call_inline as usize;
-        if !plan.is_long_call && plan.header(call) + plan.message(call) > room {
+        let limit_bytes = params.call_inline as usize;
+        if !plan.is_long_call && plan.header(call) + plan.message(call) > limit_bytes {
             plan.reads = mask(call.payloads.iter().map(|payload| payload.length() > 0));
         }
-        if !plan.is_long_call && plan.header(call) + plan.message(call) > room {
+        if !plan.is_long_call && plan.header(call) + plan.message(call) > limit_bytes {
             // The payloads are sent with the message: RFC 8166 section 3.5.3 allows Read chunks in addition to that of
             // a Long Call, but Linux (up to 7.2) never fetches them, and answers that the message is truncated.
             plan.is_long_call = true;
             plan.reads = 0;
         }
-        if plan.header(call) > room {
+        if plan.header(call) > limit_bytes {
             return Err(PermanentSubmitRefusal::TooLong);
         }
         plan.submitted = plan.submitted_form(call, requested);
@@ -72,11 +72,11 @@ impl CallChunkPlan {
     /// capture if it is larger. 0 if the capture has an empty chunk, which requests the result inline (RFC 8166 section
     /// 4.3.2.3).
     pub fn write_length(call: &OutgoingRpcCall<'_>, result: usize) -> u32 {
-        let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
+        let length = call.reply.payloads.get(result).copied().unwrap_or(0);
         match captured_form(call).writes.get(result) {
             Some(segments) if total(segments) == 0 => 0,
-            Some(segments) => asked.max(total(segments)),
-            None => asked,
+            Some(segments) => length.max(total(segments)),
+            None => length,
         }
     }
 
@@ -111,9 +111,9 @@ pub(super) fn captured_reads<'a>(call: &OutgoingRpcCall<'a>, payload: usize) -> 
 
 /// Returns the mask of results for which Write chunks are offered: all if the complete Reply may not fit in a Send,
 /// else none. A result that is requested inline is included, as an empty chunk of the Write list.
-fn needed_writes(call: &OutgoingRpcCall<'_>, terms: &NegotiatedRpcRdmaParameters) -> u16 {
+fn needed_writes(call: &OutgoingRpcCall<'_>, params: &NegotiatedRpcRdmaParameters) -> u16 {
     let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
-    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= terms.reply_inline as usize
+    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= params.reply_inline as usize
     {
         return 0;
     }
@@ -127,7 +127,7 @@ fn padded(length: u32) -> usize {
 fn mask(bits: impl Iterator<Item = bool>) -> u16 {
     bits.take(OutgoingRpcCall::MAX_PAYLOADS)
         .enumerate()
-        .fold(0, |mask, (index, is)| mask | u16::from(is) << index)
+        .fold(0, |mask, (index, is_set)| mask | u16::from(is_set) << index)
 }
 
 pub(super) fn total(lengths: &[u32]) -> u32 {
@@ -150,29 +150,29 @@ pub fn check_call(call: &OutgoingRpcCall<'_>) -> Result<(), PermanentSubmitRefus
         return Err(PermanentSubmitRefusal::TooMany);
     }
     let mut end = 4;
-    let mut moved = 0;
+    let mut payload_bytes = 0;
     for payload in call.payloads {
         let position = payload.position as usize;
-        if position < end || !position.is_multiple_of(4) || position - moved > call.message.len() {
+        if position < end || !position.is_multiple_of(4) || position - payload_bytes > call.message.len() {
             return Err(PermanentSubmitRefusal::Position);
         }
-        moved += payload.padded();
+        payload_bytes += payload.padded();
         end = position + payload.padded();
     }
     let results: u64 = call.reply.payloads.iter().map(|length| u64::from(*length)).sum();
-    let longest = (call.length() as u64).max(results).max(u64::from(call.reply.message));
-    if longest > LONGEST_CHUNK { Err(PermanentSubmitRefusal::TooLong) } else { Ok(()) }
+    let max_length = (call.length() as u64).max(results).max(u64::from(call.reply.message));
+    if max_length > LONGEST_CHUNK { Err(PermanentSubmitRefusal::TooLong) } else { Ok(()) }
 }
 
 /// Returns the number of segments of a chunk of `length` bytes that is divided as in a capture.
 pub(super) fn count(length: u32, lengths: &[u32]) -> u32 {
     let mut sum = 0u64;
-    let before = lengths.iter().take_while(|part| {
-        let begins = sum < u64::from(length);
-        sum += u64::from(**part);
-        begins
+    let used_segments = lengths.iter().take_while(|segment_length| {
+        let is_used = sum < u64::from(length);
+        sum += u64::from(**segment_length);
+        is_used
     });
-    u32::try_from(before.count().max(1)).unwrap_or(u32::MAX)
+    u32::try_from(used_segments.count().max(1)).unwrap_or(u32::MAX)
 }
 
 impl CallChunkPlan {
@@ -254,12 +254,12 @@ impl CallChunkPlan {
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         let write_segments = self.write_segments(call).sum();
         // An empty chunk has no segments.
-        let written: usize =
+        let captured_segments: usize =
             captured.writes.iter().filter(|chunk| total(chunk) > 0).map(|chunk| chunk.len()).sum();
         let reply_segments = self.reply_segments(call);
-        let is_other = Self { reply: self.reply.map(|_| 0), ..*self } != requested
+        let is_changed = Self { reply: self.reply.map(|_| 0), ..*self } != requested
             || read_segments as usize != captured.call.len() + segments(captured.reads)
-            || write_segments as usize != written
+            || write_segments as usize != captured_segments
             || reply_segments as usize != captured.reply.len();
         SubmittedCallForm {
             form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
@@ -267,7 +267,7 @@ impl CallChunkPlan {
             read_segments,
             write_segments,
             reply_segments,
-            changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_other,
+            changed: matches!(call.requested_form, RequestedCallForm::Captured(_)) && is_changed,
         }
     }
 }

@@ -44,12 +44,12 @@ impl<T> InFlightCalls<T> {
     /// Adds a Call.
     ///
     /// # Errors
-    /// Returns an error, and drops `kept`, if a Call with this XID is in flight.
-    pub fn add(&mut self, xid: Xid, tag: CallTag, kept: T) -> Result<(), PermanentSubmitRefusal> {
+    /// Returns an error, and drops `data`, if a Call with this XID is in flight.
+    pub fn add(&mut self, xid: Xid, tag: CallTag, data: T) -> Result<(), PermanentSubmitRefusal> {
         if self.has(xid) {
             return Err(PermanentSubmitRefusal::XidInFlight);
         }
-        self.calls.insert(xid.0, InFlightCall { tag, number: self.submitted, data: kept });
+        self.calls.insert(xid.0, InFlightCall { tag, number: self.submitted, data });
         self.submitted += 1;
         Ok(())
     }
@@ -64,12 +64,12 @@ impl<T> InFlightCalls<T> {
         self.calls.remove(&xid.0).map(|entry| (entry.tag, entry.data))
     }
 
-    /// Removes all Calls, and replaces the contents of `lost` with their tags in the order of submission.
-    pub fn drain_lost(&mut self, lost: &mut Vec<CallTag>) -> Vec<T> {
+    /// Removes all Calls, and replaces the contents of `lost_tags` with their tags in the order of submission.
+    pub fn drain_lost(&mut self, lost_tags: &mut Vec<CallTag>) -> Vec<T> {
         let mut entries: Vec<_> = self.calls.drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.number);
-        lost.clear();
-        lost.extend(entries.iter().map(|entry| entry.tag));
+        lost_tags.clear();
+        lost_tags.extend(entries.iter().map(|entry| entry.tag));
         entries.into_iter().map(|entry| entry.data).collect()
     }
 }

@@ -37,7 +37,7 @@ pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, Receiv
     };
     let message = cursor.rest();
     let xid = header.rdma_xid;
-    let discard = |why| Err((Some(xid), why));
+    let discard = |reason| Err((Some(xid), reason));
     match &header.rdma_body {
         RdmaBody::Error(error) => Ok(IncomingMessage::Error(xid, error.clone())),
         RdmaBody::Msg(lists) if header.rdma_vers == VERSION => {

@@ -97,16 +97,16 @@ impl OutgoingCallChunks {
 
     fn encode(&self, call: &OutgoingRpcCall<'_>, plan: &CallChunkPlan, credits: u32, encoder: &mut Encoder) {
         let chunk = |segments| WriteChunk { target: List::from(segments) };
-        let (one, many): ([WriteChunk<'_>; 1], Vec<WriteChunk<'_>>);
+        let (single_chunk, chunks): ([WriteChunk<'_>; 1], Vec<WriteChunk<'_>>);
         let writes = match self.ends.len() {
             0 => Chain::default(),
             1 => {
-                one = [chunk(self.write_chunk(0))];
-                Chain::from(&one[..])
+                single_chunk = [chunk(self.write_chunk(0))];
+                Chain::from(&single_chunk[..])
             }
             count => {
-                many = (0..count).map(|index| chunk(self.write_chunk(index))).collect();
-                Chain::from(&many[..])
+                chunks = (0..count).map(|index| chunk(self.write_chunk(index))).collect();
+                Chain::from(&chunks[..])
             }
         };
         let lists = ChunkLists {
@@ -121,9 +121,9 @@ impl OutgoingCallChunks {
 
     /// Returns the segments of a Write chunk.
     pub fn write_chunk(&self, index: usize) -> &[RdmaSegment] {
-        let before = index.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        let end = self.ends.get(index).copied().unwrap_or(before);
-        self.targets.get(before..end).unwrap_or_default()
+        let start = index.checked_sub(1).and_then(|previous| self.ends.get(previous)).copied().unwrap_or(0);
+        let end = self.ends.get(index).copied().unwrap_or(start);
+        self.targets.get(start..end).unwrap_or_default()
     }
 
     /// Returns the segments of the Reply chunk.
@@ -154,8 +154,8 @@ impl OutgoingCallChunks {
             return Err(ReceivedMessageDiscardReason::Chunks);
         }
         for (index, chunk) in lists.rdma_writes.iter().enumerate() {
-            let place = returned.writes.get_mut(index).ok_or(ReceivedMessageDiscardReason::Chunks)?;
-            *place = check_chunk(&chunk, self.write_chunk(index))?;
+            let length = returned.writes.get_mut(index).ok_or(ReceivedMessageDiscardReason::Chunks)?;
+            *length = check_chunk(&chunk, self.write_chunk(index))?;
         }
         match &lists.rdma_reply {
             Some(_) if !self.has_reply => return Err(ReceivedMessageDiscardReason::Chunks),
@@ -171,15 +171,15 @@ impl OutgoingCallChunks {
 
 /// Divides a region into segments of these lengths; the last one takes the rest.
 fn split_region(region: ContiguousChunkMemory, lengths: &[u32], mut push: impl FnMut(RdmaSegment)) {
-    let (mut offset, mut left) = (region.offset, region.length);
+    let (mut offset, mut remaining) = (region.offset, region.length);
     let mut lengths = lengths.iter().peekable();
     loop {
-        let wanted = lengths.next().copied().unwrap_or(left);
-        let length = if lengths.peek().is_none() { left } else { wanted.min(left) };
+        let requested = lengths.next().copied().unwrap_or(remaining);
+        let length = if lengths.peek().is_none() { remaining } else { requested.min(remaining) };
         push(RdmaSegment { handle: region.handle, length, offset });
         offset = offset.wrapping_add(length.into());
-        left -= length;
-        if left == 0 {
+        remaining -= length;
+        if remaining == 0 {
             break;
         }
     }

@@ -72,9 +72,9 @@ impl TcpCallbackPort {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) => {
-                    let is_passing =
+                    let is_transient =
                         matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted);
-                    self.paused_until = (!is_passing).then(|| Instant::now() + ACCEPT_PAUSE);
+                    self.paused_until = (!is_transient).then(|| Instant::now() + ACCEPT_PAUSE);
                     return None;
                 }
             }
@@ -131,36 +131,36 @@ impl TcpCallbackListener {
     pub fn wait(&mut self, wake: BorrowedFd<'_>) -> io::Result<bool> {
         let now = Instant::now();
         for port in &mut self.ports {
-            port.paused_until = port.paused_until.filter(|until| *until > now);
+            port.paused_until = port.paused_until.filter(|end| *end > now);
         }
-        let rest = self.ports.iter().filter_map(|port| port.paused_until).min();
-        let rest = rest.map(|until| {
-            Timespec::try_from(until - now)
+        let pause_end = self.ports.iter().filter_map(|port| port.paused_until).min();
+        let timeout = pause_end.map(|end| {
+            Timespec::try_from(end - now)
                 .unwrap_or(Timespec { tv_sec: ACCEPT_PAUSE.as_secs() as i64, tv_nsec: 0 })
         });
         let listeners = self.ports.iter().filter(|port| port.paused_until.is_none());
-        let mut waits: Vec<_> = std::iter::once(PollFd::from_borrowed_fd(wake, PollFlags::IN))
+        let mut poll_fds: Vec<_> = std::iter::once(PollFd::from_borrowed_fd(wake, PollFlags::IN))
             .chain(listeners.map(|port| PollFd::new(&port.listener, PollFlags::IN)))
             .chain(self.streams.iter().map(|stream| {
                 let out = if stream.outbox.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
                 PollFd::new(&stream.stream, PollFlags::IN | out)
             }))
             .collect();
-        match rustix::event::poll(&mut waits, rest.as_ref()) {
+        match rustix::event::poll(&mut poll_fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(waits.first().is_some_and(|wake| !wake.revents().is_empty()))
+        Ok(poll_fds.first().is_some_and(|wake| !wake.revents().is_empty()))
     }
 
-    /// Accepts streams, reads Calls, answers them with `answer`, and sends queued data. A Call without an answer closes
+    /// Accepts streams, reads Calls, answers them with `handler`, and sends queued data. A Call without an answer closes
     /// its stream.
-    pub fn serve(&mut self, answer: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>) {
+    pub fn serve(&mut self, handler: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>) {
         self.accept();
         let ports = &self.ports;
         self.streams.retain_mut(|stream| {
             let local = ports.get(stream.port).map_or(stream.peer, TcpCallbackPort::address);
-            stream.serve(local, answer).is_some()
+            stream.serve(local, handler).is_some()
         });
     }
 
@@ -169,8 +169,8 @@ impl TcpCallbackListener {
         for (number, port) in ports.iter_mut().enumerate().filter(|(_, port)| port.paused_until.is_none()) {
             for _ in 0..ACCEPTED {
                 let Some((stream, peer)) = port.accept() else { break };
-                let of_port = streams.iter().filter(|stream| stream.port == number).count();
-                let oldest = match of_port >= MAX_STREAMS_PER_PORT {
+                let stream_count = streams.iter().filter(|stream| stream.port == number).count();
+                let oldest = match stream_count >= MAX_STREAMS_PER_PORT {
                     true => streams.iter().position(|stream| stream.port == number),
                     false if streams.len() >= STREAMS => Some(0),
                     false => None,
@@ -198,11 +198,11 @@ impl TcpCallbackStream {
     fn serve(
         &mut self,
         local: SocketAddr,
-        answer: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>,
+        handler: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>,
     ) -> Option<()> {
-        let mut is_over = false;
+        let mut is_closed = false;
         match self.inbox.fill(&mut self.stream) {
-            Ok(0) => is_over = true,
+            Ok(0) => is_closed = true,
             Ok(_) => {}
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {}
@@ -216,11 +216,11 @@ impl TcpCallbackStream {
                 TcpRecordStatus::TooLong => return None,
             }
             let message = self.inbox.record();
-            let called =
+            let callback =
                 TcpCallbackCall { port: self.port, stream: self.number, peer: self.peer, local, message };
-            let answer = answer(&called)?;
-            let xid = Xid(u32::from_be_bytes(*answer.first_chunk()?));
-            let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), &answer, 0);
+            let reply_bytes = handler(&callback)?;
+            let xid = Xid(u32::from_be_bytes(*reply_bytes.first_chunk()?));
+            let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), &reply_bytes, 0);
             check_call(&reply).ok()?;
             self.outbox.put_call(&reply);
             self.outbox.send(&mut self.stream, &[]).ok()?;
@@ -229,7 +229,7 @@ impl TcpCallbackStream {
             }
         }
         self.outbox.send(&mut self.stream, &[]).ok()?;
-        (!is_over).then_some(())
+        (!is_closed).then_some(())
     }
 }
 

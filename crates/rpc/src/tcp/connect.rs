@@ -28,7 +28,8 @@ pub(super) fn connect(
         None => open(target.address, None).and_then(|socket| wait_connected(socket, deadline)),
     };
     let stream = stream.map_err(|errno| error(kind(errno, target)))?;
-    let system = |what| move |cause: io::Error| error(RpcTransportErrorKind::System(what, cause));
+    let system =
+        |description| move |cause: io::Error| error(RpcTransportErrorKind::System(description, cause));
     stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
     let local = stream.local_addr().ok();
     Ok((
@@ -55,11 +56,11 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     if let Some(port) = port {
-        let any = match server {
+        let local = match server {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
         };
-        rustix::net::bind(&socket, &any)?;
+        rustix::net::bind(&socket, &local)?;
     }
     match rustix::net::connect(&socket, &server) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
@@ -70,9 +71,9 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
 /// Waits until the connection is established, or fails.
 fn wait_connected(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(|_| Errno::INVAL)?;
-        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&left)) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(remaining).map_err(|_| Errno::INVAL)?;
+        match rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&timeout)) {
             Ok(0) => return Err(Errno::TIMEDOUT),
             Ok(_) => break,
             Err(Errno::INTR) => {}

@@ -91,16 +91,17 @@ impl TcpTransport {
     /// Reads from the streams. Returns `true` if there was data or an end.
     fn receive(&mut self) -> bool {
         self.next_connection = self.next_connection.wrapping_add(1);
-        self.connections.iter_mut().fold(false, |any, link| link.receive() | any)
+        self.connections.iter_mut().fold(false, |is_any, link| link.receive() | is_any)
     }
 
     /// Waits until a stream is readable, or writable if data is queued for it. Returns `false` if the deadline has
     /// passed.
     fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcTransportError> {
-        let Some(left) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now())) else {
+        let Some(remaining) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now()))
+        else {
             return Ok(false);
         };
-        let mut waits: Vec<_> = self
+        let mut poll_fds: Vec<_> = self
             .connections
             .iter()
             .filter_map(|link| {
@@ -108,8 +109,8 @@ impl TcpTransport {
                 link.stream.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN | out))
             })
             .collect();
-        let left = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        match rustix::event::poll(&mut waits, Some(&left)) {
+        let timeout = Timespec::try_from(remaining).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        match rustix::event::poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => {
                 let kind = RpcTransportErrorKind::System("cannot wait for the connections", error.into());
@@ -118,10 +119,10 @@ impl TcpTransport {
         }
     }
 
-    fn take_event(&mut self, index: usize, found: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
+    fn take_event(&mut self, index: usize, event: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
         let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
-        Some(match found {
+        Some(match event {
             TcpRpcClientEvent::Reply(xid, tag) => {
                 link.counts.replies += 1;
                 RpcTransportEvent::Reply(TransportReply {
@@ -272,8 +273,8 @@ impl RpcTransport for TcpTransport {
     }
 
     fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
-        let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
-        let index = known.unwrap_or_else(|| {
+        let existing = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
+        let index = existing.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
@@ -285,17 +286,17 @@ impl RpcTransport for TcpTransport {
         connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
-        let refused = |why| Err(SubmitError::Refused(why));
+        let refusal = |reason| Err(SubmitError::Refused(reason));
         let link = open_link(&mut self.connections, connection)?;
         super::rpcrdma_framing::check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
-            return refused(PermanentSubmitRefusal::XidInFlight);
+            return refusal(PermanentSubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
             if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
-                    return refused(PermanentSubmitRefusal::UnknownSharedMemory);
+                    return refusal(PermanentSubmitRefusal::UnknownSharedMemory);
                 }
             }
         }
@@ -317,13 +318,13 @@ impl RpcTransport for TcpTransport {
         let link = open_link(&mut self.connections, connection)?;
         let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0);
         super::rpcrdma_framing::check_call(&reply).map_err(SubmitError::Refused)?;
-        let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
+        let Some(index) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall));
         };
         if link.outbox.is_full() {
             return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
-        link.pending_reverse_calls.swap_remove(place);
+        link.pending_reverse_calls.swap_remove(index);
         link.outbox.put_call(&reply);
         Ok(())
     }
@@ -338,24 +339,24 @@ impl RpcTransport for TcpTransport {
         &mut self,
         deadline: Option<Instant>,
     ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
-        let (index, found) = loop {
+        let (index, event) = loop {
             self.flush();
-            if let Some(found) = self.find() {
-                break found;
+            if let Some(event) = self.find() {
+                break event;
             }
             // A server that sends bytes without a complete record cannot delay the caller past the deadline.
-            let goes_on = match self.receive() {
+            let is_before_deadline = match self.receive() {
                 true => deadline.is_some_and(|deadline| Instant::now() < deadline),
                 false => self.wait(deadline)?,
             };
-            if !goes_on {
+            if !is_before_deadline {
                 match self.find() {
-                    Some(found) => break found,
+                    Some(event) => break event,
                     None => return Ok(None),
                 }
             }
         };
-        Ok(self.take_event(index, found))
+        Ok(self.take_event(index, event))
     }
 
     fn disconnect(&mut self, connection: TransportConnectionId) {

@@ -41,8 +41,8 @@ impl Default for TcpRecordReader {
 }
 
 impl TcpRecordReader {
-    pub(super) fn with_max_record(longest: u32) -> Self {
-        let longest = longest as usize;
+    pub(super) fn with_max_record(max_bytes: u32) -> Self {
+        let longest = max_bytes as usize;
         Self { longest, bytes: Vec::new(), end: 0, mark: 0, record: 0..0, is_record_returned: false }
     }
 

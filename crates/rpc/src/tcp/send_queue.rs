@@ -63,10 +63,10 @@ impl TcpSendQueue {
         );
         let length = u32::try_from(call.length()).unwrap_or(u32::MAX);
         self.copy(&RecordMark { is_last: true, length }.encode());
-        let (mut rest, mut taken) = (call.message, 0);
+        let (mut rest, mut end) = (call.message, 0);
         for payload in call.payloads {
-            let before = (payload.position as usize).saturating_sub(taken).min(rest.len());
-            let (head, tail) = rest.split_at(before);
+            let head_length = (payload.position as usize).saturating_sub(end).min(rest.len());
+            let (head, tail) = rest.split_at(head_length);
             self.copy(head);
             let length = payload.length();
             match payload.source {
@@ -77,7 +77,7 @@ impl TcpSendQueue {
                 }
             }
             self.copy([0; 3].get(..roundup(length)).unwrap_or_default());
-            taken = payload.position as usize + length + roundup(length);
+            end = payload.position as usize + length + roundup(length);
             rest = tail;
         }
         self.copy(rest);
@@ -135,15 +135,15 @@ impl TcpSendQueue {
             let length = match piece {
                 TcpSendPiece::Copied(length) | TcpSendPiece::Stored { length, .. } => length,
             };
-            let part = count.min(*length);
-            *length -= part;
-            count -= part;
-            let is_over = *length == 0;
+            let sent_bytes = count.min(*length);
+            *length -= sent_bytes;
+            count -= sent_bytes;
+            let is_sent = *length == 0;
             match piece {
-                TcpSendPiece::Copied(_) => self.sent += part,
-                TcpSendPiece::Stored { at, .. } => *at += part,
+                TcpSendPiece::Copied(_) => self.sent += sent_bytes,
+                TcpSendPiece::Stored { at, .. } => *at += sent_bytes,
             }
-            if is_over {
+            if is_sent {
                 self.pieces.pop_front();
             }
         }

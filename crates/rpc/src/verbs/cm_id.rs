@@ -158,31 +158,31 @@ impl RdmaCmIdSetup<RdmaCmRouteResolved> {
     }
 }
 
-/// Waits for an event of kind `wanted`. `error` returns the error for another event.
+/// Waits for an event of kind `expected`. `error` returns the error for another event.
 pub(super) fn expect(
     id: &SharedRdmaCmId,
-    wanted: RdmaCmEventKind,
+    expected: RdmaCmEventKind,
     deadline: Instant,
     error: impl FnOnce(&RdmaCmEvent) -> RpcTransportErrorKind,
 ) -> Result<RdmaCmEvent, RpcTransportErrorKind> {
-    let started = Instant::now();
+    let start = Instant::now();
     match id.channel.wait(deadline)? {
-        Some(event) if event.kind == wanted => Ok(event),
+        Some(event) if event.kind == expected => Ok(event),
         Some(event) => Err(error(&event)),
-        None => Err(RpcTransportErrorKind::Timeout(deadline.saturating_duration_since(started))),
+        None => Err(RpcTransportErrorKind::Timeout(deadline.saturating_duration_since(start))),
     }
 }
 
-fn resolve_error(what: &'static str, event: &RdmaCmEvent) -> RpcTransportErrorKind {
+fn resolve_error(operation: &'static str, event: &RdmaCmEvent) -> RpcTransportErrorKind {
     match event.kind {
         RdmaCmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
         _ if event.status == -libc::ETIMEDOUT => RpcTransportErrorKind::NoRoute,
-        _ => errno_conversion::from_returned_errno(what, event.status),
+        _ => errno_conversion::from_returned_errno(operation, event.status),
     }
 }
 
 /// Returns the milliseconds until the deadline as librdmacm takes them; at least 1, as it ignores 0.
 fn milliseconds(deadline: Instant) -> i32 {
-    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    i32::try_from(left.as_millis()).unwrap_or(i32::MAX)
+    let remaining = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    i32::try_from(remaining.as_millis()).unwrap_or(i32::MAX)
 }

@@ -165,26 +165,26 @@ impl CompletionQueue {
     /// Reserves entries for the Work Requests of a queue pair, as an overflow makes the queue unusable. Returns `false`
     /// if too few are free.
     pub(super) fn reserve(&self, entries: u32) -> bool {
-        let more = |reserved: u32| reserved.checked_add(entries).filter(|sum| *sum <= self.capacity);
-        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+        let add_entries = |reserved: u32| reserved.checked_add(entries).filter(|sum| *sum <= self.capacity);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add_entries).is_ok()
     }
 
     pub(super) fn release(&self, entries: u32) {
         self.reserved.fetch_sub(entries, Ordering::Relaxed);
     }
 
-    /// Moves at most one batch of completions into `into`, and returns their number. Returns an error if the device is
+    /// Moves at most one batch of completions into `completions`, and returns their number. Returns an error if the device is
     /// gone.
     pub(crate) fn poll(
         &self,
         VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,
-        into: &mut VecDeque<VerbsCompletion>,
+        completions: &mut VecDeque<VerbsCompletion>,
     ) -> Result<usize, RpcTransportErrorKind> {
         // SAFETY: the queue is valid, and the array has as many entries as are requested.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| errno_conversion::from_last_errno("ibv_poll_cq"))?;
         for entry in batch.iter_mut().take(count) {
-            into.push_back(completion(entry, self.context.fabric));
+            completions.push_back(completion(entry, self.context.fabric));
             *entry = EMPTY_COMPLETION;
         }
         Ok(count)

@@ -36,19 +36,19 @@ impl VerbsTransport {
         id: &RdmaCmIdSetup<RdmaCmAddressResolved>,
         target: &ConnectTarget,
     ) -> Result<usize, RpcTransportErrorKind> {
-        let (server, wish) = (target.address.ip(), &target.options);
-        let wanted = wish.remote_invalidation && wish.private_data;
-        let is_it = |shared: &PerServerVerbsResources| {
-            let windows = wanted && shared.context.limits.supports_windows;
+        let (server, options) = (target.address.ip(), &target.options);
+        let requests_windows = options.remote_invalidation && options.private_data;
+        let is_suitable = |shared: &PerServerVerbsResources| {
+            let windows = requests_windows && shared.context.limits.supports_windows;
             id.uses_device(&shared.context)
                 && shared.server == server
                 && shared.domain.uses_windows == windows
         };
-        if let Some(known) = self.devices.iter().position(is_it) {
-            return Ok(known);
+        if let Some(index) = self.devices.iter().position(is_suitable) {
+            return Ok(index);
         }
         let context = id.context()?;
-        let windows = wanted && context.limits.supports_windows;
+        let windows = requests_windows && context.limits.supports_windows;
         let mut shared = PerServerVerbsResources::new(context, server, windows)?;
         self.stores.iter().try_for_each(|store| shared.share(store))?;
         self.devices.push(shared);
@@ -62,10 +62,10 @@ impl VerbsTransport {
         target: &ConnectTarget,
         skip: u16,
     ) -> Result<TransportConnectionId, RpcTransportErrorKind> {
-        let wish = &target.options;
-        let deadline = Instant::now() + wish.timeout;
+        let options = &target.options;
+        let deadline = Instant::now() + options.timeout;
         let id = RdmaCmIdSetup::new()?;
-        if wish.reserved_port {
+        if options.reserved_port {
             take_reserved_port(&id, target.address, skip * RESERVED_PORT_TRIES)?;
         }
         let id = id.resolve_address(target.address, deadline)?;
@@ -73,39 +73,44 @@ impl VerbsTransport {
         let id = id.resolve_route(deadline)?;
         let Some(shared) = self.devices.get_mut(device) else { return Err(RpcTransportErrorKind::NoDevice) };
 
-        let most = shared.context.limits.queue_depth;
-        let reverse = wish.reverse_credits.min(most / 4);
+        let max_depth = shared.context.limits.queue_depth;
+        let reverse_credits = options.reverse_credits.min(max_depth / 4);
         // Registrations without windows must not be invalidated: they serve many Calls.
         let windows = shared.domain.uses_windows;
-        let (each, more) = match windows {
+        let (sends_per_call, extra_sends) = match windows {
             true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * OutgoingRpcCall::MAX_PAYLOADS as u32),
             false => (1, UNPOLLED_SENDS),
         };
-        let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
-        let depth = VerbsQueueDepths { sends: credits * each + reverse + more, receives: credits + reverse };
+        let credits = options
+            .credits
+            .clamp(1, (max_depth.saturating_sub(reverse_credits + extra_sends) / sends_per_call).max(1));
+        let depth = VerbsQueueDepths {
+            sends: credits * sends_per_call + reverse_credits + extra_sends,
+            receives: credits + reverse_credits,
+        };
         let mut queue = QueuePair::new(id, &shared.domain, &shared.completions, depth)?;
         // A Reply for each Call, and each Call of the reverse direction: RFC 8166 section 3.3.1, RFC 8167 section 4.3.
-        let wanted = PrivateData { remote_invalidation: windows, ..wish.private_data() };
-        let sent = wish.private_data.then_some(wanted);
+        let announced_data = PrivateData { remote_invalidation: windows, ..options.private_data() };
+        let sent = options.private_data.then_some(announced_data);
         let size = sent.as_ref().unwrap_or(&PrivateData::DEFAULT).receive_threshold_bytes() as usize;
-        let mut spare = Vec::new();
+        let mut receive_buffers = Vec::new();
         shared
-            .take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut spare)
+            .take_all(VerbsMemoryAccess::Message, size, depth.receives, &mut receive_buffers)
             .map_err(VerbsBufferPoolError::into_kind)?;
-        if let Err(kind) = queue.receive(&mut spare) {
-            queue.destroy(&mut spare);
-            shared.release_all(&mut spare);
+        if let Err(kind) = queue.receive(&mut receive_buffers) {
+            queue.destroy(&mut receive_buffers);
+            shared.release_all(&mut receive_buffers);
             return Err(kind);
         }
 
         let bytes = sent.as_ref().map(PrivateData::encode);
         let private_data = bytes.as_ref().map(<[u8; 8]>::as_slice).unwrap_or_default();
-        let connected = queue.connect(private_data, deadline, &mut spare);
-        let (mut queue, answer) = connected.inspect_err(|_| shared.release_all(&mut spare))?;
-        let received = PrivateData::find(&answer, 0, &mut NullFieldObserver);
+        let result = queue.connect(private_data, deadline, &mut receive_buffers);
+        let (mut queue, peer_data) = result.inspect_err(|_| shared.release_all(&mut receive_buffers))?;
+        let received = PrivateData::find(&peer_data, 0, &mut NullFieldObserver);
         let rdma = NegotiatedRpcRdmaParameters {
             device: shared.context.name.clone(),
-            received_length: answer.len(),
+            received_length: peer_data.len(),
             responder_resources: shared.context.limits.responder_resources,
             ..NegotiatedRpcRdmaParameters::negotiate(sent, received)
         };
@@ -128,10 +133,10 @@ impl VerbsTransport {
             queue: Some(queue),
             in_flight_calls: InFlightCalls::default(),
             credits: TransportCredits::new(credits),
-            responder: VerbsReverseResponder::new(reverse),
+            responder: VerbsReverseResponder::new(reverse_credits),
             terms,
             counts: RpcClientConnectionCounters::default(),
-            free_receive_buffers: spare,
+            free_receive_buffers: receive_buffers,
             disconnect_cause: None,
         });
         Ok(TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
@@ -144,7 +149,7 @@ fn take_reserved_port(
     server: SocketAddr,
     skip: u16,
 ) -> Result<(), RpcTransportErrorKind> {
-    let any = match server {
+    let local = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
     };
@@ -152,7 +157,7 @@ fn take_reserved_port(
     let first = u16::try_from(std::process::id() % 300).unwrap_or(0);
     for try_at in 0..RESERVED_PORT_TRIES {
         let port = 1023 - (first + skip + try_at) % 300;
-        match id.bind(SocketAddr::new(any, port)) {
+        match id.bind(SocketAddr::new(local, port)) {
             // In use by another connection, or by one that closed recently.
             Err(RpcTransportErrorKind::System(_, error))
                 if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}

@@ -30,9 +30,9 @@ pub(super) struct VerbsInFlightCall {
 impl VerbsInFlightCall {
     /// Returns all buffers to the pools, after the end of the connection.
     pub(super) fn into_pool(self, end: &QueuePairDestructionProof, shared: &mut PerServerVerbsResources) {
-        let all =
+        let buffers =
             self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
-        for buffer in all.filter_map(|exposed| exposed.take_after_end(end).ok()) {
+        for buffer in buffers.filter_map(|exposed| exposed.take_after_end(end).ok()) {
             shared.release(buffer);
         }
     }
@@ -78,9 +78,9 @@ impl VerbsConnection {
     }
 
     /// Records the cause of the end. The first reason is kept; only [`VerbsDisconnectCause::Flushed`] is replaced.
-    pub(super) fn record_disconnect_cause(&mut self, why: VerbsDisconnectCause) {
+    pub(super) fn record_disconnect_cause(&mut self, cause: VerbsDisconnectCause) {
         if matches!(self.disconnect_cause, None | Some(VerbsDisconnectCause::Flushed)) {
-            self.disconnect_cause = Some(why);
+            self.disconnect_cause = Some(cause);
         }
     }
 

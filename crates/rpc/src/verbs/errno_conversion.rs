@@ -11,45 +11,45 @@ const LIBRARIES: RpcTransportErrorKind = RpcTransportErrorKind::Library(
 );
 
 /// Returns the error of a call that just failed and set errno.
-pub(super) fn from_last_errno(what: &'static str) -> RpcTransportErrorKind {
-    from_io_error(what, io::Error::last_os_error())
+pub(super) fn from_last_errno(operation: &'static str) -> RpcTransportErrorKind {
+    from_io_error(operation, io::Error::last_os_error())
 }
 
 /// Returns the error of a call that set errno, unless its result is 0.
-pub(super) fn check_last(what: &'static str, result: i32) -> Result<(), RpcTransportErrorKind> {
-    if result == 0 { Ok(()) } else { Err(from_last_errno(what)) }
+pub(super) fn check_last(operation: &'static str, result: i32) -> Result<(), RpcTransportErrorKind> {
+    if result == 0 { Ok(()) } else { Err(from_last_errno(operation)) }
 }
 
 /// Returns the error of a call that returned its errno, unless that is 0.
-pub(super) fn check_returned(what: &'static str, errno: i32) -> Result<(), RpcTransportErrorKind> {
-    if errno == 0 { Ok(()) } else { Err(from_returned_errno(what, errno)) }
+pub(super) fn check_returned(operation: &'static str, errno: i32) -> Result<(), RpcTransportErrorKind> {
+    if errno == 0 { Ok(()) } else { Err(from_returned_errno(operation, errno)) }
 }
 
 /// Returns the error of a call that returned its errno.
-pub(super) fn from_returned_errno(what: &'static str, errno: i32) -> RpcTransportErrorKind {
+pub(super) fn from_returned_errno(operation: &'static str, errno: i32) -> RpcTransportErrorKind {
     // Some verbs return -1 and set errno, others return errno, or its negative.
     if errno == -1 {
-        from_last_errno(what)
+        from_last_errno(operation)
     } else {
-        from_io_error(what, io::Error::from_raw_os_error(errno.abs()))
+        from_io_error(operation, io::Error::from_raw_os_error(errno.abs()))
     }
 }
 
 /// Returns the error of the first call of a library, where EOPNOTSUPP means that the shim found no library: it answers
 /// every call with it. Later calls may get EOPNOTSUPP from the device.
-pub(super) fn from_first_call(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
-    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { from_io_error(what, error) }
+pub(super) fn from_first_call(operation: &'static str, error: io::Error) -> RpcTransportErrorKind {
+    if error.raw_os_error() == Some(libc::EOPNOTSUPP) { LIBRARIES } else { from_io_error(operation, error) }
 }
 
 /// Returns the error for an errno whose meaning does not depend on the call.
-pub(super) fn from_io_error(what: &'static str, error: io::Error) -> RpcTransportErrorKind {
+pub(super) fn from_io_error(operation: &'static str, error: io::Error) -> RpcTransportErrorKind {
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => RpcTransportErrorKind::NotAllowed(what),
+        Some(libc::EACCES | libc::EPERM) => RpcTransportErrorKind::NotAllowed(operation),
         Some(libc::ECONNREFUSED) => RpcTransportErrorKind::Refused,
         Some(libc::ECONNRESET) => RpcTransportErrorKind::Reset,
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH) => RpcTransportErrorKind::NoRoute,
         Some(libc::ENODEV) => RpcTransportErrorKind::NoDevice,
-        _ => RpcTransportErrorKind::System(what, error),
+        _ => RpcTransportErrorKind::System(operation, error),
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
-use rdma_mummy_sys::ibv_access_flags as access;
+use rdma_mummy_sys::ibv_access_flags;
 
 use super::super::RpcTransportErrorKind;
 use super::super::rpcrdma_framing;
@@ -42,22 +42,26 @@ impl VerbsMemoryAccess {
     /// Returns the access flags of a registration. If servers use only windows, the registration itself grants them
     /// nothing, so that guessing its handle is useless. InfiniBand Architecture Specification, volume 1, section
     /// 10.6.7.2.
-    fn flags(self, windows: bool) -> access {
+    fn flags(self, windows: bool) -> ibv_access_flags {
         match (self, windows) {
-            (Self::Message, _) => access::IBV_ACCESS_LOCAL_WRITE,
-            (Self::RemoteRead, false) => access::IBV_ACCESS_REMOTE_READ,
-            (Self::RemoteRead, true) => access::IBV_ACCESS_MW_BIND,
-            (Self::RemoteWrite, false) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_REMOTE_WRITE,
-            (Self::RemoteWrite, true) => access::IBV_ACCESS_LOCAL_WRITE | access::IBV_ACCESS_MW_BIND,
+            (Self::Message, _) => ibv_access_flags::IBV_ACCESS_LOCAL_WRITE,
+            (Self::RemoteRead, false) => ibv_access_flags::IBV_ACCESS_REMOTE_READ,
+            (Self::RemoteRead, true) => ibv_access_flags::IBV_ACCESS_MW_BIND,
+            (Self::RemoteWrite, false) => {
+                ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE
+            }
+            (Self::RemoteWrite, true) => {
+                ibv_access_flags::IBV_ACCESS_LOCAL_WRITE | ibv_access_flags::IBV_ACCESS_MW_BIND
+            }
         }
     }
 
     /// Returns the access flags of a window, which never include local access.
-    fn window_flags(self) -> access {
+    fn window_flags(self) -> ibv_access_flags {
         match self {
-            Self::Message => access(0),
-            Self::RemoteRead => access::IBV_ACCESS_REMOTE_READ,
-            Self::RemoteWrite => access::IBV_ACCESS_REMOTE_WRITE,
+            Self::Message => ibv_access_flags(0),
+            Self::RemoteRead => ibv_access_flags::IBV_ACCESS_REMOTE_READ,
+            Self::RemoteWrite => ibv_access_flags::IBV_ACCESS_REMOTE_WRITE,
         }
     }
 }
@@ -96,25 +100,25 @@ impl VerbsMemoryRegion {
     fn allocate(
         domain: &Arc<ProtectionDomain>,
         length: usize,
-        right: VerbsMemoryAccess,
+        access: VerbsMemoryAccess,
     ) -> Result<Self, RpcTransportErrorKind> {
         let no_memory = || RpcTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
         // SAFETY: the layout does not have size zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
-        Self::register(domain, VerbsRegionMemory::Owned(start, layout), right)
+        Self::register(domain, VerbsRegionMemory::Owned(start, layout), access)
     }
 
     fn register(
         domain: &Arc<ProtectionDomain>,
         bytes: VerbsRegionMemory,
-        right: VerbsMemoryAccess,
+        access: VerbsMemoryAccess,
     ) -> Result<Self, RpcTransportErrorKind> {
         let (start, length) = match &bytes {
             VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
             VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
         };
-        let flags = i32::try_from(right.flags(domain.uses_windows).0).unwrap_or(0);
+        let flags = i32::try_from(access.flags(domain.uses_windows).0).unwrap_or(0);
         // SAFETY: the bytes are allocated, and stay so until the registration is gone. Shared bytes are registered
         // read-only.
         let registration = unsafe { ffi::ibv_reg_mr(domain.pointer(), start.cast(), length, flags) };
@@ -129,7 +133,7 @@ impl VerbsMemoryRegion {
         Ok(Self {
             registration,
             bytes: std::mem::ManuallyDrop::new(bytes),
-            access: right,
+            access,
             domain: Arc::clone(domain),
         })
     }
@@ -175,15 +179,15 @@ impl Drop for VerbsMemoryRegion {
 /// error if the device, or the limit of locked memory, does not allow it.
 pub(crate) fn allocate(
     domain: &Arc<ProtectionDomain>,
-    right: VerbsMemoryAccess,
+    access: VerbsMemoryAccess,
     length: usize,
     count: usize,
 ) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
     let length = round_up_to_word(length);
-    let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), right)?);
+    let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), access)?);
     // The parts are disjoint, so that no two buffers share a byte.
     let parts = region.length().checked_div(length).unwrap_or(0).min(count);
-    Ok((0..parts).map(move |part| VerbsBuffer { region: Arc::clone(&region), at: part * length, length }))
+    Ok((0..parts).map(move |index| VerbsBuffer { region: Arc::clone(&region), at: index * length, length }))
 }
 
 fn round_up_to_word(length: usize) -> usize {
@@ -222,21 +226,21 @@ impl VerbsBuffer {
     }
 
     /// Copies the first `length` bytes, which a server may be changing.
-    fn copy(&self, length: usize, into: &mut Vec<u8>) {
-        into.resize(length.min(self.length), 0);
-        let mut words = into.chunks_exact_mut(WORD);
+    fn copy(&self, length: usize, bytes: &mut Vec<u8>) {
+        bytes.resize(length.min(self.length), 0);
+        let mut words = bytes.chunks_exact_mut(WORD);
         let mut from = self.start();
-        for place in &mut words {
+        for target in &mut words {
             // SAFETY: within the buffer, which is allocated and initialized. It is word-aligned: shared regions have no
             // buffers, and `allocate` divides the others, which are page-aligned, into whole words. The device may
             // write meanwhile, so each word is read once, as volatile memory, and any value is valid.
             let word = unsafe { from.cast::<u64>().read_volatile() };
-            place.copy_from_slice(&word.to_ne_bytes());
+            target.copy_from_slice(&word.to_ne_bytes());
             from = from.wrapping_add(WORD);
         }
-        for place in words.into_remainder() {
+        for target in words.into_remainder() {
             // SAFETY: as above.
-            *place = unsafe { from.read_volatile() };
+            *target = unsafe { from.read_volatile() };
             from = from.wrapping_add(1);
         }
     }
@@ -335,13 +339,13 @@ impl VerbsExposedBuffer {
         length: usize,
         window: Option<VerbsBoundWindow>,
         queue: u32,
-        since: u64,
+        exposed_at: u64,
     ) -> Self {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
         let advertised =
             rpcrdma_framing::ContiguousChunkMemory { handle, offset: buffer.start() as u64, length };
-        Self { buffer, advertised, window, queue, exposed_at: since }
+        Self { buffer, advertised, window, queue, exposed_at }
     }
 
     pub(super) fn is_exposed_by(&self, queue: u32) -> bool {
@@ -353,8 +357,8 @@ impl VerbsExposedBuffer {
     }
 
     /// Returns the first `length` bytes, and the buffer if its window is still open, as in
-    /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair;
-    /// `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if `keep` returned
+    /// [`take_back`](Self::take_back), unless `keeps_exposed` leaves them exposed. `windows` are those of its queue pair;
+    /// `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if `keeps_exposed` returned
     /// `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
@@ -362,7 +366,7 @@ impl VerbsExposedBuffer {
         windows: Option<&mut QueuePairMemoryWindows>,
         length: usize,
         mut copy_buffer: Vec<u8>,
-        keep: impl FnOnce(&[u8]) -> bool,
+        keeps_exposed: impl FnOnce(&[u8]) -> bool,
     ) -> Result<(VerbsServerWrittenData, Option<VerbsBufferAwaitingInvalidation>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.exposed_at) {
             return Err((self, copy_buffer));
@@ -380,7 +384,7 @@ impl VerbsExposedBuffer {
             self.buffer.copy(length, &mut copy_buffer);
             &copy_buffer
         };
-        if keep(bytes) {
+        if keeps_exposed(bytes) {
             return Err((self, copy_buffer));
         }
         Ok(match release_window(self.buffer, self.window, windows) {
@@ -516,7 +520,7 @@ mod tests {
 
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
-        let remote = access::IBV_ACCESS_REMOTE_READ.0 | access::IBV_ACCESS_REMOTE_WRITE.0;
+        let remote = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0 | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
         for right in
             [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite]
         {
@@ -527,6 +531,9 @@ mod tests {
             0,
             "nobody fetches or writes messages"
         );
-        assert_eq!(VerbsMemoryAccess::RemoteRead.flags(false).0 & access::IBV_ACCESS_REMOTE_WRITE.0, 0);
+        assert_eq!(
+            VerbsMemoryAccess::RemoteRead.flags(false).0 & ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
+            0
+        );
     }
 }

@@ -64,9 +64,9 @@ impl QueuePair<QueuePairInitialized> {
         free: &mut Vec<VerbsBuffer>,
     ) -> Result<(QueuePair<ConnectedTypestate>, Vec<u8>), RpcTransportErrorKind> {
         match self.connect_and_wait(private_data, deadline) {
-            Ok(answer) => {
+            Ok(peer_data) => {
                 let Self { queues, state: QueuePairInitialized } = self;
-                Ok((QueuePair { queues, state: ConnectedTypestate }, answer))
+                Ok((QueuePair { queues, state: ConnectedTypestate }, peer_data))
             }
             Err(kind) => {
                 self.destroy(free);
@@ -139,9 +139,9 @@ impl QueuePair<ConnectedTypestate> {
     pub(crate) fn take_windows(
         &mut self,
         count: usize,
-        into: &mut Vec<VerbsBoundWindow>,
+        bound_windows: &mut Vec<VerbsBoundWindow>,
     ) -> Result<(), RpcTransportErrorKind> {
-        self.queues.windows.as_mut().map_or(Ok(()), |windows| windows.take(count, into))
+        self.queues.windows.as_mut().map_or(Ok(()), |windows| windows.take(count, bound_windows))
     }
 
     /// Exposes the first `length` bytes of a buffer to the server, through the window if there is one.
@@ -158,8 +158,8 @@ impl QueuePair<ConnectedTypestate> {
                 None
             }
             Some(bound) => {
-                let part = buffer.part(length);
-                self.queues.bind(&bound, part);
+                let target = buffer.part(length);
+                self.queues.bind(&bound, target);
                 Some(bound)
             }
             None => None,
@@ -168,8 +168,8 @@ impl QueuePair<ConnectedTypestate> {
     }
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
-    /// `keep` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose window is
-    /// still open stays in the queue pair until that is closed. Returns the exposed buffer and `copy_buffer` if `keep`
+    /// `keeps_exposed` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose window is
+    /// still open stays in the queue pair until that is closed. Returns the exposed buffer and `copy_buffer` if `keeps_exposed`
     /// returned `true`, the fence does not cover the buffer, or another queue pair exposed it.
     pub(crate) fn take_written(
         &mut self,
@@ -177,15 +177,15 @@ impl QueuePair<ConnectedTypestate> {
         fence: &VerbsServerCompletionProof,
         length: usize,
         copy_buffer: Vec<u8>,
-        keep: impl FnOnce(&[u8]) -> bool,
+        keeps_exposed: impl FnOnce(&[u8]) -> bool,
     ) -> Result<VerbsServerWrittenData, (VerbsExposedBuffer, Vec<u8>)> {
         if !exposed.is_exposed_by(self.queues.number) {
             return Err((exposed, copy_buffer));
         }
-        let (seen, open) =
-            exposed.take_written(fence, self.queues.windows.as_mut(), length, copy_buffer, keep)?;
+        let (data, open) =
+            exposed.take_written(fence, self.queues.windows.as_mut(), length, copy_buffer, keeps_exposed)?;
         open.into_iter().for_each(|open| self.queues.invalidate(open));
-        Ok(seen)
+        Ok(data)
     }
 
     /// Returns an exposed buffer after a Reply (see [`VerbsExposedBuffer`]); `None` if its window is still open, as the
@@ -223,9 +223,9 @@ impl QueuePair<ConnectedTypestate> {
         window: Option<&VerbsBoundWindow>,
     ) -> Option<rpcrdma_framing::ContiguousChunkMemory> {
         let Some(bound) = window else { return stored.region(at, length) };
-        let part = stored.part(at, length)?;
-        let region = part.region(bound.handle);
-        self.queues.bind(bound, part);
+        let target = stored.part(at, length)?;
+        let region = target.region(bound.handle);
+        self.queues.bind(bound, target);
         Some(region)
     }
 

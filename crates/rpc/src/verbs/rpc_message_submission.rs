@@ -29,8 +29,8 @@ impl VerbsTransport {
         if connection.open_queue().is_none() {
             return Err(CLOSED);
         }
-        let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
-        let plan = CallChunkPlan::for_call(call, terms).map_err(SubmitError::Refused)?;
+        let params = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
+        let plan = CallChunkPlan::for_call(call, params).map_err(SubmitError::Refused)?;
         if !call.payloads.iter().all(|payload| payload_bytes(&self.stores, payload).is_some()) {
             return Err(SubmitError::Refused(PermanentSubmitRefusal::UnknownSharedMemory));
         }
@@ -45,76 +45,78 @@ impl VerbsTransport {
         if queue.free_send_entries() == 0 {
             return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
-        if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.call_buffers) {
+        if let Err(error) = take_memory(shared, call, &plan, params.call_inline, &mut self.call_buffers) {
             shared.release_all(&mut self.call_buffers);
-            return Err(match why {
+            return Err(match error {
                 VerbsBufferPoolError::TooLong => SubmitError::Refused(PermanentSubmitRefusal::TooLong),
                 VerbsBufferPoolError::Exhausted | VerbsBufferPoolError::Failed(_) => self.memory_error(id),
             });
         }
 
         // One window per chunk: for each buffer except the Send's, and for each payload in shared memory.
-        let mut kept = self.free_calls.pop().unwrap_or_default();
-        let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
+        let mut in_flight_call = self.free_calls.pop().unwrap_or_default();
+        let shared_payloads = call.payloads.iter().enumerate().filter(|(index, payload)| {
             plan.is_read(*index)
                 && matches!(payload.source, OutgoingPayloadMemory::Shared { length: 1.., .. })
         });
-        let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + stored.count() } else { 0 };
-        let is_room = queue.free_send_entries() > chunks;
-        if !is_room || queue.take_windows(chunks, &mut self.windows).is_err() {
+        let chunks =
+            if queue.has_windows() { self.call_buffers.len() - 1 + shared_payloads.count() } else { 0 };
+        let has_room = queue.free_send_entries() > chunks;
+        if !has_room || queue.take_windows(chunks, &mut self.windows).is_err() {
             shared.release_all(&mut self.call_buffers);
-            self.free_calls.push(kept);
-            return Err(match is_room {
+            self.free_calls.push(in_flight_call);
+            return Err(match has_room {
                 false => SubmitError::Busy(SubmitBusyReason::Queue),
                 true => self.memory_error(id),
             });
         }
 
-        let (mut taken, mut windows) = (self.call_buffers.drain(..), self.windows.drain(..));
-        let mut send = taken.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
+        let (mut buffers, mut windows) = (self.call_buffers.drain(..), self.windows.drain(..));
+        let mut send = buffers.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
         let mut call_region = None;
         let (mut reads, mut writes) = (VerbsRegionList::default(), VerbsRegionList::default());
         if plan.is_long_call
-            && let Some(mut buffer) = taken.next()
+            && let Some(mut buffer) = buffers.next()
         {
             let length = write_message(&mut buffer, 0, call, &plan, &self.stores);
             let exposed = queue.expose(buffer, length, windows.next());
             call_region = Some(exposed.region());
-            kept.read_buffers.push(exposed);
+            in_flight_call.read_buffers.push(exposed);
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
                 OutgoingPayloadMemory::Shared { length: 0, .. } => ContiguousChunkMemory::default(),
                 OutgoingPayloadMemory::Shared { store, offset: at, length } => {
-                    let stored = shared.shared_region(store);
+                    let shared_region = shared.shared_region(store);
                     let window = windows.next();
-                    let region =
-                        stored.and_then(|stored| queue.expose_shared(stored, at, length, window.as_ref()));
-                    kept.windows.extend(window);
+                    let region = shared_region.and_then(|shared_region| {
+                        queue.expose_shared(shared_region, at, length, window.as_ref())
+                    });
+                    in_flight_call.windows.extend(window);
                     region.unwrap_or_default()
                 }
                 OutgoingPayloadMemory::Copied(bytes) => {
-                    let Some(mut buffer) = taken.next() else { continue };
+                    let Some(mut buffer) = buffers.next() else { continue };
                     copy(&mut buffer, 0, bytes);
                     let exposed = queue.expose(buffer, bytes.len(), windows.next());
                     let region = exposed.region();
-                    kept.read_buffers.push(exposed);
+                    in_flight_call.read_buffers.push(exposed);
                     region
                 }
             };
             reads.push(region);
         }
         for length in write_lengths(call, &plan) {
-            let buffer = if length == 0 { None } else { taken.next() };
+            let buffer = if length == 0 { None } else { buffers.next() };
             let exposed = buffer.map(|buffer| queue.expose(buffer, length as usize, windows.next()));
             let region = exposed.as_ref().map(VerbsExposedBuffer::region);
             writes.push(region.unwrap_or_default());
-            kept.write_buffers.push(exposed);
+            in_flight_call.write_buffers.push(exposed);
         }
-        let reply_buffer = plan.reply.and_then(|length| Some((taken.next()?, length)));
-        kept.reply =
+        let reply_buffer = plan.reply.and_then(|length| Some((buffers.next()?, length)));
+        in_flight_call.reply =
             reply_buffer.map(|(buffer, length)| queue.expose(buffer, length as usize, windows.next()));
-        drop((taken, windows));
+        drop((buffers, windows));
 
         let mut encoder = Encoder::reusing(std::mem::take(&mut self.scratch));
         let requested = connection.credits.requested;
@@ -122,9 +124,9 @@ impl VerbsTransport {
             call: call_region,
             reads: reads.as_slice(),
             writes: writes.as_slice(),
-            reply: kept.reply.as_ref().map(VerbsExposedBuffer::region),
+            reply: in_flight_call.reply.as_ref().map(VerbsExposedBuffer::region),
         };
-        kept.chunks.write_header(call, &plan, requested, &regions, &mut encoder);
+        in_flight_call.chunks.write_header(call, &plan, requested, &regions, &mut encoder);
         let mut length = copy(&mut send, 0, encoder.bytes());
         self.scratch = encoder.finish().0;
         if !plan.is_long_call {
@@ -133,7 +135,7 @@ impl VerbsTransport {
         connection.counts.calls += 1;
         connection.counts.bytes_sent += length as u64;
         connection.credits.in_flight += 1;
-        connection.in_flight_calls.add(call.xid, call.tag, kept).map_err(SubmitError::Refused)?;
+        connection.in_flight_calls.add(call.xid, call.tag, in_flight_call).map_err(SubmitError::Refused)?;
         // The queue has a free entry, as checked above.
         if let Err(buffer) = queue.send(send, length) {
             shared.release(buffer);
@@ -214,8 +216,8 @@ struct VerbsRegionList {
 
 impl VerbsRegionList {
     fn push(&mut self, region: ContiguousChunkMemory) {
-        if let Some(place) = self.regions.get_mut(self.count) {
-            *place = region;
+        if let Some(slot) = self.regions.get_mut(self.count) {
+            *slot = region;
             self.count += 1;
         }
     }
@@ -239,22 +241,22 @@ fn take_memory(
     call: &OutgoingRpcCall<'_>,
     plan: &CallChunkPlan,
     inline: u32,
-    taken: &mut Vec<VerbsBuffer>,
+    buffers: &mut Vec<VerbsBuffer>,
 ) -> Result<(), VerbsBufferPoolError> {
-    taken.push(shared.take(VerbsMemoryAccess::Message, inline as usize)?);
+    buffers.push(shared.take(VerbsMemoryAccess::Message, inline as usize)?);
     if plan.is_long_call {
-        taken.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
+        buffers.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
     }
     for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
         if matches!(payload.source, OutgoingPayloadMemory::Copied(_)) {
-            taken.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
+            buffers.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
         }
     }
     for length in write_lengths(call, plan).filter(|length| *length > 0) {
-        taken.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
+        buffers.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
     }
     if let Some(length) = plan.reply {
-        taken.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
+        buffers.push(shared.take(VerbsMemoryAccess::RemoteWrite, length as usize)?);
     }
     Ok(())
 }
@@ -270,14 +272,14 @@ fn write_message(
     // `from` is an offset in the reduced message, `before` the bytes that the payloads so far would add to it.
     let (mut end, mut from, mut before) = (at, 0, 0);
     for (index, payload) in call.payloads.iter().enumerate() {
-        let until = (payload.position as usize).saturating_sub(before);
-        end = copy(to, end, call.message.get(from..until).unwrap_or_default());
+        let head_end = (payload.position as usize).saturating_sub(before);
+        end = copy(to, end, call.message.get(from..head_end).unwrap_or_default());
         if !plan.is_read(index) {
             let bytes = payload_bytes(stores, payload).unwrap_or_default();
             end = copy(to, end, bytes);
             end = copy(to, end, [0; 3].get(..roundup(bytes.len())).unwrap_or_default());
         }
-        (from, before) = (until, before + payload.padded());
+        (from, before) = (head_end, before + payload.padded());
     }
     copy(to, end, call.message.get(from..).unwrap_or_default())
 }
@@ -294,8 +296,8 @@ fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &DdpEligibleArgument<'c>)
 
 fn copy(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let end = at + bytes.len();
-    if let Some(place) = to.get_mut(at..end) {
-        place.copy_from_slice(bytes);
+    if let Some(target) = to.get_mut(at..end) {
+        target.copy_from_slice(bytes);
     }
     end
 }

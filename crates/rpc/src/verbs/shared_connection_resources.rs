@@ -43,7 +43,7 @@ impl PerServerVerbsResources {
         let context = Arc::new(context);
         let domain = ProtectionDomain::new(&context, windows)?;
         let completions = CompletionQueue::new(&context, COMPLETIONS)?;
-        let pool = |right| VerbsBufferPool::new(&domain, right, MAX_POOL_BYTES);
+        let pool = |access| VerbsBufferPool::new(&domain, access, MAX_POOL_BYTES);
         Ok(Self {
             server,
             messages: pool(VerbsMemoryAccess::Message),
@@ -61,23 +61,23 @@ impl PerServerVerbsResources {
     /// Returns a buffer of at least `length` bytes for this access.
     pub(super) fn take(
         &mut self,
-        right: VerbsMemoryAccess,
+        access: VerbsMemoryAccess,
         length: usize,
     ) -> Result<VerbsBuffer, VerbsBufferPoolError> {
-        self.pool(right).take(length)
+        self.pool(access).take(length)
     }
 
-    /// Adds `count` buffers of at least `length` bytes to `into`, all or none.
+    /// Adds `count` buffers of at least `length` bytes to `buffers`, all or none.
     pub(super) fn take_all(
         &mut self,
-        right: VerbsMemoryAccess,
+        access: VerbsMemoryAccess,
         length: usize,
         count: u32,
-        into: &mut Vec<VerbsBuffer>,
+        buffers: &mut Vec<VerbsBuffer>,
     ) -> Result<(), VerbsBufferPoolError> {
         for _ in 0..count {
-            let buffer = self.take(right, length).inspect_err(|_| self.release_all(into))?;
-            into.push(buffer);
+            let buffer = self.take(access, length).inspect_err(|_| self.release_all(buffers))?;
+            buffers.push(buffer);
         }
         Ok(())
     }
@@ -90,8 +90,8 @@ impl PerServerVerbsResources {
         self.pool(buffer.access()).release(buffer);
     }
 
-    fn pool(&mut self, right: VerbsMemoryAccess) -> &mut VerbsBufferPool {
-        match right {
+    fn pool(&mut self, access: VerbsMemoryAccess) -> &mut VerbsBufferPool {
+        match access {
             VerbsMemoryAccess::Message => &mut self.messages,
             VerbsMemoryAccess::RemoteRead => &mut self.read_pool,
             VerbsMemoryAccess::RemoteWrite => &mut self.write_pool,
@@ -155,15 +155,9 @@ impl VerbsBufferPoolError {
 }
 
 impl VerbsBufferPool {
-    /// Creates an empty pool that registers at most `most` bytes.
-    fn new(domain: &Arc<ProtectionDomain>, right: VerbsMemoryAccess, most: usize) -> Self {
-        Self {
-            domain: Arc::clone(domain),
-            access: right,
-            free: Default::default(),
-            registered: 0,
-            max_bytes: most,
-        }
+    /// Creates an empty pool that registers at most `max_bytes` bytes.
+    fn new(domain: &Arc<ProtectionDomain>, access: VerbsMemoryAccess, max_bytes: usize) -> Self {
+        Self { domain: Arc::clone(domain), access, free: Default::default(), registered: 0, max_bytes }
     }
 
     /// Returns a buffer of at least `length` bytes; registers memory if none is free. Returns the

@@ -125,8 +125,8 @@ impl VerbsTransport {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let Some(shared) = self.devices.get_mut(connection.device) else { return };
         self.free_calls.extend(self.event_buffers.call.take());
-        for seen in self.event_buffers.writes.drain(..).flatten().chain(self.event_buffers.reply.take()) {
-            let (buffer, copy) = seen.into_parts();
+        for data in self.event_buffers.writes.drain(..).flatten().chain(self.event_buffers.reply.take()) {
+            let (buffer, copy) = data.into_parts();
             buffer.into_iter().for_each(|buffer| shared.release(buffer));
             self.event_buffers.copy_buffers.extend(copy);
         }
@@ -162,7 +162,9 @@ impl VerbsTransport {
     fn next_event(&mut self) -> Result<Option<(usize, OwnedVerbsTransportEvent)>, RpcTransportError> {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
-                if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
+                if let Some(connection) =
+                    self.connections.get_mut(at).filter(|connection| connection.is_closing())
+                {
                     connection.free_receive_buffers.push(received.buffer);
                     continue;
                 }
@@ -190,8 +192,8 @@ impl VerbsTransport {
     fn poll_completions(&mut self) -> Result<usize, RpcTransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
-            let taken = shared.completions.poll(&mut shared.batch, &mut shared.ready);
-            count += taken.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+            let result = shared.completions.poll(&mut shared.batch, &mut shared.ready);
+            count += result.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
         Ok(count)
     }
@@ -202,10 +204,10 @@ impl VerbsTransport {
     ) -> Option<(usize, OwnedVerbsTransportEvent)> {
         let at = *self.by_queue.get(&completion.id.queue)?;
         let connection = self.connections.get_mut(at)?;
-        let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
+        let result = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
         let shared = self.devices.get_mut(connection.device)?;
         self.completed_sends.drain(..).for_each(|buffer| shared.release(buffer));
-        match finished {
+        match result {
             // No events are reported for a connection that this side closed.
             Ok(VerbsCompletionOutcome::Received(received)) if connection.is_closing() => {
                 connection.free_receive_buffers.push(received.buffer);
@@ -222,7 +224,7 @@ impl VerbsTransport {
             Ok(VerbsCompletionOutcome::Failed(failure)) => {
                 connection.record_disconnect_cause(match failure {
                     VerbsWorkError::Flushed => VerbsDisconnectCause::Flushed,
-                    VerbsWorkError::Broken(why) => VerbsDisconnectCause::Reason(why),
+                    VerbsWorkError::Broken(reason) => VerbsDisconnectCause::Reason(reason),
                 });
                 None
             }
@@ -289,10 +291,11 @@ impl VerbsTransport {
             IncomingMessage::Call(header, _) => {
                 let xid = header.rdma_xid;
                 let connection = self.connections.get_mut(at);
-                let taken = connection.map_or(Err(ReceivedMessageDiscardReason::ReverseCall), |connection| {
-                    connection.responder.take(xid)
-                });
-                taken.map(|()| OwnedVerbsTransportEvent::Call { xid }).map_err(|reason| (Some(xid), reason))
+                let result = connection
+                    .map_or(Err(ReceivedMessageDiscardReason::ReverseCall), |connection| {
+                        connection.responder.take(xid)
+                    });
+                result.map(|()| OwnedVerbsTransportEvent::Call { xid }).map_err(|reason| (Some(xid), reason))
             }
             IncomingMessage::CallWithChunks(xid) => {
                 self.refuse_chunks(at, xid);
@@ -337,12 +340,12 @@ impl VerbsTransport {
         let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(unknown)?;
         let fence = &received.fence;
         let length = self.event_buffers.returned.reply as usize;
-        let mut is_reply = if is_nomsg { Err(ReceivedMessageDiscardReason::Short) } else { Ok(()) };
-        let mut is_not = |chunk: &[u8]| {
+        let mut reply_check = if is_nomsg { Err(ReceivedMessageDiscardReason::Short) } else { Ok(()) };
+        let mut keeps_exposed = |chunk: &[u8]| {
             if is_nomsg {
-                is_reply = check_reply(chunk.get(..length).unwrap_or_default(), xid);
+                reply_check = check_reply(chunk.get(..length).unwrap_or_default(), xid);
             }
-            is_reply.is_err()
+            reply_check.is_err()
         };
         if let Some(chunk) = call.reply.take() {
             // The content of an unused Reply chunk is irrelevant.
@@ -350,30 +353,30 @@ impl VerbsTransport {
                 if is_nomsg { length } else { 0 },
                 self.event_buffers.copy_buffers.pop().unwrap_or_default(),
             );
-            match queue.take_written(chunk, fence, length, copy_buffer, &mut is_not) {
-                Ok(seen) => self.event_buffers.reply = Some(seen),
+            match queue.take_written(chunk, fence, length, copy_buffer, &mut keeps_exposed) {
+                Ok(data) => self.event_buffers.reply = Some(data),
                 Err((chunk, copy_buffer)) => {
                     call.reply = Some(chunk);
                     self.event_buffers.copy_buffers.push(copy_buffer);
                 }
             }
         }
-        if let Err(why) = is_reply {
+        if let Err(reason) = reply_check {
             // The Call stays in flight, and its Write chunks stay exposed.
-            return connection.in_flight_calls.add(xid, tag, call).map_or(Err(why), |()| Err(why));
+            return connection.in_flight_calls.add(xid, tag, call).map_or(Err(reason), |()| Err(reason));
         }
         call.windows.drain(..).for_each(|window| queue.release_window(window));
-        let back =
+        let buffers =
             call.read_buffers.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
-        back.for_each(|buffer| shared.release(buffer));
+        buffers.for_each(|buffer| shared.release(buffer));
         for (index, chunk) in call.write_buffers.drain(..).enumerate() {
             let length = self.event_buffers.returned.writes.get(index).copied().unwrap_or(0) as usize;
             let copy_buffers = &mut self.event_buffers.copy_buffers;
             let mut take_copy_buffer = || copy_buffers.pop().unwrap_or_default();
-            let seen = chunk.and_then(|chunk| {
+            let data = chunk.and_then(|chunk| {
                 queue.take_written(chunk, fence, length, take_copy_buffer(), |_| false).ok()
             });
-            self.event_buffers.writes.push(seen);
+            self.event_buffers.writes.push(data);
         }
         self.event_buffers.call = Some(call);
         connection.credits.in_flight = connection.credits.in_flight.saturating_sub(1);
@@ -385,7 +388,7 @@ impl VerbsTransport {
         self.last_cm_poll = Some(Instant::now());
         for connection in &mut self.connections {
             let Some(queue) = &connection.queue else { continue };
-            let why = match queue.event() {
+            let reason = match queue.event() {
                 Ok(None) => continue,
                 Ok(Some(event)) => match event.kind {
                     RdmaCmEventKind::Disconnected => DisconnectReason::Closed,
@@ -394,7 +397,7 @@ impl VerbsTransport {
                 },
                 Err(_) => DisconnectReason::Device,
             };
-            connection.record_disconnect_cause(VerbsDisconnectCause::Reason(why));
+            connection.record_disconnect_cause(VerbsDisconnectCause::Reason(reason));
         }
     }
 
@@ -414,7 +417,7 @@ impl VerbsTransport {
         }
         connection.credits.in_flight = 0;
         let reason = match connection.disconnect_cause {
-            Some(VerbsDisconnectCause::Reason(why)) => why,
+            Some(VerbsDisconnectCause::Reason(reason)) => reason,
             Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
         };
         Some((at, OwnedVerbsTransportEvent::Disconnected { reason }))
@@ -428,8 +431,8 @@ impl VerbsTransport {
             }
         }
         for shared in &self.devices {
-            let armed = shared.completions.arm();
-            armed.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+            let result = shared.completions.arm();
+            result.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
         }
         // Completions that came before the queues were armed are not signalled.
         if self.poll_completions()? > 0 {
@@ -441,9 +444,9 @@ impl VerbsTransport {
         let queues = self.connections.iter().filter_map(|connection| connection.queue.as_ref());
         descriptors.extend(queues.map(|queue| wait::poll_entry(queue.fd())));
         let ready = wait::readable(&mut descriptors, deadline);
-        let is_told = |entry: &libc::pollfd| entry.revents != 0;
-        let manager = descriptors.iter().skip(self.devices.len()).any(is_told);
-        for (shared, _) in self.devices.iter().zip(&descriptors).filter(|(_, entry)| is_told(entry)) {
+        let is_ready = |entry: &libc::pollfd| entry.revents != 0;
+        let manager = descriptors.iter().skip(self.devices.len()).any(is_ready);
+        for (shared, _) in self.devices.iter().zip(&descriptors).filter(|(_, entry)| is_ready(entry)) {
             shared.completions.consume_signal();
         }
         self.descriptors = descriptors;
@@ -522,16 +525,16 @@ fn check_reply(message: &[u8], xid: Xid) -> Result<(), ReceivedMessageDiscardRea
 impl RpcTransport for VerbsTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
-        let mut tried = self.try_connect(target, 0);
+        let mut result = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
-            match &tried {
+            match &result {
                 Err(RpcTransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
-                    tried = self.try_connect(target, skip);
+                    result = self.try_connect(target, skip);
                 }
                 _ => break,
             }
         }
-        tried.map_err(|kind| {
+        result.map_err(|kind| {
             // In whichever step the deadline passed, the reported timeout is that of all of them.
             let kind = match kind {
                 RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.options.timeout),
@@ -598,8 +601,8 @@ impl RpcTransport for VerbsTransport {
         self.post();
         let mut may_yield = self.is_single_core;
         let (at, event) = loop {
-            if let Some(found) = self.next_event()? {
-                break found;
+            if let Some(event) = self.next_event()? {
+                break event;
             }
             match deadline {
                 Some(deadline) if self.sleep(deadline)? => {}

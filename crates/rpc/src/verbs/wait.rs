@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// Waits until one of the descriptors is readable. Returns `false` if the deadline passes first.
 pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> io::Result<bool> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let time = timespec(left);
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let time = timespec(remaining);
         let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(0);
         // SAFETY: the pointer and the count are those of one slice that this call borrows exclusively, `time` lives
         // across the call, and no signal mask is given.
@@ -32,11 +32,11 @@ pub(super) fn poll_entry(fd: RawFd) -> libc::pollfd {
 /// Sets a descriptor to non-blocking mode.
 pub(super) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     // SAFETY: the descriptor is open, as its owner lends it for this call, and these commands access no memory.
-    let done = unsafe {
+    let is_set = unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
     };
-    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if is_set { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn timespec(time: Duration) -> libc::timespec {

@@ -72,12 +72,12 @@ impl QueuePairMemoryWindows {
     pub(super) fn take(
         &mut self,
         count: usize,
-        into: &mut Vec<VerbsBoundWindow>,
+        bound_windows: &mut Vec<VerbsBoundWindow>,
     ) -> Result<(), RpcTransportErrorKind> {
         while self.table.free.len() < count {
             self.allocate()?;
         }
-        self.table.take(count, into);
+        self.table.take(count, bound_windows);
         Ok(())
     }
 
@@ -146,11 +146,11 @@ impl VerbsWindowTable {
     }
 
     /// Takes at most `count` of the free windows.
-    fn take(&mut self, count: usize, into: &mut Vec<VerbsBoundWindow>) {
+    fn take(&mut self, count: usize, bound_windows: &mut Vec<VerbsBoundWindow>) {
         for at in self.free.drain(self.free.len().saturating_sub(count)..) {
             let Some(window) = self.windows.get_mut(at) else { continue };
             window.handle = next_handle(window.handle);
-            into.push(VerbsBoundWindow { index: at, handle: window.handle });
+            bound_windows.push(VerbsBoundWindow { index: at, handle: window.handle });
         }
     }
 
@@ -175,8 +175,8 @@ impl VerbsWindowTable {
     fn release(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
         let window = self.windows.get_mut(bound.index)?;
         self.free.push(bound.index);
-        let was = std::mem::replace(&mut window.state, VerbsMemoryWindowState::Closed);
-        (was != VerbsMemoryWindowState::Closed).then_some(bound.handle)
+        let previous = std::mem::replace(&mut window.state, VerbsMemoryWindowState::Closed);
+        (previous != VerbsMemoryWindowState::Closed).then_some(bound.handle)
     }
 }
 

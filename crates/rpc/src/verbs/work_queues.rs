@@ -46,8 +46,8 @@ pub(crate) struct QueuePairDestructionProof {
 }
 
 impl VerbsServerCompletionProof {
-    pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
-        self.queue == queue && self.completed_receives > since
+    pub(super) fn covers(&self, queue: u32, exposed_at: u64) -> bool {
+        self.queue == queue && self.completed_receives > exposed_at
     }
 }
 
@@ -114,15 +114,17 @@ impl VerbsWorkQueues {
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
     ) -> Result<Self, RpcTransportErrorKind> {
-        let same = domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
-        if !same {
+        let is_same_device =
+            domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
+        if !is_same_device {
             return Err(RpcTransportErrorKind::NoDevice);
         }
-        let most = domain.context.limits.queue_depth;
-        let depth = VerbsQueueDepths { sends: depth.sends.min(most), receives: depth.receives.min(most) };
+        let max_depth = domain.context.limits.queue_depth;
+        let depth =
+            VerbsQueueDepths { sends: depth.sends.min(max_depth), receives: depth.receives.min(max_depth) };
         if !completions.reserve(depth.sends + depth.receives) {
-            let full = std::io::Error::other("too many connections for one completion queue");
-            return Err(RpcTransportErrorKind::System("making a queue pair", full));
+            let error = std::io::Error::other("too many connections for one completion queue");
+            return Err(RpcTransportErrorKind::System("making a queue pair", error));
         }
         let mut queues = Self {
             identifier,
@@ -183,10 +185,10 @@ impl VerbsWorkQueues {
     }
 
     /// Stages the bind of a chunk's window, before the next Send.
-    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, part: MemoryWindowBindTarget) {
+    pub(super) fn bind(&mut self, bound: &VerbsBoundWindow, target: MemoryWindowBindTarget) {
         if let Some(windows) = &mut self.windows {
             windows.bind(bound);
-            self.staged.push_back(VerbsSendRequest::Bind(bound.index, bound.handle, part));
+            self.staged.push_back(VerbsSendRequest::Bind(bound.index, bound.handle, target));
         }
     }
 
@@ -221,8 +223,8 @@ impl VerbsWorkQueues {
         // SAFETY: all-zero bytes are a valid value of these structures: numbers, null pointers, and unions of them.
         let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        let room = (self.depth.sends as usize).saturating_sub(self.sends.len());
-        let count = self.staged.len().min(room).min(MOST);
+        let free_entries = (self.depth.sends as usize).saturating_sub(self.sends.len());
+        let count = self.staged.len().min(free_entries).min(MOST);
         let mut bound = [const { None }; MOST];
         for (((request, gather), bound), work) in
             requests.iter_mut().zip(&mut gathers).zip(&mut bound).zip(self.staged.drain(..count))
@@ -238,12 +240,13 @@ impl VerbsWorkQueues {
                     request.opcode = ffi::ibv_wr_opcode::IBV_WR_SEND;
                     self.sends.push_back(Some(buffer));
                 }
-                VerbsSendRequest::Bind(at, handle, part) => {
-                    let mw = self.windows.as_ref().map_or(std::ptr::null_mut(), |all| all.pointer(at));
-                    let bind_info = part.bind_info();
+                VerbsSendRequest::Bind(at, handle, target) => {
+                    let mw =
+                        self.windows.as_ref().map_or(std::ptr::null_mut(), |windows| windows.pointer(at));
+                    let bind_info = target.bind_info();
                     request.opcode = ffi::ibv_wr_opcode::IBV_WR_BIND_MW;
                     request.bind_mw_tso_union.bind_mw = ffi::bind_mw_t { mw, rkey: handle.0, bind_info };
-                    *bound = Some((at, handle, part));
+                    *bound = Some((at, handle, target));
                     self.sends.push_back(None);
                 }
                 VerbsSendRequest::Invalidate(handle, buffer) => {
@@ -261,12 +264,12 @@ impl VerbsWorkQueues {
             // SAFETY: both are elements of the array, as `count` is at most its length.
             unsafe { (*list.add(index - 1)).next = list.add(index) };
         }
-        let mut refused = std::ptr::null_mut();
+        let mut rejected_request = std::ptr::null_mut();
         // SAFETY: the queue pair is valid, as `made` shows; the requests are a list of `count` with a null at its end;
         // their buffers are registered in its domain, and stay in `sends` until the completion or until the queue pair
         // is destroyed. Rejected requests stay there as well. Windows are valid as long as the queue pair, and `bound`
         // owns the slices that they are bound to during this call; afterwards the exposed buffers do.
-        let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut refused) };
+        let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut rejected_request) };
         if let Some(windows) = &mut self.windows {
             bound.iter().flatten().for_each(|(at, handle, _)| windows.record_posted(*at, *handle));
         }
@@ -280,8 +283,8 @@ impl VerbsWorkQueues {
         // SAFETY: as in `post_sends`.
         let (mut requests, mut gathers): ([ffi::ibv_recv_wr; MOST], [ffi::ibv_sge; MOST]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        let room = (self.depth.receives as usize).saturating_sub(self.receives.len());
-        let count = buffers.len().min(room).min(MOST);
+        let free_entries = (self.depth.receives as usize).saturating_sub(self.receives.len());
+        let count = buffers.len().min(free_entries).min(MOST);
         for ((request, gather), buffer) in
             requests.iter_mut().zip(&mut gathers).zip(buffers.drain(buffers.len() - count..))
         {
@@ -298,9 +301,9 @@ impl VerbsWorkQueues {
             // SAFETY: both are elements of the array, as `count` is at most its length.
             unsafe { (*list.add(index - 1)).next = list.add(index) };
         }
-        let mut refused = std::ptr::null_mut();
+        let mut rejected_request = std::ptr::null_mut();
         // SAFETY: as in `post_sends`; the buffers are in `receives`.
-        let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
+        let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut rejected_request) };
         errno_conversion::check_returned("ibv_post_recv", result)
     }
 
@@ -313,19 +316,19 @@ impl VerbsWorkQueues {
         if id.queue != self.number {
             return Err(VerbsCompletion { id, outcome });
         }
-        let done = match outcome {
-            Ok(done) => done,
+        let completed = match outcome {
+            Ok(completed) => completed,
             // The buffers stay until the queue pair is destroyed, as it is not used after a failure.
             Err(failure) => return Ok(VerbsCompletionOutcome::Failed(failure)),
         };
         match id.side {
             VerbsQueueSide::Send => {
-                let until = id.number.wrapping_sub(self.first_send) & VerbsWorkRequestId::NUMBER;
-                if until as usize >= self.sends.len() {
-                    return Err(VerbsCompletion { id, outcome: Ok(done) });
+                let distance = id.number.wrapping_sub(self.first_send) & VerbsWorkRequestId::NUMBER;
+                if distance as usize >= self.sends.len() {
+                    return Err(VerbsCompletion { id, outcome: Ok(completed) });
                 }
-                self.first_send = self.first_send.wrapping_add(until + 1) & VerbsWorkRequestId::NUMBER;
-                free.extend(self.sends.drain(..=until as usize).flatten());
+                self.first_send = self.first_send.wrapping_add(distance + 1) & VerbsWorkRequestId::NUMBER;
+                free.extend(self.sends.drain(..=distance as usize).flatten());
                 Ok(VerbsCompletionOutcome::Sent)
             }
             VerbsQueueSide::Receive => {
@@ -335,18 +338,18 @@ impl VerbsWorkQueues {
                 } else {
                     None
                 };
-                let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
+                let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(completed) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
                 self.completed_receives += 1;
                 let fence = VerbsServerCompletionProof {
                     queue: self.number,
                     completed_receives: self.completed_receives,
                 };
-                let length = done.length.min(buffer.len());
+                let length = completed.length.min(buffer.len());
                 Ok(VerbsCompletionOutcome::Received(VerbsReceivedMessage {
                     buffer,
                     length,
-                    invalidated: done.invalidated,
+                    invalidated: completed.invalidated,
                     fence,
                 }))
             }

@@ -159,7 +159,7 @@ impl FpduPayloadBuffer {
 
     pub(super) fn add_trailer_frames(&mut self, packet_meta: PacketMeta<'_>) {
         // A trailer does not prove that lost payload was captured.
-        let Some(last) = self.payloads.iter_mut().rfind(|waiting| !waiting.frames.is_empty()) else { return };
+        let Some(last) = self.payloads.iter_mut().rfind(|payload| !payload.frames.is_empty()) else { return };
         if packet_meta.frames.is_empty() || self.frames.last() == packet_meta.frames.last() {
             return;
         }
@@ -174,36 +174,40 @@ impl FpduPayloadBuffer {
         length: u32,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
-        for waiting in &self.payloads {
+        for payload in &self.payloads {
             out.payload(DdpSegmentPayload {
                 segment,
                 length,
-                offset: waiting.offset,
+                offset: payload.offset,
                 data: CapturedPacketPayload {
-                    bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
-                    length: waiting.length,
+                    bytes: self.bytes.get(payload.bytes.clone()).unwrap_or_default(),
+                    length: payload.length,
                 },
-                range: waiting.range.clone(),
+                range: payload.range.clone(),
                 meta: PacketMeta {
-                    frames: self.frames.get(waiting.frames.clone()).unwrap_or_default(),
-                    anomaly: waiting.anomaly.as_ref(),
-                    ..PacketMeta::new(&[], waiting.time)
+                    frames: self.frames.get(payload.frames.clone()).unwrap_or_default(),
+                    anomaly: payload.anomaly.as_ref(),
+                    ..PacketMeta::new(&[], payload.time)
                 },
-                times: waiting.times,
+                times: payload.times,
             });
         }
         self.clear();
     }
 
     /// Drops the buffered payload and reports its frames as undecoded.
-    pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+    pub(super) fn reject(
+        &mut self,
+        reason: UndecodedReason,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
         let mut last_frame = None;
-        for waiting in &self.payloads {
-            let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
+        for payload in &self.payloads {
+            let frames = self.frames.get(payload.frames.clone()).unwrap_or_default();
             // Markers split the payload of one frame.
             if frames.last() > last_frame {
                 last_frame = frames.last();
-                out.undecoded(why, PacketMeta::new(frames, waiting.time));
+                out.undecoded(reason, PacketMeta::new(frames, payload.time));
             }
         }
         self.clear();

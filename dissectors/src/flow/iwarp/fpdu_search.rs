@@ -61,9 +61,9 @@ impl FpduSearchBudget {
 
     /// Returns `true` if a CRC over `bytes` bytes fits the budget, and subtracts them.
     fn try_spend(&self, bytes: usize) -> bool {
-        let left = self.0.get().checked_sub(bytes);
-        self.0.set(left.unwrap_or(0));
-        left.is_some()
+        let remaining = self.0.get().checked_sub(bytes);
+        self.0.set(remaining.unwrap_or(0));
+        remaining.is_some()
     }
 }
 
@@ -97,11 +97,11 @@ impl FpduSearchBytes<'_> {
         &self,
         offset: usize,
         markers: MpaMarkerPositions,
-        into: &mut [u8; MAX_HEADER_BYTES],
+        buffer: &mut [u8; MAX_HEADER_BYTES],
     ) -> usize {
         let mut count = 0;
         let mut offset = offset;
-        for to in into {
+        for to in buffer {
             offset += markers.remaining_marker_bytes(self.at + offset as u64) as usize;
             let Some(byte) = self.bytes.get(offset) else { break };
             *to = *byte;
@@ -139,17 +139,19 @@ impl FpduSearchBytes<'_> {
     fn check_markers(&self, offset: usize, end: usize, markers: MpaMarkerPositions) -> Option<bool> {
         let mut is_pointed_at = false;
         let mut next = markers.next_marker(self.at + offset as u64);
-        let mut begins = offset;
-        while let Some(place) = next.map(|next| (next - self.at) as usize)
-            && place < end
-            && let Some((marker, _)) =
-                self.bytes.get(place..).and_then(|bytes| Marker::decode(bytes, 0, &mut NullFieldObserver))
+        let mut fpdu_start = offset;
+        while let Some(marker_offset) = next.map(|next| (next - self.at) as usize)
+            && marker_offset < end
+            && let Some((marker, _)) = self
+                .bytes
+                .get(marker_offset..)
+                .and_then(|bytes| Marker::decode(bytes, 0, &mut NullFieldObserver))
         {
-            if marker.reserved != 0 || usize::from(marker.fpduptr) != place - begins {
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != marker_offset - fpdu_start {
                 return None;
             }
-            if place == begins {
-                begins += Marker::LENGTH;
+            if marker_offset == fpdu_start {
+                fpdu_start += Marker::LENGTH;
             } else {
                 is_pointed_at = true;
             }
@@ -175,7 +177,7 @@ impl FpduSearchBytes<'_> {
         &self,
         offset: usize,
         markers: MpaMarkerPositions,
-        known: &impl Fn(Handle) -> bool,
+        is_known: &impl Fn(Handle) -> bool,
     ) -> Option<FpduEvidence> {
         let mut evidence = None;
         let mut at = offset;
@@ -191,10 +193,10 @@ impl FpduSearchBytes<'_> {
                 return Some(FpduEvidence::Crc);
             }
             let is_named = match segment.target {
-                DdpSegmentDestination::Tagged { stag, .. } => known(stag),
+                DdpSegmentDestination::Tagged { stag, .. } => is_known(stag),
                 DdpSegmentDestination::Untagged { .. } => true,
             };
-            let of_this = match end.cmp(&self.length) {
+            let fpdu_evidence = match end.cmp(&self.length) {
                 std::cmp::Ordering::Equal => FpduEvidence::EndsExactly,
                 std::cmp::Ordering::Greater if end - self.length == RunningFpduCrc::LENGTH => {
                     FpduEvidence::Chain
@@ -204,7 +206,7 @@ impl FpduSearchBytes<'_> {
                 _ if is_named => FpduEvidence::KnownTarget,
                 _ => FpduEvidence::Headers,
             };
-            evidence = evidence.max(Some(of_this));
+            evidence = evidence.max(Some(fpdu_evidence));
             if end >= self.length {
                 break;
             }
@@ -218,37 +220,37 @@ impl FpduSearchBytes<'_> {
     fn evaluate_any_markers(
         &self,
         offset: usize,
-        known: &impl Fn(Handle) -> bool,
+        is_known: &impl Fn(Handle) -> bool,
     ) -> Option<(FpduEvidence, MpaMarkerPositions)> {
         if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
             // A marker before an FPDU, or the CRC of the previous FPDU if CRCs are not used.
             let markers = MpaMarkerPositions::At(self.at + offset as u64);
-            let evidence = self.evaluate(offset, markers, known)?;
-            let without = self.evaluate(offset + Marker::LENGTH, MpaMarkerPositions::Off, known);
-            return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
+            let evidence = self.evaluate(offset, markers, is_known)?;
+            let unmarked = self.evaluate(offset + Marker::LENGTH, MpaMarkerPositions::Off, is_known);
+            return unmarked.is_none_or(|unmarked| unmarked < evidence).then_some((evidence, markers));
         }
         if !may_be_header(self.bytes, offset) {
             return None;
         }
-        let without = self
-            .evaluate(offset, MpaMarkerPositions::Off, known)
+        let unmarked = self
+            .evaluate(offset, MpaMarkerPositions::Off, is_known)
             .map(|evidence| (evidence, MpaMarkerPositions::Off));
-        if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::EndsExactly) {
-            return without;
+        if unmarked.is_some_and(|(evidence, _)| evidence >= FpduEvidence::EndsExactly) {
+            return unmarked;
         }
         // A marker in the first FPDU contains its distance from the start of the FPDU; by chance, a number in the
         // headers may too.
-        let places = (MAX_HEADER_BYTES..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
-        let with = places.filter_map(|behind| {
-            let place = offset + behind;
-            let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut NullFieldObserver)?;
-            if marker.reserved != 0 || usize::from(marker.fpduptr) != behind {
+        let distances = (MAX_HEADER_BYTES..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
+        let marked = distances.filter_map(|distance| {
+            let marker_offset = offset + distance;
+            let (marker, _) = Marker::decode(self.bytes.get(marker_offset..)?, 0, &mut NullFieldObserver)?;
+            if marker.reserved != 0 || usize::from(marker.fpduptr) != distance {
                 return None;
             }
-            let markers = MpaMarkerPositions::At(self.at + place as u64);
-            self.evaluate(offset, markers, known).map(|evidence| (evidence, markers))
+            let markers = MpaMarkerPositions::At(self.at + marker_offset as u64);
+            self.evaluate(offset, markers, is_known).map(|evidence| (evidence, markers))
         });
-        with.chain(without).reduce(|best, other| if other.0 > best.0 { other } else { best })
+        marked.chain(unmarked).reduce(|best, other| if other.0 > best.0 { other } else { best })
     }
 }
 
@@ -272,34 +274,34 @@ fn classify(
     markers: MpaMarkerPositions,
     are_told: bool,
 ) -> Option<FoundFpdu> {
-    let trust = match evidence {
+    let confidence = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
         FpduEvidence::Headers => FpduConfidence::Tentative,
         FpduEvidence::KnownTarget | FpduEvidence::MarkerPointer if !are_told => FpduConfidence::Tentative,
         _ => FpduConfidence::Certain,
     };
-    Some(FoundFpdu { offset, markers, confidence: trust })
+    Some(FoundFpdu { offset, markers, confidence })
 }
 
 /// Returns the FPDU that begins at the first byte, if the use of markers is unknown.
 pub(super) fn find_at_start(
     bytes: &FpduSearchBytes<'_>,
-    known: impl Fn(Handle) -> bool,
+    is_known: impl Fn(Handle) -> bool,
 ) -> Option<FoundFpdu> {
-    let (evidence, markers) = bytes.evaluate_any_markers(0, &known)?;
+    let (evidence, markers) = bytes.evaluate_any_markers(0, &is_known)?;
     classify(0, evidence, markers, false)
 }
 
 /// Finds the first FPDU. `markers`: `None` if their use is unknown. `began`: position at which an earlier
-/// FPDU began. `known`: returns `true` for STags of known memory.
+/// FPDU began. `is_known`: returns `true` for STags of known memory.
 pub(super) fn find(
     bytes: &FpduSearchBytes<'_>,
     markers: Option<MpaMarkerPositions>,
     began: Option<StreamPosition>,
-    known: impl Fn(Handle) -> bool,
+    is_known: impl Fn(Handle) -> bool,
 ) -> Option<FoundFpdu> {
     if let Some(markers @ MpaMarkerPositions::At(_)) = markers
-        && let Some(offset) = find_by_marker(bytes, markers, &known)
+        && let Some(offset) = find_by_marker(bytes, markers, &is_known)
     {
         return Some(FoundFpdu { offset, markers, confidence: FpduConfidence::Certain });
     }
@@ -310,12 +312,12 @@ pub(super) fn find(
     };
     let last = bytes.bytes.len().checked_sub(FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH)?;
     (first..=last).step_by(step).find_map(|offset| {
-        let weighed = match markers {
-            Some(markers) => bytes.evaluate(offset, markers, &known).map(|evidence| (evidence, markers)),
-            None => bytes.evaluate_any_markers(offset, &known),
+        let evaluated = match markers {
+            Some(markers) => bytes.evaluate(offset, markers, &is_known).map(|evidence| (evidence, markers)),
+            None => bytes.evaluate_any_markers(offset, &is_known),
         };
-        let (evidence, weighed) = weighed?;
-        classify(offset, evidence, weighed, markers.is_some())
+        let (evidence, found_markers) = evaluated?;
+        classify(offset, evidence, found_markers, markers.is_some())
     })
 }
 
@@ -332,16 +334,16 @@ fn may_be_header(bytes: &[u8], offset: usize) -> bool {
 fn find_by_marker(
     bytes: &FpduSearchBytes<'_>,
     markers: MpaMarkerPositions,
-    known: &impl Fn(Handle) -> bool,
+    is_known: &impl Fn(Handle) -> bool,
 ) -> Option<usize> {
     let mut next = markers.next_marker(bytes.at)?;
     loop {
-        let place = usize::try_from(next - bytes.at).ok()?;
-        let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut NullFieldObserver)?;
-        let behind = usize::from(marker.fpduptr & !3);
+        let marker_offset = usize::try_from(next - bytes.at).ok()?;
+        let (marker, _) = Marker::decode(bytes.bytes.get(marker_offset..)?, 0, &mut NullFieldObserver)?;
+        let distance = usize::from(marker.fpduptr & !3);
         // It may point before these bytes; a later one will not.
-        if let Some(offset) = place.checked_sub(behind)
-            && bytes.evaluate(offset, markers, known).is_some()
+        if let Some(offset) = marker_offset.checked_sub(distance)
+            && bytes.evaluate(offset, markers, is_known).is_some()
         {
             return Some(offset);
         }

@@ -103,54 +103,56 @@ impl MpaStreamDeframer {
     #[inline]
     pub(super) fn process(
         &mut self,
-        piece: StreamBytes<'_>,
+        stream_bytes: StreamBytes<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
-        let mut run = StreamByteCursor::new(piece);
-        self.search_budget = FpduSearchBudget::for_segment(run.bytes.len());
-        self.recheck_tentative_fpdu(&run, out);
-        while run.length > 0 {
+        let mut cursor = StreamByteCursor::new(stream_bytes);
+        self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
+        self.recheck_tentative_fpdu(&cursor, out);
+        while cursor.length > 0 {
             match self.state {
-                MpaFramingState::AtFpduStart(trust) => {
-                    let trust = if run.at < self.markers_unproven_until {
-                        self.confidence_at_start(&run, out)
+                MpaFramingState::AtFpduStart(confidence) => {
+                    let confidence = if cursor.at < self.markers_unproven_until {
+                        self.confidence_at_start(&cursor, out)
                     } else {
-                        trust
+                        confidence
                     };
-                    if trust == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut run, out) {
-                        self.begin_fpdu(run.at, trust, out.shared.crc_use);
-                        run.had_payload = false;
+                    if confidence == FpduConfidence::Tentative
+                        || !self.process_contiguous_fpdu(&mut cursor, out)
+                    {
+                        self.begin_fpdu(cursor.at, confidence, out.shared.crc_use);
+                        cursor.had_payload = false;
                     }
                 }
-                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut run, out),
+                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut cursor, out),
                 // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
                     if MpaStartupFrameKind::from_key(
-                        run.bytes.get(..REQUEST_KEY.len()).unwrap_or_default(),
+                        cursor.bytes.get(..REQUEST_KEY.len()).unwrap_or_default(),
                     )
                     .is_some() =>
                 {
                     self.state = MpaFramingState::Startup(Vec::new());
                 }
-                MpaFramingState::Lost => self.resynchronize(&mut run, out),
-                MpaFramingState::Initial if begins_startup(run.bytes) => {
+                MpaFramingState::Lost => self.resynchronize(&mut cursor, out),
+                MpaFramingState::Initial if begins_startup(cursor.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
                 MpaFramingState::Initial => self.state = MpaFramingState::Lost,
-                MpaFramingState::Startup(_) => self.process_startup(&mut run, out),
+                MpaFramingState::Startup(_) => self.process_startup(&mut cursor, out),
                 // The connection may be requested again.
-                MpaFramingState::Refused { .. } if begins_startup(run.bytes) => {
+                MpaFramingState::Refused { .. } if begins_startup(cursor.bytes) => {
                     self.state = MpaFramingState::Startup(Vec::new())
                 }
                 // Both sides may use it nevertheless.
                 MpaFramingState::Refused { by_sender }
                     if super::begins_fpdu(
-                        CapturedPacketPayload { bytes: run.bytes, length: run.length },
+                        CapturedPacketPayload { bytes: cursor.bytes, length: cursor.length },
                         false,
                     ) =>
                 {
                     if by_sender {
-                        out.fault(RdmapFault::Startup(MpaStartupFault::UsedAfterRejection), run.meta);
+                        out.fault(RdmapFault::Startup(MpaStartupFault::UsedAfterRejection), cursor.meta);
                     }
                     self.state = MpaFramingState::Lost;
                 }
@@ -163,7 +165,7 @@ impl MpaStreamDeframer {
     #[inline]
     fn recheck_tentative_fpdu(
         &mut self,
-        run: &StreamByteCursor<'_>,
+        cursor: &StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(PartialFpdu {
@@ -177,11 +179,11 @@ impl MpaStreamDeframer {
         if let Some(MpaMarkerPositions::At(_)) = self.markers {
             return;
         }
-        let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
+        let fpdu = fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
-        if let Some(found) = found
-            && (found.confidence, found.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
+        if let Some(fpdu) = fpdu
+            && (fpdu.confidence, fpdu.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
         {
             out.shared.counts.skipped_bytes += captured;
             self.payload_buffer.reject(UndecodedReason::Framing, out);
@@ -195,28 +197,28 @@ impl MpaStreamDeframer {
     #[inline]
     fn process_contiguous_fpdu(
         &mut self,
-        run: &mut StreamByteCursor<'_>,
+        cursor: &mut StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) -> bool {
         if self.markers != Some(MpaMarkerPositions::Off) {
             return false;
         }
-        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullFieldObserver) else {
+        let Some((header, _)) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver) else {
             return false;
         };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
-        if length > run.length as usize {
-            self.check_request_length(run, out);
+        if length > cursor.length as usize {
+            self.check_request_length(cursor, out);
             return false;
         }
-        let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
+        let ulpdu = CapturedSlice::new(cursor.bytes, cursor.length as usize, 0)
             .skip_bytes(FpduHeader::LENGTH)
             .with_length(ulpdu_length);
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullFieldObserver) else {
             if out.records_events() && self.is_proven {
-                let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
+                let rest = cursor.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
-                    out.fault(fault, run.meta);
+                    out.fault(fault, cursor.meta);
                     self.is_proven = false;
                 }
             }
@@ -226,15 +228,15 @@ impl MpaStreamDeframer {
             let is_start =
                 self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
             let fault = is_start
-                .then(|| segment_faults::fault_of_fpdu(run.bytes, header, out.shared.crc_use))
+                .then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use))
                 .flatten();
             if let Some(kind) = fault
                 && out.records_events()
             {
-                out.transport_event(kind, run.meta);
+                out.transport_event(kind, cursor.meta);
             }
             if fault.is_none() {
-                self.check_request_length(run, out);
+                self.check_request_length(cursor, out);
                 return false;
             }
             if !segment.is_acceptable(ulpdu_length) {
@@ -243,25 +245,26 @@ impl MpaStreamDeframer {
             }
         }
         let covered = length - RunningFpduCrc::LENGTH;
-        let good = match (out.shared.crc_use, run.bytes.get(..covered), run.bytes.get(covered..length)) {
-            (CrcUse::No, ..) => {
-                out.shared.counts.absent += 1;
-                true
-            }
-            (_, Some(covered), Some(field)) => {
-                let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
-                self.is_proven |= is_right;
-                out.shared.record_crc_result(is_right)
-            }
-            _ => {
-                out.shared.counts.unknown += 1;
-                true
-            }
-        };
-        self.last_fpdu_start = Some(run.at);
+        let is_accepted =
+            match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
+                (CrcUse::No, ..) => {
+                    out.shared.counts.absent += 1;
+                    true
+                }
+                (_, Some(covered), Some(field)) => {
+                    let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
+                    self.is_proven |= is_right;
+                    out.shared.record_crc_result(is_right)
+                }
+                _ => {
+                    out.shared.counts.unknown += 1;
+                    true
+                }
+            };
+        self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
-        let fpdu = run.take(length as u32);
-        if !good {
+        let fpdu = cursor.take(length as u32);
+        if !is_accepted {
             out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
             out.refused_fpdu(self.is_proven, fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
@@ -290,21 +293,21 @@ impl MpaStreamDeframer {
     #[inline]
     fn check_request_length(
         &mut self,
-        run: &StreamByteCursor<'_>,
+        cursor: &StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         if self.is_proven
             && out.records_events()
             && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
-            && let Some(fault) = segment_faults::fault_of_request_length(run, out.shared.crc_use)
+            && let Some(fault) = segment_faults::fault_of_request_length(cursor, out.shared.crc_use)
         {
-            out.transport_event(fault, run.meta);
+            out.transport_event(fault, cursor.meta);
             self.is_proven = false;
         }
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
-    fn begin_fpdu(&mut self, at: StreamPosition, trust: FpduConfidence, crc_use: CrcUse) {
+    fn begin_fpdu(&mut self, at: StreamPosition, confidence: FpduConfidence, crc_use: CrcUse) {
         let check = match crc_use {
             CrcUse::No => FpduCrcCheckState::Unused,
             _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),
@@ -316,8 +319,8 @@ impl MpaStreamDeframer {
             header: None,
             segment: None,
             crc_check: check,
-            is_buffered: trust == FpduConfidence::Tentative || crc_use == CrcUse::Yes,
-            confidence: trust,
+            is_buffered: confidence == FpduConfidence::Tentative || crc_use == CrcUse::Yes,
+            confidence,
             crc_field: [0; RunningFpduCrc::LENGTH],
             pad: 0,
             captured_bytes: 0,
@@ -327,14 +330,14 @@ impl MpaStreamDeframer {
 
     fn process_fpdu(
         &mut self,
-        run: &mut StreamByteCursor<'_>,
+        cursor: &mut StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
-        let rest = markers.remaining_marker_bytes(run.at);
-        if rest > 0 {
-            let marker = run.take(rest.min(u64::from(run.length)) as u32);
+        let marker_bytes = markers.remaining_marker_bytes(cursor.at);
+        if marker_bytes > 0 {
+            let marker = cursor.take(marker_bytes.min(u64::from(cursor.length)) as u32);
             fpdu.update_crc(&marker);
             if let Some(start) = self.last_fpdu_start
                 && self.requested_markers == Some(true)
@@ -342,12 +345,12 @@ impl MpaStreamDeframer {
             {
                 out.fault(fault, marker.meta);
             }
-            self.attribute_frame(&marker, run);
+            self.attribute_frame(&marker, cursor);
             return;
         }
-        let until_marker = markers.next_marker(run.at).map_or(u64::MAX, |next| next - run.at);
-        let room = until_marker.min(u64::from(run.length)) as u32;
-        let Some(header) = fpdu.header else { return self.process_headers(run, room, out) };
+        let until_marker = markers.next_marker(cursor.at).map_or(u64::MAX, |next| next - cursor.at);
+        let max_length = until_marker.min(u64::from(cursor.length)) as u32;
+        let Some(header) = fpdu.header else { return self.process_headers(cursor, max_length, out) };
         let payload_at =
             FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
         let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
@@ -355,23 +358,23 @@ impl MpaStreamDeframer {
         let end = header.fpdu_length();
         let Some(segment) = fpdu.segment.filter(|_| fpdu.processed_bytes < crc_at) else {
             if fpdu.processed_bytes >= crc_at {
-                let field = run.take(room.min((end - fpdu.processed_bytes) as u32));
-                let into = fpdu.processed_bytes - crc_at;
-                match fpdu.crc_field.get_mut(into..into + field.bytes.len()) {
-                    Some(place) if !field.is_cut() => place.copy_from_slice(field.bytes),
+                let field = cursor.take(max_length.min((end - fpdu.processed_bytes) as u32));
+                let crc_offset = fpdu.processed_bytes - crc_at;
+                match fpdu.crc_field.get_mut(crc_offset..crc_offset + field.bytes.len()) {
+                    Some(target) if !field.is_cut() => target.copy_from_slice(field.bytes),
                     _ => fpdu.mark_crc_missing(),
                 }
                 fpdu.captured_bytes += field.bytes.len() as u64;
                 fpdu.processed_bytes += field.length as usize;
                 let is_over = fpdu.processed_bytes == end;
-                self.attribute_frame(&field, run);
+                self.attribute_frame(&field, cursor);
                 if is_over {
                     self.end_fpdu(field.meta, out);
                 }
                 return;
             }
             // Its headers were not captured: it is skipped.
-            let skipped = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
+            let skipped = cursor.take(max_length.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&skipped);
             fpdu.processed_bytes += skipped.length as usize;
             out.lost_fpdus();
@@ -383,27 +386,27 @@ impl MpaStreamDeframer {
             return;
         };
         if fpdu.processed_bytes >= ulpdu_end {
-            let pad = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
+            let pad = cursor.take(max_length.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&pad);
             fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_faults::pad_value(pad.bytes);
             fpdu.processed_bytes += pad.length as usize;
-            self.attribute_frame(&pad, run);
+            self.attribute_frame(&pad, cursor);
             return;
         }
-        let part = run.take(room.min((ulpdu_end - fpdu.processed_bytes) as u32));
-        run.had_payload = true;
+        let data = cursor.take(max_length.min((ulpdu_end - fpdu.processed_bytes) as u32));
+        cursor.had_payload = true;
         let length = (ulpdu_end - payload_at) as u32;
         let offset = (fpdu.processed_bytes - payload_at) as u32;
-        fpdu.update_crc(&part);
-        fpdu.processed_bytes += part.length as usize;
+        fpdu.update_crc(&data);
+        fpdu.processed_bytes += data.length as usize;
         let payload = DdpSegmentPayload {
             segment: &segment,
             length,
             offset,
-            data: CapturedPacketPayload { bytes: part.bytes, length: part.length },
-            range: part.at..part.at + u64::from(part.length),
-            meta: part.meta,
-            times: FrameTimeRange::at(part.meta.time),
+            data: CapturedPacketPayload { bytes: data.bytes, length: data.length },
+            range: data.at..data.at + u64::from(data.length),
+            meta: data.meta,
+            times: FrameTimeRange::at(data.meta.time),
         };
         if fpdu.is_buffered
             && fpdu.crc_check == FpduCrcCheckState::Missing
@@ -413,8 +416,8 @@ impl MpaStreamDeframer {
             fpdu.is_buffered = false;
             self.payload_buffer.deliver(&segment, length, out);
         }
-        let trailer_end = markers.end_of(run.at, (end - fpdu.processed_bytes) as u64);
-        self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
+        let trailer_end = markers.end_of(cursor.at, (end - fpdu.processed_bytes) as u64);
+        self.emit_or_buffer_payload(payload, trailer_end - cursor.at <= u64::from(cursor.length), out);
     }
 
     /// Delivers payload, or buffers it if its trailer is not in the current bytes, to wait for the frames of
@@ -427,54 +430,54 @@ impl MpaStreamDeframer {
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         fpdu.is_buffered |= payload.is_end() && !has_trailer;
-        let (waits, hold) = (fpdu.is_buffered, &mut self.payload_buffer);
+        let (is_buffered, buffer) = (fpdu.is_buffered, &mut self.payload_buffer);
         fpdu.header_frames.pass_with_frames(payload, |payload| {
-            if waits { hold.push(&payload) } else { out.payload(payload) }
+            if is_buffered { buffer.push(&payload) } else { out.payload(payload) }
         });
     }
 
     /// Attributes the frame of bytes without payload to the payload of their FPDU.
-    fn attribute_frame(&mut self, taken: &StreamByteCursor<'_>, rest: &StreamByteCursor<'_>) {
+    fn attribute_frame(&mut self, consumed: &StreamByteCursor<'_>, rest: &StreamByteCursor<'_>) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         if fpdu.is_in_trailer() {
-            self.payload_buffer.add_trailer_frames(taken.meta);
+            self.payload_buffer.add_trailer_frames(consumed.meta);
         } else if rest.length == 0 && !rest.had_payload {
-            fpdu.header_frames.add(taken.meta);
+            fpdu.header_frames.add(consumed.meta);
         }
     }
 
     fn process_headers(
         &mut self,
-        run: &mut StreamByteCursor<'_>,
-        room: u32,
+        cursor: &mut StreamByteCursor<'_>,
+        max_length: u32,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
-        let part = run.take(room.min((needed - fpdu.processed_bytes) as u32));
-        fpdu.update_crc(&part);
-        if let Some(place) =
-            fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + part.bytes.len())
+        let data = cursor.take(max_length.min((needed - fpdu.processed_bytes) as u32));
+        fpdu.update_crc(&data);
+        if let Some(target) =
+            fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + data.bytes.len())
         {
-            place.copy_from_slice(part.bytes);
+            target.copy_from_slice(data.bytes);
         }
-        let known = fpdu.processed_bytes + part.bytes.len();
-        fpdu.processed_bytes += part.length as usize;
-        if run.length == 0 {
-            fpdu.header_frames.add(part.meta);
+        let captured_length = fpdu.processed_bytes + data.bytes.len();
+        fpdu.processed_bytes += data.length as usize;
+        if cursor.length == 0 {
+            fpdu.header_frames.add(data.meta);
         }
-        if part.is_cut() {
+        if data.is_cut() {
             out.lost_fpdus();
             // It can be skipped if its length is known.
             let header = fpdu
                 .headers
-                .get(..known)
-                .and_then(|known| FpduHeader::decode(known, 0, &mut NullFieldObserver));
+                .get(..captured_length)
+                .and_then(|bytes| FpduHeader::decode(bytes, 0, &mut NullFieldObserver));
             match header {
                 Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED_HEADER_LENGTH => {
                     fpdu.header = Some(header);
-                    if !part.meta.frames.is_empty() {
-                        out.undecoded(UndecodedReason::CutFrame, part.meta);
+                    if !data.meta.frames.is_empty() {
+                        out.undecoded(UndecodedReason::CutFrame, data.meta);
                     }
                     self.resolve_unconfirmed_fpdu(false, out);
                 }
@@ -488,7 +491,7 @@ impl MpaStreamDeframer {
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
             if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
-                out.fault(RdmapFault::NoMarkers, part.meta);
+                out.fault(RdmapFault::NoMarkers, data.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
                 self.markers = Some(MpaMarkerPositions::At(began));
@@ -512,23 +515,23 @@ impl MpaStreamDeframer {
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
             {
-                out.fault(RdmapFault::UnrequestedMarkers, part.meta);
+                out.fault(RdmapFault::UnrequestedMarkers, data.meta);
             } else if self.is_proven
                 && out.shared.crc_use == CrcUse::No
                 && fpdu.confidence == FpduConfidence::Certain
             {
                 // With CRCs, that of the FPDU before is wrong, too.
-                out.fault(RdmapFault::NoFpdu, part.meta);
+                out.fault(RdmapFault::NoFpdu, data.meta);
             }
             self.resolve_unconfirmed_fpdu(false, out);
             out.shared.counts.skipped_bytes += captured;
-            out.undecoded(UndecodedReason::Framing, part.meta);
+            out.undecoded(UndecodedReason::Framing, data.meta);
             self.lose_sync(out.shared);
             return;
         };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
-        let at = part.at + u64::from(part.length);
+        let at = data.at + u64::from(data.length);
         self.resolve_unconfirmed_fpdu(true, out);
         if payload_length == 0 {
             let payload = DdpSegmentPayload {
@@ -537,12 +540,12 @@ impl MpaStreamDeframer {
                 offset: 0,
                 data: CapturedPacketPayload::default(),
                 range: at..at,
-                meta: part.meta,
-                times: FrameTimeRange::at(part.meta.time),
+                meta: data.meta,
+                times: FrameTimeRange::at(data.meta.time),
             };
             let markers = self.markers.unwrap_or_default();
-            let trailer_end = markers.end_of(run.at, (header.pad() + RunningFpduCrc::LENGTH) as u64);
-            self.emit_or_buffer_payload(payload, trailer_end - run.at <= u64::from(run.length), out);
+            let trailer_end = markers.end_of(cursor.at, (header.pad() + RunningFpduCrc::LENGTH) as u64);
+            self.emit_or_buffer_payload(payload, trailer_end - cursor.at <= u64::from(cursor.length), out);
         }
     }
 
@@ -564,7 +567,7 @@ impl MpaStreamDeframer {
         else {
             return;
         };
-        let verdict = match fpdu.crc_check {
+        let crc_result = match fpdu.crc_check {
             FpduCrcCheckState::Unused => {
                 out.shared.counts.absent += 1;
                 None
@@ -582,11 +585,11 @@ impl MpaStreamDeframer {
         };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
-        let is_accepted = !matches!(verdict, Some((_, false)));
+        let is_accepted = !matches!(crc_result, Some((_, false)));
         if fpdu.pad != 0 && is_accepted && self.is_proven && fpdu.confidence == FpduConfidence::Certain {
             out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
         }
-        match verdict {
+        match crc_result {
             Some((_, false)) => {
                 out.shared.counts.refused_bytes += fpdu.captured_bytes;
                 out.refused_fpdu(self.is_proven && fpdu.confidence == FpduConfidence::Certain, packet_meta);
@@ -624,90 +627,90 @@ impl MpaStreamDeframer {
     /// Searches for the start of an FPDU.
     fn resynchronize(
         &mut self,
-        run: &mut StreamByteCursor<'_>,
+        cursor: &mut StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
-        let found = fpdu_search::find(
-            &run.to_search_bytes(&self.search_budget),
+        let fpdu = fpdu_search::find(
+            &cursor.to_search_bytes(&self.search_budget),
             self.markers,
             self.last_fpdu_start,
             |stag| out.knows_memory(stag),
         );
-        let skipped = run.take(found.as_ref().map_or(run.length, |found| found.offset as u32));
+        let skipped = cursor.take(fpdu.as_ref().map_or(cursor.length, |fpdu| fpdu.offset as u32));
         if !skipped.bytes.is_empty() {
             out.shared.counts.skipped_bytes += skipped.bytes.len() as u64;
             out.undecoded(framing_reason(skipped.is_cut()), skipped.meta);
         }
-        if let Some(found) = found {
-            if self.markers.is_none() && found.markers == MpaMarkerPositions::Off {
-                self.markers_unproven_until = run.at + MARKER_INTERVAL;
+        if let Some(fpdu) = fpdu {
+            if self.markers.is_none() && fpdu.markers == MpaMarkerPositions::Off {
+                self.markers_unproven_until = cursor.at + MARKER_INTERVAL;
             }
             self.are_markers_confirmed |=
-                found.markers != MpaMarkerPositions::Off && found.confidence == FpduConfidence::Certain;
-            self.markers = Some(found.markers);
-            self.state = MpaFramingState::AtFpduStart(found.confidence);
+                fpdu.markers != MpaMarkerPositions::Off && fpdu.confidence == FpduConfidence::Certain;
+            self.markers = Some(fpdu.markers);
+            self.state = MpaFramingState::AtFpduStart(fpdu.confidence);
         }
     }
 
     /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
     fn confidence_at_start(
         &mut self,
-        run: &StreamByteCursor<'_>,
+        cursor: &StreamByteCursor<'_>,
         out: &IwarpFpduSink<'_, impl IwarpEventSink>,
     ) -> FpduConfidence {
-        let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
+        let fpdu = fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
-        let markers = found.map_or(MpaMarkerPositions::Off, |found| found.markers);
+        let markers = fpdu.map_or(MpaMarkerPositions::Off, |fpdu| fpdu.markers);
         self.markers = Some(markers);
         if markers != MpaMarkerPositions::Off {
             self.markers_unproven_until = 0;
         }
         self.are_markers_confirmed = markers != MpaMarkerPositions::Off
-            && found.is_some_and(|found| found.confidence == FpduConfidence::Certain);
-        found.map_or(FpduConfidence::Tentative, |found| found.confidence)
+            && fpdu.is_some_and(|fpdu| fpdu.confidence == FpduConfidence::Certain);
+        fpdu.map_or(FpduConfidence::Tentative, |fpdu| fpdu.confidence)
     }
 
     fn process_startup(
         &mut self,
-        run: &mut StreamByteCursor<'_>,
+        cursor: &mut StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
-        let before = bytes.len();
-        if before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(run.bytes) {
+        let length_before = bytes.len();
+        if length_before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(cursor.bytes) {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
-                out.startup(startup, run.meta);
-                out.fault(RdmapFault::Startup(fault), run.meta);
+                out.startup(startup, cursor.meta);
+                out.fault(RdmapFault::Startup(fault), cursor.meta);
             }
-            return self.begin_fpdus(run.at);
+            return self.begin_fpdus(cursor.at);
         }
-        let room = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
-        bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
+        let max_length = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - length_before;
+        bytes.extend_from_slice(cursor.bytes.get(..max_length).unwrap_or(cursor.bytes));
         let Some(startup) =
             MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
         else {
-            let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !run.is_cut();
-            run.take(run.length);
+            let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !cursor.is_cut();
+            cursor.take(cursor.length);
             if !is_short {
                 if let Some(fault) = startup_faults::length_fault(bytes) {
-                    out.fault(RdmapFault::Startup(fault), run.meta);
+                    out.fault(RdmapFault::Startup(fault), cursor.meta);
                 }
                 self.state = MpaFramingState::Lost;
             }
             return;
         };
         let is_whole = bytes.len() >= startup.length;
-        if !is_whole && !run.is_cut() {
-            run.take(run.length);
+        if !is_whole && !cursor.is_cut() {
+            cursor.take(cursor.length);
             return;
         }
         // Truncated bytes of it are skipped by its length.
-        let rest = (startup.length - before).min(run.length as usize);
-        let part = run.take(rest as u32);
-        let end = part.at + rest as u64;
-        out.startup(startup, part.meta);
+        let remaining_length = (startup.length - length_before).min(cursor.length as usize);
+        let data = cursor.take(remaining_length as u32);
+        let end = data.at + remaining_length as u64;
+        out.startup(startup, data.meta);
         self.begin_fpdus(end);
     }
 

@@ -20,11 +20,11 @@ pub fn observe_segment<'a, O: FieldObserver<'a>>(payload: CapturedSlice<'a>, obs
 fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut TypeErasedFieldObserver<'_, 'a>) {
     let startup = MpaStartupFrame::decode(payload, observer);
     let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
-    let work = FpduSearchBudget::for_segment(rest.bytes.len());
-    let Some(found) = first_fpdu(rest, &work) else { return };
-    let markers = found.markers;
-    let mut at = ASSUMED_POSITION + found.offset as u64;
-    rest = rest.skip_bytes(found.offset);
+    let budget = FpduSearchBudget::for_segment(rest.bytes.len());
+    let Some(fpdu) = first_fpdu(rest, &budget) else { return };
+    let markers = fpdu.markers;
+    let mut at = ASSUMED_POSITION + fpdu.offset as u64;
+    rest = rest.skip_bytes(fpdu.offset);
     while !rest.bytes.is_empty() {
         if markers.remaining_marker_bytes(at) > 0 {
             Marker::decode(rest.bytes, rest.at, observer);
@@ -47,21 +47,21 @@ fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut TypeErasedField
 /// Returns the first FPDU of a segment: at the first byte, where senders align FPDUs, or a certain one
 /// after it. A tentative one in the middle may as well be file data, and the stream that could confirm it
 /// is not available.
-fn first_fpdu(rest: CapturedSlice<'_>, work: &FpduSearchBudget) -> Option<FoundFpdu> {
-    let mut from = 0;
+fn first_fpdu(rest: CapturedSlice<'_>, budget: &FpduSearchBudget) -> Option<FoundFpdu> {
+    let mut start = 0;
     loop {
-        let CapturedSlice { bytes, length, .. } = rest.skip_bytes(from);
-        let found = fpdu_search::find(
-            &FpduSearchBytes { bytes, length, at: ASSUMED_POSITION + from as u64, budget: work },
+        let CapturedSlice { bytes, length, .. } = rest.skip_bytes(start);
+        let fpdu = fpdu_search::find(
+            &FpduSearchBytes { bytes, length, at: ASSUMED_POSITION + start as u64, budget },
             None,
             None,
             |_| false,
         )?;
-        let offset = from + found.offset;
-        if offset == 0 || found.confidence == FpduConfidence::Certain {
-            return Some(FoundFpdu { offset, ..found });
+        let offset = start + fpdu.offset;
+        if offset == 0 || fpdu.confidence == FpduConfidence::Certain {
+            return Some(FoundFpdu { offset, ..fpdu });
         }
-        from = offset + 1;
+        start = offset + 1;
     }
 }
 

@@ -43,11 +43,11 @@ impl MpaMarkerPositions {
         let Self::At(marker) = self else { return position + count };
         let Some(last) = count.checked_sub(1) else { return position };
         // Counted from the marker before the position, which may be before the stream.
-        let behind = Self::distance_from_marker(marker, position);
-        let last = behind.saturating_sub(MARKER_BYTES) + last;
+        let distance = Self::distance_from_marker(marker, position);
+        let last = distance.saturating_sub(MARKER_BYTES) + last;
         let end =
             last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + MARKER_BYTES + last % BYTES_BETWEEN_MARKERS + 1;
-        position + (end - behind)
+        position + (end - distance)
     }
 }
 

@@ -49,10 +49,10 @@ pub(super) struct OutstandingRdmaRead {
 impl OutstandingRdmaRead {
     /// Returns the source offset of response bytes placed at `offset` of memory `stag`.
     fn map_to_source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
-        let into = offset.checked_sub(self.sink_offset)?;
-        let end = into.checked_add(u64::from(length))?;
+        let relative_offset = offset.checked_sub(self.sink_offset)?;
+        let end = relative_offset.checked_add(u64::from(length))?;
         let fits = stag == self.sink_stag && end <= u64::from(self.length);
-        fits.then(|| self.source_offset.wrapping_add(into))
+        fits.then(|| self.source_offset.wrapping_add(relative_offset))
     }
 }
 
@@ -133,13 +133,13 @@ impl IwarpSendReassembly {
             return;
         }
         add_gap(&mut message.gaps, message.length as u64..offset);
-        let room = MAX_MESSAGE_BYTES.saturating_sub(message.bytes.len());
-        let kept = data.bytes.get(..room).unwrap_or(data.bytes);
+        let free_bytes = MAX_MESSAGE_BYTES.saturating_sub(message.bytes.len());
+        let captured = data.bytes.get(..free_bytes).unwrap_or(data.bytes);
         if message.gaps.is_empty() {
-            message.bytes.extend_from_slice(kept);
+            message.bytes.extend_from_slice(captured);
         }
         let end = offset + u64::from(data.length);
-        add_gap(&mut message.gaps, offset + kept.len() as u64..end);
+        add_gap(&mut message.gaps, offset + captured.len() as u64..end);
         message.length = usize::try_from(end).unwrap_or(usize::MAX);
         // Every segment of the message names the handle (RFC 5040 section 5.3).
         message.invalidated_handle = message.invalidated_handle.or(payload.segment.invalidate);
@@ -235,16 +235,16 @@ impl IwarpMessages {
         &mut self,
         peer: &mut Self,
         payload: DdpSegmentPayload<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) {
         let opcode = payload.segment.opcode;
         match payload.segment.target {
             DdpSegmentDestination::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
-                self.deliver_incomplete(taker);
+                self.deliver_incomplete(sink);
                 let owner = match opcode {
-                    RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, taker),
-                    _ => peer.process_response(stag, offset, &payload, taker),
+                    RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
+                    _ => peer.process_response(stag, offset, &payload, sink),
                 };
                 if owner.0.is_some() {
                     self.record_chunk_data(&payload, owner);
@@ -254,17 +254,17 @@ impl IwarpMessages {
                 if self.send_reassembly.is_open
                     && (self.send_reassembly.message_number != number || !opcode.is_send())
                 {
-                    self.deliver_incomplete(taker);
+                    self.deliver_incomplete(sink);
                 }
                 match opcode {
-                    _ if opcode.is_send() => self.process_send(number, offset, &payload, taker),
+                    _ if opcode.is_send() => self.process_send(number, offset, &payload, sink),
                     RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
-                        self.assemble_header(&payload, taker)
+                        self.assemble_header(&payload, sink)
                     }
                     _ if payload.is_end() => {
-                        taker.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
+                        sink.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
                     }
-                    _ => taker.event(payload.meta, IwarpEvent::Part),
+                    _ => sink.event(payload.meta, IwarpEvent::Part),
                 }
             }
         }
@@ -276,13 +276,13 @@ impl IwarpMessages {
         stag: Handle,
         offset: u64,
         payload: &DdpSegmentPayload<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
         let ends = payload.is_end() && payload.segment.is_last;
         if data.length == 0 {
             self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
-            taker.event(payload.meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptyWrite)));
+            sink.event(payload.meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptyWrite)));
             return RdmaAttribution::default();
         }
         let write = match &mut self.ongoing_write {
@@ -297,7 +297,7 @@ impl IwarpMessages {
         if payload.was_captured() {
             let operation =
                 RdmaOperation::Write { handle: stag, offset, data, attribution: &mut write.attribution };
-            taker.event(payload.meta, IwarpEvent::Operation(operation));
+            sink.event(payload.meta, IwarpEvent::Operation(operation));
         }
         let owner = write.attribution;
         if ends {
@@ -335,7 +335,7 @@ impl IwarpMessages {
         stag: Handle,
         offset: u64,
         payload: &DdpSegmentPayload<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
         let source = self.outstanding_reads.iter().enumerate().find_map(|(at, read)| {
@@ -344,19 +344,19 @@ impl IwarpMessages {
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
-            taker.event(payload.meta, IwarpEvent::Undecoded(reason));
+            sink.event(payload.meta, IwarpEvent::Undecoded(reason));
             return RdmaAttribution::default();
         };
         let ends = payload.is_end() && payload.segment.is_last;
         // Earlier requests have been answered.
         self.outstanding_reads.drain(..if ends { at + 1 } else { at });
         if data.length == 0 {
-            taker.event(payload.meta, IwarpEvent::Control(None));
+            sink.event(payload.meta, IwarpEvent::Control(None));
             return RdmaAttribution::default();
         }
         if payload.was_captured() {
             let operation = RdmaOperation::ReadResponse { offset: source, data, attribution: owner };
-            taker.event(payload.meta, IwarpEvent::Operation(operation));
+            sink.event(payload.meta, IwarpEvent::Operation(operation));
         }
         owner
     }
@@ -366,13 +366,13 @@ impl IwarpMessages {
         number: DdpMessageSequenceNumber,
         offset: u32,
         payload: &DdpSegmentPayload<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) {
         let (data, packet_meta) = (payload.data, payload.meta);
         let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
         if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
-                return taker.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
+                return sink.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaSendMessage {
@@ -385,7 +385,7 @@ impl IwarpMessages {
                 stall: packet_meta.stall(),
                 invalidated_handle: payload.segment.invalidate,
             };
-            return taker.event(
+            return sink.event(
                 packet_meta,
                 IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }),
             );
@@ -395,14 +395,14 @@ impl IwarpMessages {
         }
         self.send_reassembly.add(u64::from(offset) + u64::from(payload.offset), payload);
         if payload.is_end() && payload.segment.is_last {
-            self.deliver_send(packet_meta, taker);
+            self.deliver_send(packet_meta, sink);
             self.send_reassembly.shrink();
         } else {
-            taker.event(packet_meta, IwarpEvent::Part);
+            sink.event(packet_meta, IwarpEvent::Part);
         }
     }
 
-    fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, taker: &mut impl IwarpEventSink) {
+    fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
         let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } =
             &mut self.send_reassembly;
         *is_open = false;
@@ -412,19 +412,19 @@ impl IwarpMessages {
             let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
             for frame in message.frames {
                 let packet_meta = PacketMeta::new(std::slice::from_ref(frame), message.time);
-                taker.event(packet_meta, IwarpEvent::Undecoded(reason));
+                sink.event(packet_meta, IwarpEvent::Undecoded(reason));
             }
             return;
         }
         if message.length == 0 {
-            return taker.event(packet_meta, IwarpEvent::Control(None));
+            return sink.event(packet_meta, IwarpEvent::Control(None));
         }
         let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
-        taker.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+        sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
     }
 
     /// Delivers the message in reassembly incomplete: the rest will not come.
-    pub(super) fn deliver_incomplete(&mut self, taker: &mut impl IwarpEventSink) {
+    pub(super) fn deliver_incomplete(&mut self, sink: &mut impl IwarpEventSink) {
         if !self.send_reassembly.is_open {
             return;
         }
@@ -435,16 +435,16 @@ impl IwarpMessages {
         message.length += 1;
         let frame = message.frames.last().copied();
         let packet_meta = PacketMeta::new(frame.as_slice(), message.end_time);
-        self.deliver_send(packet_meta, taker);
+        self.deliver_send(packet_meta, sink);
         self.send_reassembly.shrink();
     }
 
     /// Assembles the header of a message without payload.
-    fn assemble_header(&mut self, payload: &DdpSegmentPayload<'_>, taker: &mut impl IwarpEventSink) {
+    fn assemble_header(&mut self, payload: &DdpSegmentPayload<'_>, sink: &mut impl IwarpEventSink) {
         let DdpSegmentPayload { data, meta: packet_meta, .. } = *payload;
         if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
-            return self.process_header(payload.segment, (data.bytes, is_cut), packet_meta, taker);
+            return self.process_header(payload.segment, (data.bytes, is_cut), packet_meta, sink);
         }
         if payload.offset == 0 {
             self.header_bytes = 0;
@@ -454,21 +454,22 @@ impl IwarpMessages {
         self.send_reassembly.add_frames(&packet_meta);
         // The known part of the header ends at the first byte that was not captured.
         if self.header_bytes == payload.offset as usize
-            && let Some(room) = self.header_buffer.get_mut(self.header_bytes..)
+            && let Some(free_buffer) = self.header_buffer.get_mut(self.header_bytes..)
         {
-            let count = room.len().min(data.bytes.len());
-            room.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
+            let count = free_buffer.len().min(data.bytes.len());
+            free_buffer.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
             self.header_bytes += count;
         }
         if !payload.is_end() {
-            return taker.event(packet_meta, IwarpEvent::Part);
+            return sink.event(packet_meta, IwarpEvent::Part);
         }
         let header = self.header_buffer;
-        let known = header.get(..self.header_bytes).unwrap_or_default();
+        let captured = header.get(..self.header_bytes).unwrap_or_default();
         let frames = std::mem::take(&mut self.send_reassembly.message.frames);
-        let all = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
+        let header_meta =
+            PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
-        self.process_header(payload.segment, (known, is_cut), all, taker);
+        self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
         self.send_reassembly.message.frames = frames;
     }
 
@@ -477,22 +478,22 @@ impl IwarpMessages {
         segment: &DdpSegment,
         (bytes, is_cut): (&[u8], bool),
         packet_meta: PacketMeta<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) {
         self.has_cut_segments |= is_cut;
         if is_cut {
             // The request may ask for any response.
             self.order = None;
         }
-        let part = CapturedSlice::new(bytes, bytes.len(), 0);
+        let slice = CapturedSlice::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
-            RdmapTerminate::decode(part, &mut NullFieldObserver).map(IwarpEvent::Terminate)
+            RdmapTerminate::decode(slice, &mut NullFieldObserver).map(IwarpEvent::Terminate)
         } else {
             RdmapReadRequestHeader::decode(bytes, 0, &mut NullFieldObserver)
                 .map(|(request, _)| self.begin_read(&request))
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
-        taker.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
+        sink.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
     }
 
     fn begin_read(&mut self, request: &RdmapReadRequestHeader) -> IwarpEvent<'_> {
@@ -530,19 +531,19 @@ impl IwarpMessages {
         &mut self,
         range: Range<StreamPosition>,
         packet_meta: PacketMeta<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) {
         let overlaps = |other: &Range<StreamPosition>| other.start < range.end && range.start < other.end;
         let from = self.sent_messages.partition_point(|sent| sent.trailer_end <= range.start);
         for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
             let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
-            taker.event(packet_meta, IwarpEvent::Operation(operation));
+            sink.event(packet_meta, IwarpEvent::Operation(operation));
         }
         let from = self.chunk_data.partition_point(|sent| sent.range.end <= range.start);
         for sent in self.chunk_data.range(from..).take_while(|sent| overlaps(&sent.range)) {
             let operation = RdmaOperation::ChunkDataRetransmission { attribution: sent.attribution };
-            taker.event(packet_meta, IwarpEvent::Operation(operation));
+            sink.event(packet_meta, IwarpEvent::Operation(operation));
         }
         if self.send_reassembly.is_open && overlaps(&self.send_reassembly.range) {
             self.send_reassembly.add_frames(&packet_meta);

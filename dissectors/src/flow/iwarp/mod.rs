@@ -77,20 +77,20 @@ pub(super) enum IwarpEvent<'a> {
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
 pub(super) fn begins_fpdu(data: CapturedPacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
-    let work = FpduSearchBudget::for_segment(data.bytes.len());
+    let budget = FpduSearchBudget::for_segment(data.bytes.len());
     let bytes = fpdu_search::FpduSearchBytes {
         bytes: data.bytes,
         length,
         at: StreamPosition::default(),
-        budget: &work,
+        budget: &budget,
     };
-    let found = fpdu_search::find_at_start(&bytes, |_| false);
-    if !found.is_some_and(|found| found.confidence == FpduConfidence::Certain) {
+    let fpdu = fpdu_search::find_at_start(&bytes, |_| false);
+    if !fpdu.is_some_and(|fpdu| fpdu.confidence == FpduConfidence::Certain) {
         return false;
     }
-    let part = CapturedSlice::new(data.bytes, length, 0);
+    let slice = CapturedSlice::new(data.bytes, length, 0);
     let payload = FpduHeader::decode(data.bytes, 0, &mut NullFieldObserver).and_then(|(header, _)| {
-        let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(usize::from(header.ulpdu_length));
+        let ulpdu = slice.skip_bytes(FpduHeader::LENGTH).with_length(usize::from(header.ulpdu_length));
         DdpSegment::decode(ulpdu, &mut NullFieldObserver)
     });
     is_expected
@@ -233,26 +233,26 @@ impl IwarpConnection {
     pub(super) fn process(
         &mut self,
         sender: ConnectionSideAOrB,
-        piece: StreamBytes<'_>,
-        taker: &mut impl IwarpEventSink,
+        stream_bytes: StreamBytes<'_>,
+        sink: &mut impl IwarpEventSink,
     ) {
-        let packet_meta = piece.meta;
+        let packet_meta = stream_bytes.meta;
         let (own, peer) = self.directions.own_and_peer(sender);
         let mut inner = IwarpFpduSink {
             shared: &mut self.shared,
             own: &mut own.messages,
             peer: &mut peer.messages,
-            sink: taker,
+            sink,
             startup: None,
         };
-        own.framing.process(piece, &mut inner);
+        own.framing.process(stream_bytes, &mut inner);
         if let Some((startup, frame)) = inner.startup {
             let request = peer.startup.as_ref().map(|(request, _)| request);
-            if taker.records_events()
+            if sink.records_events()
                 && let Some(fault) = startup_faults::startup_fault(&startup, request)
             {
                 let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
-                taker.event(packet_meta, IwarpEvent::Transport(kind));
+                sink.event(packet_meta, IwarpEvent::Transport(kind));
             }
             self.handle_startup(sender, startup, frame);
         }
@@ -264,23 +264,23 @@ impl IwarpConnection {
         sender: ConnectionSideAOrB,
         range: std::ops::Range<StreamPosition>,
         packet_meta: PacketMeta<'_>,
-        taker: &mut impl IwarpEventSink,
+        sink: &mut impl IwarpEventSink,
     ) {
-        self.directions[sender].messages.report_retransmission(range, packet_meta, taker);
+        self.directions[sender].messages.report_retransmission(range, packet_meta, sink);
     }
 
     /// Ends a side: incomplete messages are delivered as far as they were captured.
-    pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, taker: &mut impl IwarpEventSink) {
+    pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, sink: &mut impl IwarpEventSink) {
         let (own, peer) = self.directions.own_and_peer(sender);
         let mut inner = IwarpFpduSink {
             shared: &mut self.shared,
             own: &mut own.messages,
             peer: &mut peer.messages,
-            sink: taker,
+            sink,
             startup: None,
         };
         own.framing.finish(&mut inner);
-        own.messages.deliver_incomplete(taker);
+        own.messages.deliver_incomplete(sink);
     }
 
     /// Returns the start-up frame of a side, which has its private data, and its place in the capture.
@@ -301,19 +301,22 @@ impl IwarpConnection {
     /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn buffered_bytes(&self) -> usize {
         let directions = self.directions.0.iter();
-        directions.map(|own| own.framing.buffered_bytes() + own.messages.buffered_bytes()).sum()
+        directions
+            .map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes())
+            .sum()
     }
 
     /// Returns the memory in bytes, without buffered content.
     pub(super) fn memory_bytes(&self) -> usize {
-        let messages: usize = self.directions.0.iter().map(|own| own.messages.memory_bytes()).sum();
+        let messages: usize =
+            self.directions.0.iter().map(|direction| direction.messages.memory_bytes()).sum();
         size_of::<Self>() + messages
     }
 
     pub(super) fn drop_buffered(&mut self) {
-        for own in &mut self.directions.0 {
-            own.framing.drop_buffered();
-            own.messages.drop_partial();
+        for direction in &mut self.directions.0 {
+            direction.framing.drop_buffered();
+            direction.messages.drop_partial();
         }
     }
 
@@ -327,10 +330,10 @@ impl IwarpConnection {
             own.framing.set_refused(true);
             peer.framing.set_refused(false);
         }
-        let other = peer.startup.map(|(other, _)| other.crc);
-        if startup.crc || other == Some(true) {
+        let peer_crc = peer.startup.map(|(peer_startup, _)| peer_startup.crc);
+        if startup.crc || peer_crc == Some(true) {
             self.shared.crc_use = CrcUse::Yes;
-        } else if other.is_some() {
+        } else if peer_crc.is_some() {
             self.shared.crc_use = CrcUse::No;
         }
     }
@@ -384,10 +387,10 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.sink.event(packet_meta, IwarpEvent::Startup);
     }
 
-    fn undecoded(&mut self, why: UndecodedReason, packet_meta: PacketMeta<'_>) {
-        self.own.has_cut_segments |= why == UndecodedReason::CutFrame;
+    fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
+        self.own.has_cut_segments |= reason == UndecodedReason::CutFrame;
         self.lost_fpdus();
-        self.sink.event(packet_meta, IwarpEvent::Undecoded(why));
+        self.sink.event(packet_meta, IwarpEvent::Undecoded(reason));
     }
 
     #[inline]

@@ -42,20 +42,20 @@ pub(super) fn fault_of_fpdu(
 }
 
 /// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
-/// requests: a wrong CRC if CRCs are used. `run` are the bytes from there on.
+/// requests: a wrong CRC if CRCs are used. `cursor` are the bytes from there on.
 #[cold]
 pub(super) fn fault_of_request_length(
-    run: &StreamByteCursor<'_>,
+    cursor: &StreamByteCursor<'_>,
     crc_use: CrcUse,
 ) -> Option<TransportAnomalyKind> {
     const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + RdmapReadRequestHeader::LENGTH;
-    let (header, behind) = FpduHeader::decode(run.bytes, 0, &mut NullFieldObserver)?;
+    let (header, ulpdu) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver)?;
     let (segment, _) =
-        DdpSegment::decode(CapturedSlice::new(behind, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
+        DdpSegment::decode(CapturedSlice::new(ulpdu, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
     let length = usize::from(header.ulpdu_length);
     let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
-    let (covered, behind) = run.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
-    let (field, rest) = behind.split_at_checked(RunningFpduCrc::LENGTH)?;
+    let (covered, trailer) = cursor.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
+    let (field, rest) = trailer.split_at_checked(RunningFpduCrc::LENGTH)?;
     let ends_well = rest.is_empty() || begins_fpdu(rest);
     if !is_request || !segment.is_plausible(ULPDU_LENGTH) || length == ULPDU_LENGTH || !ends_well {
         return None;
@@ -76,8 +76,8 @@ pub(super) fn pad_value(pad: &[u8]) -> u32 {
 /// `rest` are the bytes behind its header.
 #[cold]
 pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault> {
-    let (ddp, behind) = DdpControl::decode(rest, 0, &mut NullFieldObserver)?;
-    let (rdmap, _) = RdmapControl::decode(behind, 0, &mut NullFieldObserver)?;
+    let (ddp, rdmap_bytes) = DdpControl::decode(rest, 0, &mut NullFieldObserver)?;
+    let (rdmap, _) = RdmapControl::decode(rdmap_bytes, 0, &mut NullFieldObserver)?;
     let is_segment = ddp.version == DdpControl::VERSION
         && rdmap.version <= 1
         && (ddp.reserved, rdmap.reserved) == (0, 0)
@@ -103,9 +103,9 @@ pub(super) fn marker_fault(marker: &StreamByteCursor<'_>, start: StreamPosition)
     if marker.is_cut() {
         return None;
     }
-    let (found, _) = Marker::decode(marker.bytes, 0, &mut NullFieldObserver)?;
+    let (decoded, _) = Marker::decode(marker.bytes, 0, &mut NullFieldObserver)?;
     let expected = marker.at.checked_sub(start).and_then(|distance| u16::try_from(distance).ok())?;
-    let Marker { fpduptr: pointer, reserved } = found;
+    let Marker { fpduptr: pointer, reserved } = decoded;
     match (pointer == expected, reserved) {
         (false, _) => Some(RdmapFault::MarkerPointer { pointer, expected }),
         (true, 0) => None,
@@ -120,7 +120,7 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
     let (rdmap, _) = RdmapControl::decode(rest, 0, &mut NullFieldObserver)?;
     let (segment, payload) = DdpSegment::decode(ulpdu, &mut NullFieldObserver)?;
     let opcode = rdmap.opcode;
-    let place = match (opcode.queue(), segment.target) {
+    let queue_fault = match (opcode.queue(), segment.target) {
         (None, _) => Some(RdmapFault::Opcode(opcode)),
         (Some(None), DdpSegmentDestination::Untagged { .. }) => {
             Some(RdmapFault::Tagged { opcode, is_tagged: false })
@@ -128,13 +128,13 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         (Some(Some(_)), DdpSegmentDestination::Tagged { .. }) => {
             Some(RdmapFault::Tagged { opcode, is_tagged: true })
         }
-        (Some(Some(wanted)), DdpSegmentDestination::Untagged { queue, .. }) => {
-            (wanted != queue).then_some(RdmapFault::Queue { opcode, queue })
+        (Some(Some(expected_queue)), DdpSegmentDestination::Untagged { queue, .. }) => {
+            (expected_queue != queue).then_some(RdmapFault::Queue { opcode, queue })
         }
         (Some(None), DdpSegmentDestination::Tagged { .. }) => None,
     };
     // The header of another kind of message has other fields.
-    let has_own_header = place.is_none();
+    let has_own_header = queue_fault.is_none();
     let offset = match segment.target {
         DdpSegmentDestination::Untagged { offset, .. }
             if has_own_header && offset != 0 && !opcode.is_send() =>
@@ -150,7 +150,7 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         (ddp.version != DdpControl::VERSION).then_some(RdmapFault::DdpVersion(ddp.version)),
         (rdmap.version > 1).then_some(RdmapFault::RdmapVersion(rdmap.version)),
         is_reserved_used.then_some(RdmapFault::ReservedBits { ddp: ddp.reserved, rdmap: rdmap.reserved }),
-        place,
+        queue_fault,
         offset,
         has_wrong_length.then_some(RdmapFault::HeaderLength { opcode, length: length as u32 }),
     ]
@@ -324,9 +324,9 @@ fn response_fault(
             && read.sink_offset <= offset
             && end <= read.sink_offset.saturating_add(u64::from(read.length))
     };
-    let mut waiting = reads.iter().filter(|read| read.length > 0);
-    let first = waiting.clone().next();
-    let Some(unanswered) = waiting.position(|read| is_sink(&read)) else {
+    let mut outstanding = reads.iter().filter(|read| read.length > 0);
+    let first = outstanding.clone().next();
+    let Some(unanswered) = outstanding.position(|read| is_sink(&read)) else {
         // The response to the first request goes on beyond its sink.
         if let Some(read) = first
             && (read.sink_stag, read.sink_offset) == (stag, message.start)
@@ -342,7 +342,7 @@ fn response_fault(
     if message.start != read.sink_offset {
         return Some(RdmapFault::UnrequestedResponse { stag, offset, length });
     }
-    let returned = end - message.start;
-    (is_last && returned != u64::from(read.length))
-        .then_some(RdmapFault::ResponseLength { length: returned, requested: read.length })
+    let returned_bytes = end - message.start;
+    (is_last && returned_bytes != u64::from(read.length))
+        .then_some(RdmapFault::ResponseLength { length: returned_bytes, requested: read.length })
 }

@@ -17,12 +17,12 @@ pub(super) struct StreamByteCursor<'a> {
 }
 
 impl<'a> StreamByteCursor<'a> {
-    pub(super) fn new(piece: StreamBytes<'a>) -> Self {
+    pub(super) fn new(stream_bytes: StreamBytes<'a>) -> Self {
         Self {
-            at: piece.at,
-            bytes: piece.data.bytes,
-            length: piece.data.length,
-            meta: piece.meta,
+            at: stream_bytes.at,
+            bytes: stream_bytes.data.bytes,
+            length: stream_bytes.data.length,
+            meta: stream_bytes.meta,
             had_payload: false,
         }
     }
@@ -31,16 +31,11 @@ impl<'a> StreamByteCursor<'a> {
         self.bytes.len() < self.length as usize
     }
 
-    pub(super) fn to_search_bytes<'b>(self, work: &'b FpduSearchBudget) -> fpdu_search::FpduSearchBytes<'b>
+    pub(super) fn to_search_bytes<'b>(self, budget: &'b FpduSearchBudget) -> fpdu_search::FpduSearchBytes<'b>
     where
         'a: 'b,
     {
-        fpdu_search::FpduSearchBytes {
-            bytes: self.bytes,
-            length: self.length as usize,
-            at: self.at,
-            budget: work,
-        }
+        fpdu_search::FpduSearchBytes { bytes: self.bytes, length: self.length as usize, at: self.at, budget }
     }
 
     /// Removes and returns the first `count` bytes.
@@ -48,8 +43,8 @@ impl<'a> StreamByteCursor<'a> {
         let count = count.min(self.length);
         let captured = self.bytes.len().min(count as usize);
         let (bytes, rest) = self.bytes.split_at_checked(captured).unwrap_or((self.bytes, &[]));
-        let taken = Self { at: self.at, bytes, length: count, ..*self };
+        let prefix = Self { at: self.at, bytes, length: count, ..*self };
         (self.bytes, self.at, self.length) = (rest, self.at + u64::from(count), self.length - count);
-        taken
+        prefix
     }
 }

@@ -18,13 +18,13 @@ use super::ConnectionRpcState;
 pub(super) const MAX_ADJACENT: usize = 256;
 
 impl ConnectionRpcState {
-    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered` is the Call that was
+    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered_call` is the Call that was
     /// just answered. Empty if too many segments would have to be examined: hostile captures have many.
     pub(in crate::flow) fn unread_ranges(
         &self,
         transactions: &TrackedTransactionTable,
         requester: ConnectionSideAOrB,
-        answered: TransactionSlabKey,
+        answered_call: TransactionSlabKey,
     ) -> Vec<UncapturedRdmaReadRange> {
         const MAX_SEGMENTS: usize = 4096;
         let mut ranges = Vec::new();
@@ -44,7 +44,7 @@ impl ConnectionRpcState {
                 ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UncapturedRdmaReadRange {
                     range,
                     offered: call.time,
-                    is_answered: key == answered,
+                    is_answered: key == answered_call,
                 }));
             }
         }

@@ -23,11 +23,11 @@ pub(super) struct ChunkDataPacket<'a> {
 
 impl ConnectionRpcState {
     /// Returns the reason for an operation on memory that no known Call advertised.
-    pub(super) fn unknown_memory_reason(&self, otherwise: UndecodedReason) -> UndecodedReason {
-        if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
+    pub(super) fn unknown_memory_reason(&self, default_reason: UndecodedReason) -> UndecodedReason {
+        if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { default_reason }
     }
 
-    /// Records the last `rest` bytes of a packet, which are behind the segment `owner`: in the segments of the chunk
+    /// Records the last `remaining_bytes` bytes of a packet, which are behind the segment `owner`: in the segments of the chunk
     /// that follow. `owner` becomes the last of them. Bytes behind the chunk violate its bounds.
     #[cold]
     pub(super) fn record_rest(
@@ -35,17 +35,17 @@ impl ConnectionRpcState {
         context: &mut BorrowedFlowState<'_>,
         packet: ChunkDataPacket<'_>,
         owner: &mut RdmaAttribution,
-        (mut rest, first): (u32, FrameContentKind),
+        (mut remaining_bytes, first_content): (u32, FrameContentKind),
     ) -> FrameContentKind {
         let ChunkDataPacket { is_read, offset, data } = packet;
-        let Some((key, at)) = TransactionSlabKey::from_attribution(*owner) else { return first };
+        let Some((key, at)) = TransactionSlabKey::from_attribution(*owner) else { return first_content };
         let segment = context.transaction_table.get(key).and_then(|entry| entry.segment_at(at));
-        let Some(handle) = segment.map(|segment| segment.handle) else { return first };
+        let Some(handle) = segment.map(|segment| segment.handle) else { return first_content };
         let side = if is_read { context.sender } else { context.sender.peer() };
         let unknown = self.unknown_memory_reason(unknown_memory(is_read));
         for _ in 0..MAX_ADJACENT {
-            let done = data.length - rest;
-            let Some(rest_offset) = offset.checked_add(u64::from(done)) else { break };
+            let recorded_bytes = data.length - remaining_bytes;
+            let Some(rest_offset) = offset.checked_add(u64::from(recorded_bytes)) else { break };
             let next =
                 self.find_next_segment(context.transaction_table, side, handle, rest_offset, (key, at));
             let Some(next) = next else {
@@ -54,22 +54,22 @@ impl ConnectionRpcState {
                     let fault = (RdmaAccessViolationReason::OutOfBounds, Some(key));
                     self.suspect_access(context, access, fault);
                 }
-                return if done == 0 { context.count_undecoded(unknown) } else { first };
+                return if recorded_bytes == 0 { context.count_undecoded(unknown) } else { first_content };
             };
             *owner = key.to_attribution(next);
-            let bytes = data.bytes.get(done as usize..).unwrap_or_default();
-            (_, rest) = record_payload(
+            let bytes = data.bytes.get(recorded_bytes as usize..).unwrap_or_default();
+            (_, remaining_bytes) = record_payload(
                 context,
                 *owner,
                 rest_offset,
-                &CapturedPacketPayload { bytes, length: rest },
+                &CapturedPacketPayload { bytes, length: remaining_bytes },
                 unknown,
             );
-            if rest == 0 {
+            if remaining_bytes == 0 {
                 break;
             }
         }
-        first
+        first_content
     }
 }
 

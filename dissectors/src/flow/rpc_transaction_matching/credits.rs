@@ -59,8 +59,8 @@ impl Version2SendCredits {
     pub(super) fn count_sent(&mut self) {
         self.sent_messages = self.sent_messages.wrapping_add(1);
         if let Some(limit) = self.send_limit {
-            let left = limit.wrapping_sub(self.sent_messages).cast_signed();
-            self.min_remaining = Some(self.min_remaining.map_or(left, |least| least.min(left)));
+            let remaining = limit.wrapping_sub(self.sent_messages).cast_signed();
+            self.min_remaining = Some(self.min_remaining.map_or(remaining, |min| min.min(remaining)));
         }
     }
 

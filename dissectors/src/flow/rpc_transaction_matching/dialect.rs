@@ -18,14 +18,14 @@ impl ConnectionRpcState {
     pub(super) fn detect_dialect(
         &mut self,
         message: &RdmaSendMessage<'_>,
-        asked: Option<Dialect>,
+        configured: Option<Dialect>,
     ) -> Result<Dialect, UndecodedReason> {
         let RdmaSendMessage { bytes, length, .. } = *message;
         if self.dialect.is_none() {
-            let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, asked);
+            let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, configured);
             // A dialect that the user names implies RPC-over-RDMA.
-            let is_enough =
-                evidence == RpcRdmaEvidence::Strong || (evidence == RpcRdmaEvidence::Weak && asked.is_some());
+            let is_enough = evidence == RpcRdmaEvidence::Strong
+                || (evidence == RpcRdmaEvidence::Weak && configured.is_some());
             if is_enough {
                 self.is_rpc = true;
                 self.dialect = Some(dialect);
@@ -37,19 +37,19 @@ impl ConnectionRpcState {
                 });
             }
         }
-        if let Some(asked) = asked {
-            return Ok(asked);
+        if let Some(configured) = configured {
+            return Ok(configured);
         }
-        let mut words = Cursor::new(bytes).with_length(length);
-        let _xid = words.word();
-        Ok(Dialect::from_version(words.word().unwrap_or(rpcrdma::VERSION), self.dialect))
+        let mut cursor = Cursor::new(bytes).with_length(length);
+        let _xid = cursor.word();
+        Ok(Dialect::from_version(cursor.word().unwrap_or(rpcrdma::VERSION), self.dialect))
     }
 
     /// Updates the dialect from a header: peers may agree on another version than the first one tried, and only RFC
     /// 5666 has RDMA_MSGP and RDMA_DONE.
-    pub(super) fn update_dialect(&mut self, envelope: &RpcRdmaHeaderSummary) {
-        match envelope.words.message_type {
-            _ if envelope.is_unknown() => {}
+    pub(super) fn update_dialect(&mut self, summary: &RpcRdmaHeaderSummary) {
+        match summary.words.message_type {
+            _ if summary.is_unknown() => {}
             RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP | RdmaProc::RDMA_DONE) => {
                 self.dialect = Some(Dialect::Rfc5666)
             }
@@ -81,12 +81,12 @@ impl ConnectionRpcState {
     /// Sets the dialect of version 1 messages in a Transaction that is being emitted: one message may show that all
     /// messages of its connection are of RFC 5666.
     pub(in crate::flow) fn apply_dialect(&self, transaction: &mut Transaction) {
-        let Some(known) = self.dialect.filter(|dialect| dialect.is_version1()) else { return };
+        let Some(dialect) = self.dialect.filter(|dialect| dialect.is_version1()) else { return };
         for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
             if let Some(words) = &mut message.rpcrdma
                 && words.dialect.is_version1()
             {
-                words.dialect = known;
+                words.dialect = dialect;
             }
         }
     }

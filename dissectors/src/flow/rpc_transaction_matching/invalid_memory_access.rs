@@ -65,8 +65,8 @@ impl ConnectionRpcState {
         if access.length == 0 {
             return;
         }
-        let found = TransactionSlabKey::from_attribution(owner);
-        let (fault, key) = match found {
+        let attribution = TransactionSlabKey::from_attribution(owner);
+        let (fault, key) = match attribution {
             Some((key, at)) => {
                 let fault = fault_of_known_memory(context.transaction_table.get(key), at, access.is_read);
                 (fault, Some(key))
@@ -94,8 +94,8 @@ impl ConnectionRpcState {
             None => self.suspects.last_unattributed = Some(now),
         }
         let suspects = &self.suspects.suspects;
-        let is_known = |known: &SuspectedAccess| {
-            known.event.sender == context.sender && known.access.handle == access.handle
+        let is_known = |suspect: &SuspectedAccess| {
+            suspect.event.sender == context.sender && suspect.access.handle == access.handle
         };
         if context.packet_meta.anomaly.is_some()
             || self.has_cut_lists
@@ -118,7 +118,7 @@ impl ConnectionRpcState {
 
     /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
     pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
-        let is_recent = |since: Timestamp| now.abs_diff_ns(since) < MIN_LOSSLESS_NS;
+        let is_recent = |time: Timestamp| now.abs_diff_ns(time) < MIN_LOSSLESS_NS;
         self.last_loss.is_some_and(is_recent) || (!self.has_set_up && self.first_time.is_none_or(is_recent))
     }
 
@@ -136,8 +136,8 @@ impl ConnectionRpcState {
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (RdmaAccessViolationReason::OutOfBounds, Some(key))
         } else if open(context.sender) > 0 && open(context.sender.peer()) == 0 {
-            let own = self.handles.get(&(context.sender, access.handle));
-            let key = own.and_then(|uses| uses.keys().find(|key| is_open(*key)));
+            let own_uses = self.handles.get(&(context.sender, access.handle));
+            let key = own_uses.and_then(|uses| uses.keys().find(|key| is_open(*key)));
             (RdmaAccessViolationReason::ByRequester, key)
         } else {
             (RdmaAccessViolationReason::NotOffered, None)
@@ -152,27 +152,27 @@ impl ConnectionRpcState {
     ) {
         let owner = context.sender;
         let now = context.packet_meta.time;
-        let mut waiting = Vec::new();
+        let mut remaining = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
             let SuspectedAccess { event, access, is_unknown, losses } = suspect;
             let is_certain = losses == self.losses;
             if is_certain {
                 let is_recent = now.abs_diff_ns(event.time) < MAX_CAPTURE_SKEW_NS;
                 if event.sender == owner || (!is_refusal && is_recent) {
-                    waiting.push(suspect);
+                    remaining.push(suspect);
                     continue;
                 }
                 let RdmaReadOrWrite { handle, offset, length, .. } = access;
                 let range = RdmaMemoryRange { handle, offset, length };
-                let found = self.find_segment(context.transaction_table, owner, range);
+                let attribution = self.find_segment(context.transaction_table, owner, range);
                 // A Call that was captured after the access offers the memory.
-                if is_unknown && found.0.is_some() {
+                if is_unknown && attribution.0.is_some() {
                     continue;
                 }
             }
             context.record_suspect(event, is_certain);
         }
-        self.suspects.suspects = waiting;
+        self.suspects.suspects = remaining;
     }
 
     /// Records the suspected accesses as uncertain: the connection or the capture ends.

@@ -18,12 +18,12 @@ impl ConnectionRpcState {
         message: CapturedMessage,
     ) -> (FrameContentKind, RdmaAttribution) {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
-        let which = rpc_type(&cursor).unwrap_or_default();
+        let decoded_kind = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
             return (context.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
-        let which = match (which, message.bytes.len()) {
-            (Some(which), _) => which,
+        let kind = match (decoded_kind, message.bytes.len()) {
+            (Some(kind), _) => kind,
             // The message type was not captured.
             (None, ..8) if self.has_transaction(context.sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
@@ -31,12 +31,12 @@ impl ConnectionRpcState {
                 return (context.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
-        let key = match which {
+        let key = match kind {
             RpcMessageKind::Call => self.add_plain_call(context, xid, message),
             RpcMessageKind::Reply => self.add_reply(context, xid, message, None),
         };
-        let at = PackedChunkSegmentOrdinal::of_message(which);
-        (FrameContentKind::Message { key, which }, key.to_attribution(at))
+        let at = PackedChunkSegmentOrdinal::of_message(kind);
+        (FrameContentKind::Message { key, which: kind }, key.to_attribution(at))
     }
 
     fn add_plain_call(
@@ -45,7 +45,7 @@ impl ConnectionRpcState {
         xid: Xid,
         call: CapturedMessage,
     ) -> TransactionSlabKey {
-        let answered = match self.match_call_xid(context, xid, &call) {
+        let reply_key = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => return key,
             NewCallXidMatch::Reply(key) => Some(key),
             NewCallXidMatch::InUse(_) | NewCallXidMatch::NoMatch => None,
@@ -56,6 +56,6 @@ impl ConnectionRpcState {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        self.open_transaction(context, transaction, answered)
+        self.open_transaction(context, transaction, reply_key)
     }
 }

@@ -52,8 +52,8 @@ impl RdmaReadDepthTracker {
     /// Adopts the maximum numbers of another part of the connection.
     pub(super) fn merge_limits(&mut self, other: &Self, is_swapped: bool) {
         for side in ConnectionSideAOrB::BOTH {
-            let from = if is_swapped { side.peer() } else { side };
-            self.0[side].limit = self.0[side].limit.or(other.0[from].limit);
+            let other_side = if is_swapped { side.peer() } else { side };
+            self.0[side].limit = self.0[side].limit.or(other.0[other_side].limit);
         }
     }
 

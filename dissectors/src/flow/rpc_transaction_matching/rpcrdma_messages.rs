@@ -66,68 +66,69 @@ impl ConnectionRpcState {
     ) -> FrameContentKind {
         let dialect = match self.detect_dialect(message, context.limits.dialect) {
             Ok(dialect) => dialect,
-            Err(why) => {
-                if why == UndecodedReason::CutHeader {
+            Err(reason) => {
+                if reason == UndecodedReason::CutHeader {
                     self.has_cut_lists = true;
                     self.record_loss(context.packet_meta.time);
                 }
-                return context.count_undecoded(why);
+                return context.count_undecoded(reason);
             }
         };
-        let Some(envelope) = RpcRdmaHeaderSummary::decode(dialect, message.bytes, message.length) else {
+        let Some(summary) = RpcRdmaHeaderSummary::decode(dialect, message.bytes, message.length) else {
             // The fixed words end with the message type.
             let is_cut = message.bytes.len() < message.length.min(RpcRdmaHeaderWords::LENGTH);
-            let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
+            let reason = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
             // It may have advertised memory, or have been a Call or a Reply.
             self.record_loss(context.packet_meta.time);
-            return context.count_undecoded(why);
+            return context.count_undecoded(reason);
         };
-        let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());
-        if envelope.is_unknown() || is_other_version {
+        let is_other_version =
+            self.dialect.is_some_and(|current| current.is_version1() != dialect.is_version1());
+        if summary.is_unknown() || is_other_version {
             self.record_loss(context.packet_meta.time);
         }
         if context.limits.dialect.is_none() {
-            self.update_dialect(&envelope);
+            self.update_dialect(&summary);
         }
-        self.has_cut_lists |= envelope.is_cut;
-        if let RpcRdmaMessageType::Version2(_) = envelope.words.message_type
-            && !envelope.is_unknown()
+        self.has_cut_lists |= summary.is_cut;
+        if let RpcRdmaMessageType::Version2(_) = summary.words.message_type
+            && !summary.is_unknown()
             && !context.packet_meta.is_captured_twice()
         {
             // The message grants credits to the peer.
             let (own, peer) = self.message_credits.own_and_peer(context.sender);
             own.count_sent();
-            peer.send_limit = Some(envelope.words.credits);
+            peer.send_limit = Some(summary.words.credits);
         }
         let frame = context.packet_meta.last_frame();
         let header_only_messages = &mut context.transaction_table.header_only_messages;
-        match envelope.words.transfer_mode {
+        match summary.words.transfer_mode {
             RpcTransferMode::Done => {
                 header_only_messages.add(frame, dialect, message);
-                self.handle_done(context, envelope.xid, owner)
+                self.handle_done(context, summary.xid, owner)
             }
             RpcTransferMode::Control => {
                 header_only_messages.add(frame, dialect, message);
                 self.record_properties(context.sender, message);
                 *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
-                FrameContentKind::TransportMessage(envelope.words.message_type)
+                FrameContentKind::TransportMessage(summary.words.message_type)
             }
-            RpcTransferMode::Part => self.handle_message_part(context, message, &envelope, owner),
+            RpcTransferMode::Part => self.handle_message_part(context, message, &summary, owner),
             // An error without a Call: the peer refused properties or a grant. Only version 2 has such errors.
             RpcTransferMode::Error
-                if envelope.xid == Xid(0)
-                    && matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
+                if summary.xid == Xid(0)
+                    && matches!(summary.words.message_type, RpcRdmaMessageType::Version2(_))
                     && !self.has_transaction(context.sender.peer(), Xid(0)) =>
             {
                 header_only_messages.add(frame, dialect, message);
                 *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
-                FrameContentKind::TransportMessage(envelope.words.message_type)
+                FrameContentKind::TransportMessage(summary.words.message_type)
             }
             RpcTransferMode::Inline
             | RpcTransferMode::InChunk
             | RpcTransferMode::Error
-            | RpcTransferMode::Unknown => self.handle_complete_message(context, message, envelope, owner),
+            | RpcTransferMode::Unknown => self.handle_complete_message(context, message, summary, owner),
         }
     }
 
@@ -146,31 +147,31 @@ impl ConnectionRpcState {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         message: &RdmaSendMessage<'_>,
-        envelope: RpcRdmaHeaderSummary,
+        summary: RpcRdmaHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
         // Only an error is shorter than a version 1 header with empty lists.
-        let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
-        let is_error = envelope.words.transfer_mode == RpcTransferMode::Error;
+        let has_lists = summary.words.dialect.is_version1() || summary.is_unknown();
+        let is_error = summary.words.transfer_mode == RpcTransferMode::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
             return context.count_undecoded(UndecodedReason::MalformedHeader);
         }
-        let rpc = inline_message_cursor(message, &envelope);
+        let rpc = inline_message_cursor(message, &summary);
         let has_invalidation = message.invalidated_handle.is_some();
-        let Some(kind) = self.message_kind(context, (&envelope, has_invalidation), &rpc) else {
+        let Some(kind) = self.message_kind(context, (&summary, has_invalidation), &rpc) else {
             // It may have been a Call, with memory, or the Reply to one.
             self.record_loss(context.packet_meta.time);
             return context.count_undecoded(UndecodedReason::MalformedHeader);
         };
-        let which = kind.kind;
-        let xid = envelope.xid;
-        let is_last = matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
-            && envelope.words.transfer_mode == RpcTransferMode::Inline;
+        let message_kind = kind.kind;
+        let xid = summary.xid;
+        let is_last = matches!(summary.words.message_type, RpcRdmaMessageType::Version2(_))
+            && summary.words.transfer_mode == RpcTransferMode::Inline;
         let assembled = match is_last {
             true => self.continuations.add_last_part(
-                (context.sender, xid, which),
+                (context.sender, xid, message_kind),
                 message,
-                &envelope,
+                &summary,
                 context.stats,
             ),
             false => None,
@@ -179,13 +180,13 @@ impl ConnectionRpcState {
             Some(assembled) => self.add_message(
                 context,
                 (&assembled.message.as_message(), assembled.send_count),
-                envelope,
+                summary,
                 kind,
             ),
-            None => self.add_message(context, (message, 1), envelope, kind),
+            None => self.add_message(context, (message, 1), summary, kind),
         };
-        *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(which));
-        FrameContentKind::Message { key, which }
+        *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(message_kind));
+        FrameContentKind::Message { key, which: message_kind }
     }
 
     /// Adds a Call or a Reply that came in `sends` Sends.
@@ -193,23 +194,23 @@ impl ConnectionRpcState {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         (message, sends): (&RdmaSendMessage<'_>, u32),
-        envelope: RpcRdmaHeaderSummary,
+        summary: RpcRdmaHeaderSummary,
         kind: InferredMessageKind,
     ) -> TransactionSlabKey {
-        let record = message_record(message, &envelope, (sends, kind.is_known));
+        let record = message_record(message, &summary, (sends, kind.is_known));
         match kind.kind {
             RpcMessageKind::Call => {
-                let rpc = inline_message_cursor(message, &envelope);
-                self.add_call(context, record, envelope, rpc)
+                let rpc = inline_message_cursor(message, &summary);
+                self.add_call(context, record, summary, rpc)
             }
             RpcMessageKind::Reply => {
-                if !envelope.read_chunks.is_empty() {
+                if !summary.read_chunks.is_empty() {
                     self.suspected_messages.has_reply_read_list = true;
                 }
                 if context.limits.dialect.is_none() {
-                    self.record_read_list(&envelope);
+                    self.record_read_list(&summary);
                 }
-                self.add_reply(context, envelope.xid, record, Some(envelope))
+                self.add_reply(context, summary.xid, record, Some(summary))
             }
         }
     }
@@ -219,20 +220,24 @@ impl ConnectionRpcState {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         message: &RdmaSendMessage<'_>,
-        envelope: &RpcRdmaHeaderSummary,
+        summary: &RpcRdmaHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
-        let is_call = envelope.words.message_type
-            == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
-        let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
+        let is_call =
+            summary.words.message_type == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
+        let kind = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::PART);
-        let bound = (&mut *context.stats, context.limits.partial_message_bytes);
-        let late =
-            self.continuations.add_part((context.sender, envelope.xid, which), message, envelope, bound);
-        if let Some(assembled) = late
-            && let Some(key) = self.complete_message(context, which, &assembled)
+        let stats_and_limit = (&mut *context.stats, context.limits.partial_message_bytes);
+        let completed = self.continuations.add_part(
+            (context.sender, summary.xid, kind),
+            message,
+            summary,
+            stats_and_limit,
+        );
+        if let Some(assembled) = completed
+            && let Some(key) = self.complete_message(context, kind, &assembled)
         {
-            return FrameContentKind::Message { key, which };
+            return FrameContentKind::Message { key, which: kind };
         }
         FrameContentKind::PartialMessage
     }
@@ -241,26 +246,26 @@ impl ConnectionRpcState {
     fn complete_message(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
         assembled: &MultiSendRpcMessage,
     ) -> Option<TransactionSlabKey> {
         let message = assembled.message.as_message();
-        let envelope = RpcRdmaHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
-        let requester = if which == RpcMessageKind::Call { context.sender } else { context.sender.peer() };
-        let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
-        let whole = message_record(&message, &envelope, (assembled.send_count, true));
+        let summary = RpcRdmaHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
+        let requester = if kind == RpcMessageKind::Call { context.sender } else { context.sender.peer() };
+        let key = self.transactions.get(&(requester, summary.xid)).copied()?;
+        let complete = message_record(&message, &summary, (assembled.send_count, true));
         let entry = context.transaction_table.get_mut(key)?;
-        let before = match which {
+        let existing = match kind {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
             RpcMessageKind::Reply => entry.transaction.reply.as_mut()?,
         };
-        before.frames.clone_from(&whole.frames);
-        before.sends = whole.sends;
-        if before.adopt_longer_copy(&whole) && which == RpcMessageKind::Reply {
+        existing.frames.clone_from(&complete.frames);
+        existing.sends = complete.sends;
+        if existing.adopt_longer_copy(&complete) && kind == RpcMessageKind::Reply {
             context.transaction_table.close(key, *context.packet_meta);
-        } else if which == RpcMessageKind::Call && advertises_other_memory(&entry.transaction, &envelope) {
-            let rpc = inline_message_cursor(&message, &envelope);
-            self.readvertise(context, key, envelope, rpc);
+        } else if kind == RpcMessageKind::Call && advertises_other_memory(&entry.transaction, &summary) {
+            let rpc = inline_message_cursor(&message, &summary);
+            self.readvertise(context, key, summary, rpc);
         }
         Some(key)
     }
@@ -269,27 +274,27 @@ impl ConnectionRpcState {
     fn message_kind(
         &self,
         context: &BorrowedFlowState<'_>,
-        (envelope, has_invalidation): (&RpcRdmaHeaderSummary, bool),
+        (summary, has_invalidation): (&RpcRdmaHeaderSummary, bool),
         rpc: &Cursor<'_>,
     ) -> Option<InferredMessageKind> {
         let (call, reply) = (InferredMessageKind::CALL, InferredMessageKind::REPLY);
         // The Call may be missing from the capture. RFC 8797 section 4.1: only Replies invalidate handles.
-        let answers = || match self.has_transaction(context.sender.peer(), envelope.xid) {
+        let kind_by_xid = || match self.has_transaction(context.sender.peer(), summary.xid) {
             true => reply,
             false if has_invalidation => InferredMessageKind { is_known: false, ..reply },
             false => InferredMessageKind { is_known: false, ..call },
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
-        let reader = || match self.has_pending_call(context, envelope.xid) {
+        let reader = || match self.has_pending_call(context, summary.xid) {
             true => reply,
-            false if envelope.words.dialect == Dialect::Prototype => {
+            false if summary.words.dialect == Dialect::Prototype => {
                 if self.nfs_client_side == Some(context.sender.peer()) { reply } else { call }
             }
             false => call,
         };
-        Some(match envelope.words.message_type {
-            _ if envelope.words.transfer_mode == RpcTransferMode::Error => reply,
+        Some(match summary.words.message_type {
+            _ if summary.words.transfer_mode == RpcTransferMode::Error => reply,
             RpcRdmaMessageType::Version2(
                 RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL
                 | RpcRdma2HeaderType::RDMA2_CALL_MIDDLE
@@ -300,22 +305,24 @@ impl ConnectionRpcState {
                 | RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE
                 | RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
             ) => reply,
-            _ if envelope.has_position_zero() => reader(),
+            _ if summary.has_position_zero() => reader(),
             // Otherwise a pending Call identifies the Reply.
-            _ if envelope.is_cut && !envelope.read_chunks.is_empty() => reader(),
-            _ if envelope.is_cut || envelope.is_unknown() => answers(),
+            _ if summary.is_cut && !summary.read_chunks.is_empty() => reader(),
+            _ if summary.is_cut || summary.is_unknown() => kind_by_xid(),
             // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
             // section 4.5.2); a Call like that is answered by ERR_CHUNK.
-            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if summary.reply_chunk.is_none() => {
+                kind_by_xid()
+            }
             RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => reply,
             RpcRdmaMessageType::Prototype(_)
             | RpcRdmaMessageType::Version1(_)
             | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
-                Ok(which) => InferredMessageKind::known(which.filter(|which| {
-                    starts_with(rpc, envelope.xid)
-                        || self.may_have_other_xid(context.sender, envelope, rpc, *which)
+                Ok(kind) => InferredMessageKind::known(kind.filter(|kind| {
+                    starts_with(rpc, summary.xid)
+                        || self.may_have_other_xid(context.sender, summary, rpc, *kind)
                 })?),
-                Err(_) => answers(),
+                Err(_) => kind_by_xid(),
             },
         })
     }
@@ -326,22 +333,22 @@ impl ConnectionRpcState {
     fn may_have_other_xid(
         &self,
         sender: ConnectionSideAOrB,
-        envelope: &RpcRdmaHeaderSummary,
+        summary: &RpcRdmaHeaderSummary,
         rpc: &Cursor<'_>,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
     ) -> bool {
-        if envelope.words.message_type != RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG) {
+        if summary.words.message_type != RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG) {
             return true;
         }
-        let mut words = *rpc;
-        let mut word = || words.word().ok();
+        let mut cursor = *rpc;
+        let mut word = || cursor.word().ok();
         let (xid, _type, version) = (word(), word(), word());
-        let answers = |xid: Xid| self.has_transaction(sender.peer(), xid);
-        match which {
+        let has_call = |xid: Xid| self.has_transaction(sender.peer(), xid);
+        match kind {
             RpcMessageKind::Call => {
-                version.is_none_or(|version| version == RPC_VERSION) && !answers(envelope.xid)
+                version.is_none_or(|version| version == RPC_VERSION) && !has_call(summary.xid)
             }
-            RpcMessageKind::Reply => answers(envelope.xid) || xid.is_some_and(|xid| answers(Xid(xid))),
+            RpcMessageKind::Reply => has_call(summary.xid) || xid.is_some_and(|xid| has_call(Xid(xid))),
         }
     }
 
@@ -392,13 +399,13 @@ pub(in crate::flow) fn may_start_call(bytes: &[u8], xid: Xid) -> bool {
 
 /// Returns `true` if the start of a message advertises memory under this handle.
 pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
-    let names = |envelope: RpcRdmaHeaderSummary| {
-        let chunks = envelope.read_chunks.iter().chain(&envelope.write_chunks).chain(&envelope.reply_chunk);
+    let advertises = |summary: RpcRdmaHeaderSummary| {
+        let chunks = summary.read_chunks.iter().chain(&summary.write_chunks).chain(&summary.reply_chunk);
         chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
     };
     let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
     { dialects }
-        .any(|dialect| RpcRdmaHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(names))
+        .any(|dialect| RpcRdmaHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(advertises))
 }
 
 /// Returns the XID of a message that may be a Reply.

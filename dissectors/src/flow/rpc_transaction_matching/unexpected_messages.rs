@@ -100,12 +100,12 @@ impl ConnectionRpcState {
     pub(super) fn record_done(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        done: Option<TransactionSlabKey>,
+        transaction: Option<TransactionSlabKey>,
     ) {
         if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
             return;
         }
-        let entry = done.and_then(|key| context.transaction_table.get(key));
+        let entry = transaction.and_then(|key| context.transaction_table.get(key));
         let of_transaction = entry.map(|entry| !entry.transaction.reply_read_chunks.is_empty());
         let has_read_list = match of_transaction {
             _ if self.suspected_messages.has_reply_read_list => Some(true),
@@ -113,7 +113,7 @@ impl ConnectionRpcState {
             Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
             known => known,
         };
-        self.record_version1(context, done, TransportAnomalyKind::Done { has_read_list });
+        self.record_version1(context, transaction, TransportAnomalyKind::Done { has_read_list });
     }
 
     /// Returns the fault of a Reply of the sender, of which no Call of the peer is in flight. A Reply whose RPC message
@@ -130,11 +130,11 @@ impl ConnectionRpcState {
             return None;
         }
         if reply.is_rdma_error() {
-            let own = self
+            let own_call = self
                 .transactions
                 .get(&(context.sender, xid))
                 .and_then(|key| context.transaction_table.get(*key));
-            return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
+            return Some(match own_call.is_some_and(TrackedFlowTransaction::is_open) {
                 true => UnexpectedRpcMessageReason::ErrorByRequester,
                 false => UnexpectedRpcMessageReason::ErrorWithoutCall,
             });
@@ -206,15 +206,17 @@ impl ConnectionRpcState {
             && self.suspected_messages.suspects.len() < MAX_SUSPECTS
     }
 
-    /// Returns `true` if a Call has the XID of the Call in `used`, but asks for something else.
+    /// Returns `true` if a Call has the XID of the Call in `existing_key`, but asks for something else.
     pub(super) fn is_other_call(
         &self,
         context: &BorrowedFlowState<'_>,
-        used: TransactionSlabKey,
+        existing_key: TransactionSlabKey,
         call: &CapturedMessage,
     ) -> bool {
-        let before = context.transaction_table.get(used).and_then(|entry| entry.transaction.call.as_ref());
-        self.may_suspect(context) && before.is_some_and(|before| asks_for_other(before, call))
+        let existing_call =
+            context.transaction_table.get(existing_key).and_then(|entry| entry.transaction.call.as_ref());
+        self.may_suspect(context)
+            && existing_call.is_some_and(|existing_call| asks_for_other(existing_call, call))
     }
 
     /// Reports a message once its receiver has sent a further message without loss.
@@ -234,14 +236,14 @@ impl ConnectionRpcState {
 
     /// Decides the suspected messages that the sender received: it has sent a message without loss.
     pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
-        let mut waiting = Vec::new();
+        let mut remaining = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedUnexpectedMessage { event, is_without_call, losses } = suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
             if is_certain
                 && (event.sender == context.sender || context.packet_meta.last_frame() == event.frame)
             {
-                waiting.push(suspect);
+                remaining.push(suspect);
                 continue;
             }
             let entry = event.transaction.and_then(|key| context.transaction_table.get(key));
@@ -252,7 +254,7 @@ impl ConnectionRpcState {
                 context.record_suspect(event, is_certain);
             }
         }
-        self.suspected_messages.suspects = waiting;
+        self.suspected_messages.suspects = remaining;
     }
 
     /// Records the suspected messages as uncertain: the connection or the capture ends.
@@ -268,8 +270,8 @@ impl ConnectionRpcState {
 
 /// Returns the fault of the header of a message that was captured completely.
 fn header_fault(message: &RdmaSendMessage<'_>) -> Option<RpcRdmaHeaderFault> {
-    let mut words = Cursor::new(message.bytes).with_length(message.length);
-    let mut word = || words.word().ok();
+    let mut header_cursor = Cursor::new(message.bytes).with_length(message.length);
+    let mut word = || header_cursor.word().ok();
     let (_xid, version, _credits) = (word(), word(), word());
     let (proc, code) = (word().map(RdmaProc), word());
     if version == Some(rpcrdma::VERSION) {
@@ -326,8 +328,8 @@ fn may_answer_other_call(context: &BorrowedFlowState<'_>, requester: ConnectionS
 /// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their
 /// arguments. Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section
 /// 5.3.3.1).
-fn asks_for_other(before: &CapturedMessage, call: &CapturedMessage) -> bool {
-    let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
+fn asks_for_other(earlier: &CapturedMessage, call: &CapturedMessage) -> bool {
+    let (mut one, mut other) = (Cursor::new(earlier.inline_bytes()), Cursor::new(call.inline_bytes()));
     let decode = |cursor: &mut Cursor<'_>| {
         let message = RpcMsg::decode(cursor, &mut NullFieldObserver).ok()?;
         let call = message.call()?;

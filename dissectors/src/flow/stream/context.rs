@@ -55,8 +55,8 @@ impl StreamParserBorrowedFlowState<'_> {
     /// Counts a frame whose bytes cannot be decoded.
     pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
         if !packet_meta.frames.is_empty() {
-            let meaning = self.stats.count_undecoded_packet(reason, &packet_meta);
-            self.frame_kinds.push(meaning);
+            let content = self.stats.count_undecoded_packet(reason, &packet_meta);
+            self.frame_kinds.push(content);
         }
     }
 }
@@ -64,7 +64,7 @@ impl StreamParserBorrowedFlowState<'_> {
 impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
     #[inline]
     fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>) {
-        let meaning = match event {
+        let content = match event {
             IwarpEvent::Operation(operation) => {
                 let (conversation, mut context) = self.rpc_context(&packet_meta);
                 conversation.handle_operation(&mut context, operation)
@@ -110,8 +110,8 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
                 FrameContentKind::Terminate(terminate)
             }
         };
-        self.frame_kinds.push(meaning);
-        if let FrameContentKind::Undecoded(_) = meaning {
+        self.frame_kinds.push(content);
+        if let FrameContentKind::Undecoded(_) = content {
             self.remove_repeated_reason(&packet_meta);
         }
     }
@@ -129,8 +129,8 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
 impl StreamParserBorrowedFlowState<'_> {
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
     fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
-        if let Some((FrameContentKind::Undecoded(reason), before)) = self.frame_kinds.split_last()
-            && before.contains(&FrameContentKind::Undecoded(*reason))
+        if let Some((FrameContentKind::Undecoded(reason), preceding)) = self.frame_kinds.split_last()
+            && preceding.contains(&FrameContentKind::Undecoded(*reason))
         {
             if !packet_meta.is_captured_twice() {
                 self.stats.uncount_undecoded(*reason);

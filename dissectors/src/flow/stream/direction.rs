@@ -122,7 +122,7 @@ impl PreviousStreamIncarnation {
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        let (half, peer) = (&directions[sender], &directions[sender.peer()]);
+        let (own, peer) = (&directions[sender], &directions[sender.peer()]);
         let Some(former) = self.directions[sender] else { return false };
         if self.last_time.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
             return false;
@@ -130,12 +130,12 @@ impl PreviousStreamIncarnation {
         if segment.flags.syn() {
             let is_of_former = former.syn == Some(segment.sequence);
             let answers_new_syn = segment.flags.ack() && peer.first_sequence == Some(segment.acknowledgment);
-            return is_of_former && !answers_new_syn && half.first_sequence != Some(segment.sequence.add(1));
+            return is_of_former && !answers_new_syn && own.first_sequence != Some(segment.sequence.add(1));
         }
         let end = segment.sequence.add(segment.payload.length as u32);
         former.from.distance(segment.sequence) >= 0
             && end.distance(former.last) >= 0
-            && !half.has_reached(segment.sequence)
+            && !own.has_reached(segment.sequence)
     }
 }
 
@@ -310,9 +310,9 @@ impl TcpStreamDirection {
         let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
         let at = self.position_of(sequence);
         let end = at + u64::from(length);
-        let is_buffered = |held: &OutOfOrderSegment| held.at < end && at < held.end();
+        let is_buffered = |segment: &OutOfOrderSegment| segment.at < end && at < segment.end();
         let fills_reported_gap =
-            || self.is_gap_requested && self.out_of_order.front().is_some_and(|held| end <= held.at);
+            || self.is_gap_requested && self.out_of_order.front().is_some_and(|segment| end <= segment.at);
         (at < next && !self.is_keep_alive(length, end))
             || self.out_of_order.iter().any(is_buffered)
             || fills_reported_gap()
@@ -347,21 +347,21 @@ impl TcpStreamDirection {
     /// Iterates over the contiguous captured bytes at the start.
     pub(in crate::flow) fn first_bytes(&self) -> impl Iterator<Item = u8> + '_ {
         let mut follows = self.next_position;
-        let unbroken = move |held: &&OutOfOrderSegment| {
-            let is_next = Some(held.at) == follows;
-            follows = (held.bytes.len() == held.length as usize).then(|| held.end());
+        let is_contiguous = move |segment: &&OutOfOrderSegment| {
+            let is_next = Some(segment.at) == follows;
+            follows = (segment.bytes.len() == segment.length as usize).then(|| segment.end());
             is_next
         };
-        self.out_of_order.iter().take_while(unbroken).flat_map(|held| held.bytes.iter().copied())
+        self.out_of_order.iter().take_while(is_contiguous).flat_map(|segment| segment.bytes.iter().copied())
     }
 
     /// Iterates over the bytes of the buffered segments.
     pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = CapturedPacketPayload<'_>> {
-        self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
+        self.out_of_order.iter().map(|segment| segment.to_stream_bytes().data)
     }
 
     pub(in crate::flow) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
-        self.out_of_order.iter().flat_map(|held| held.frames.iter().copied())
+        self.out_of_order.iter().flat_map(|segment| segment.frames.iter().copied())
     }
 
     pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
@@ -390,9 +390,9 @@ impl TcpStreamDirection {
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
     pub(in crate::flow) fn update_other_reached(&mut self, reached: Option<StreamPosition>) -> bool {
         self.other_reached = reached.unwrap_or(StreamPosition::MAX);
-        self.out_of_order
-            .front()
-            .is_some_and(|held| Some(held.at) == self.next_position && held.received <= self.other_reached)
+        self.out_of_order.front().is_some_and(|segment| {
+            Some(segment.at) == self.next_position && segment.received <= self.other_reached
+        })
     }
 
     /// Processes a segment with bytes whose sender had received the other direction up to `received`.
@@ -409,38 +409,39 @@ impl TcpStreamDirection {
         }
         let at = self.position_of(sequence);
         let next = self.start_at(at);
-        let piece = StreamBytes { at, data, meta: packet_meta };
-        let end = piece.range().end;
+        let stream_bytes = StreamBytes { at, data, meta: packet_meta };
+        let end = stream_bytes.range().end;
         if end > next {
             self.last = packet_meta.time;
             self.is_misordered |= end <= self.acknowledged;
         }
         if end <= next {
             if !self.is_keep_alive(data.length, end) {
-                self.report_retransmission(piece, reader);
+                self.report_retransmission(stream_bytes, reader);
             }
             return;
         }
-        let new = piece.after(next.saturating_sub(at) as u32);
+        let new_bytes = stream_bytes.after(next.saturating_sub(at) as u32);
         if at < next {
-            self.report_retransmission(piece.within(0..(next - at) as u32), reader);
+            self.report_retransmission(stream_bytes.within(0..(next - at) as u32), reader);
         }
         let is_due = received <= self.other_reached;
         // Buffered segments were received, but not delivered before the missing bytes before them.
         let since = self
             .out_of_order
             .front()
-            .filter(|held| self.is_gap_requested && held.at > next)
-            .map(|held| held.time);
-        if new.at == next && is_due && self.out_of_order.front().is_none_or(|held| held.at >= end) {
+            .filter(|segment| self.is_gap_requested && segment.at > next)
+            .map(|segment| segment.time);
+        if new_bytes.at == next && is_due && self.out_of_order.front().is_none_or(|segment| segment.at >= end)
+        {
             self.next_position = Some(end);
             let until = packet_meta.time;
             let recovery =
                 since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
             let meta = PacketMeta { anomaly: recovery.as_ref().or(packet_meta.anomaly), ..packet_meta };
-            reader.read_bytes(StreamBytes { meta, ..new });
+            reader.read_bytes(StreamBytes { meta, ..new_bytes });
         } else {
-            self.buffer_new_part(new, received);
+            self.buffer_new_part(new_bytes, received);
         }
         self.deliver_contiguous(since.map(|_| packet_meta.time), reader);
         if self.ahead_since.is_some() {
@@ -449,76 +450,80 @@ impl TcpStreamDirection {
     }
 
     /// Buffers the part of a segment that is not buffered yet.
-    fn buffer_new_part(&mut self, piece: StreamBytes<'_>, received: StreamPosition) {
-        let Range { start, end } = piece.range();
-        let part = |range: Range<StreamPosition>| {
-            piece.within((range.start - start) as u32..(range.end - start) as u32)
+    fn buffer_new_part(&mut self, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
+        let Range { start, end } = stream_bytes.range();
+        let slice = |range: Range<StreamPosition>| {
+            stream_bytes.within((range.start - start) as u32..(range.end - start) as u32)
         };
         let mut from = start;
-        let mut at = self.out_of_order.partition_point(|held| held.end() <= start);
+        let mut at = self.out_of_order.partition_point(|segment| segment.end() <= start);
         while from < end {
-            let (hole, known) = match self.out_of_order.get(at) {
-                Some(held) => (from..held.at.min(end).max(from), held.at.max(from)..held.end().min(end)),
+            let (hole, overlap) = match self.out_of_order.get(at) {
+                Some(segment) => {
+                    (from..segment.at.min(end).max(from), segment.at.max(from)..segment.end().min(end))
+                }
                 None => (from..end, end..end),
             };
             if !hole.is_empty() {
-                self.insert(at, part(hole), received);
+                self.insert(at, slice(hole), received);
                 at += 1;
             }
-            if known.is_empty() {
+            if overlap.is_empty() {
                 break;
             }
-            self.merge_copy(at, part(known.clone()));
-            from = known.end;
+            self.merge_copy(at, slice(overlap.clone()));
+            from = overlap.end;
             at += 1;
         }
     }
 
-    fn insert(&mut self, at: usize, piece: StreamBytes<'_>, received: StreamPosition) {
-        let held = OutOfOrderSegment {
-            at: piece.at,
-            length: piece.data.length,
-            bytes: piece.data.bytes.to_vec(),
-            frames: piece.meta.frames.to_vec(),
-            time: piece.meta.time,
+    fn insert(&mut self, at: usize, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
+        let segment = OutOfOrderSegment {
+            at: stream_bytes.at,
+            length: stream_bytes.data.length,
+            bytes: stream_bytes.data.bytes.to_vec(),
+            frames: stream_bytes.meta.frames.to_vec(),
+            time: stream_bytes.meta.time,
             received,
         };
-        self.buffered_bytes += held.counted_bytes();
-        self.out_of_order.insert(at, held);
+        self.buffered_bytes += segment.counted_bytes();
+        self.out_of_order.insert(at, segment);
     }
 
     /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
     /// length removed from the first.
-    fn merge_copy(&mut self, at: usize, piece: StreamBytes<'_>) {
-        let Some(held) = self.out_of_order.get_mut(at) else { return };
-        let into = (piece.at - held.at) as usize;
-        let known = held.bytes.get(into..).unwrap_or_default();
-        if known.iter().zip(piece.data.bytes).any(|(known, again)| known != again) {
+    fn merge_copy(&mut self, at: usize, stream_bytes: StreamBytes<'_>) {
+        let Some(segment) = self.out_of_order.get_mut(at) else { return };
+        let offset = (stream_bytes.at - segment.at) as usize;
+        let stored = segment.bytes.get(offset..).unwrap_or_default();
+        if stored.iter().zip(stream_bytes.data.bytes).any(|(stored, copied)| stored != copied) {
             self.contradictions += 1;
-        } else if into <= held.bytes.len() && into + piece.data.bytes.len() > held.bytes.len() {
-            let more = piece.data.bytes.get(held.bytes.len() - into..).unwrap_or_default();
-            self.buffered_bytes += more.len();
-            held.bytes.extend_from_slice(more);
+        } else if offset <= segment.bytes.len()
+            && offset + stream_bytes.data.bytes.len() > segment.bytes.len()
+        {
+            let new_bytes = stream_bytes.data.bytes.get(segment.bytes.len() - offset..).unwrap_or_default();
+            self.buffered_bytes += new_bytes.len();
+            segment.bytes.extend_from_slice(new_bytes);
         }
-        if held.frames.len() < MAX_SEGMENT_FRAMES {
-            held.frames.extend_from_slice(piece.meta.frames);
+        if segment.frames.len() < MAX_SEGMENT_FRAMES {
+            segment.frames.extend_from_slice(stream_bytes.meta.frames);
         }
     }
 
     /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
     /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
     /// copy counts.
-    fn report_retransmission(&mut self, piece: StreamBytes<'_>, reader: &mut impl TcpDirectionReader) {
-        if piece.meta.is_captured_twice() {
-            return reader.read_retransmission(piece);
+    fn report_retransmission(&mut self, stream_bytes: StreamBytes<'_>, reader: &mut impl TcpDirectionReader) {
+        if stream_bytes.meta.is_captured_twice() {
+            return reader.read_retransmission(stream_bytes);
         }
-        let time = piece.meta.time;
-        let is_needed = self.is_needed(&piece);
+        let time = stream_bytes.meta.time;
+        let is_needed = self.is_needed(&stream_bytes);
         if is_needed {
-            let Range { start, end } = piece.range();
+            let Range { start, end } = stream_bytes.range();
             self.needed_retransmission = Some((start.max(self.acknowledged)..end, time));
         } else if let Some(reports) = &mut self.reports {
-            reports.record_needless(&piece.range());
+            reports.record_needless(&stream_bytes.range());
         }
         let anomaly = match is_needed {
             // The first copy determines the start.
@@ -527,14 +532,14 @@ impl TcpStreamDirection {
             }
             false => DeliveryAnomaly::Surplus,
         };
-        let meta = PacketMeta { anomaly: Some(&anomaly), ..piece.meta };
-        reader.read_retransmission(StreamBytes { meta, ..piece });
+        let meta = PacketMeta { anomaly: Some(&anomaly), ..stream_bytes.meta };
+        reader.read_retransmission(StreamBytes { meta, ..stream_bytes });
     }
 
     /// Returns `true` if the receiver needs a retransmission, as far as its acknowledgements tell.
     #[cold]
-    fn is_needed(&self, piece: &StreamBytes<'_>) -> bool {
-        let Range { start, end } = piece.range();
+    fn is_needed(&self, stream_bytes: &StreamBytes<'_>) -> bool {
+        let Range { start, end } = stream_bytes.range();
         if self.acknowledged == 0 || end <= self.acknowledged {
             return false;
         }
@@ -549,7 +554,7 @@ impl TcpStreamDirection {
             let waited = self.last_answer_time.nanoseconds_since(self.last);
             waited.zip(self.shortest_answer_ns).is_some_and(|(waited, shortest)| waited >= shortest)
         };
-        piece.meta.time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS
+        stream_bytes.meta.time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS
             || self.last_request_time >= Some(self.last)
             || reports.is_some_and(|reports| reports.are_missing(&unacknowledged))
             || answers_less()
@@ -564,10 +569,10 @@ impl TcpStreamDirection {
     ) {
         let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
         let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
-        for (_, key, which) in self.unacknowledged_messages.range(from..).copied() {
-            if let Some(before) = delay(key, which, until) {
+        for (_, key, kind) in self.unacknowledged_messages.range(from..).copied() {
+            if let Some(before) = delay(key, kind, until) {
                 let retransmitted = retransmitted.clone();
-                let delay = RetransmissionDelayedMessage { key, which, before, until, retransmitted };
+                let delay = RetransmissionDelayedMessage { key, which: kind, before, until, retransmitted };
                 self.reports.get_or_insert_default().record_delay(delay);
             }
         }
@@ -576,18 +581,18 @@ impl TcpStreamDirection {
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
     fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
-        while let Some(held) = self.out_of_order.front()
-            && Some(held.at) == self.next_position
-            && held.received <= self.other_reached
-            && let Some(held) = self.out_of_order.pop_front()
+        while let Some(segment) = self.out_of_order.front()
+            && Some(segment.at) == self.next_position
+            && segment.received <= self.other_reached
+            && let Some(segment) = self.out_of_order.pop_front()
         {
-            self.buffered_bytes -= held.counted_bytes();
-            self.next_position = Some(held.end());
-            let piece = held.to_stream_bytes();
+            self.buffered_bytes -= segment.counted_bytes();
+            self.next_position = Some(segment.end());
+            let stream_bytes = segment.to_stream_bytes();
             let recovery = until
-                .map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: held.time, until }));
-            let meta = PacketMeta { anomaly: recovery.as_ref(), ..piece.meta };
-            reader.read_bytes(StreamBytes { meta, ..piece });
+                .map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: segment.time, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref(), ..stream_bytes.meta };
+            reader.read_bytes(StreamBytes { meta, ..stream_bytes });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
     }
@@ -606,7 +611,7 @@ impl TcpStreamDirection {
         if position > next + MAX_DISTANCE {
             return Vec::new();
         }
-        if position == next && self.out_of_order.front().is_some_and(|held| held.at > next) {
+        if position == next && self.out_of_order.front().is_some_and(|first| first.at > next) {
             self.is_gap_requested = true;
         }
         self.last_answer_time = now;
@@ -662,9 +667,9 @@ impl TcpStreamDirection {
         }
         reports.acknowledge(acknowledged);
         // The blocks cover buffered bytes, but not the gap before them: the receiver lacks it, too.
-        if let Some((next, held)) = self.next_position.zip(self.out_of_order.front().map(|held| held.at)) {
-            let are_behind = blocks.iter().any(|block| block.start >= held && block.start > acknowledged);
-            self.is_gap_requested |= next < held && are_behind && !reports.were_received(&(next..held));
+        if let Some((next, start)) = self.next_position.zip(self.out_of_order.front().map(|first| first.at)) {
+            let are_behind = blocks.iter().any(|block| block.start >= start && block.start > acknowledged);
+            self.is_gap_requested |= next < start && are_behind && !reports.were_received(&(next..start));
         }
         spurious
     }
@@ -673,13 +678,13 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn record_message_end(
         &mut self,
         key: TransactionSlabKey,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
     ) -> bool {
         let Some(next) = self.next_position.filter(|next| *next > self.acknowledged) else { return true };
         if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
             self.unacknowledged_messages.pop_front();
         }
-        self.unacknowledged_messages.push_back((next, key, which));
+        self.unacknowledged_messages.push_back((next, key, kind));
         false
     }
 
@@ -688,7 +693,7 @@ impl TcpStreamDirection {
         &mut self,
     ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
         self.unacknowledged_messages.front().filter(|(end, ..)| *end <= self.acknowledged)?;
-        self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
+        self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
     }
 
     /// Returns the next message acknowledged by this number, which a segment of the receiver has.
@@ -703,7 +708,7 @@ impl TcpStreamDirection {
         if !is_near || position < end {
             return None;
         }
-        self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
+        self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
     }
 
     /// Returns the gap before the buffered or acknowledged bytes.
@@ -712,7 +717,7 @@ impl TcpStreamDirection {
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.out_of_order.front() {
-            Some(held) => Some(next..held.at),
+            Some(first) => Some(next..first.at),
             None if acknowledged > next => Some(next..acknowledged),
             None => None,
         }

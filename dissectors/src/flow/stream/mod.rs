@@ -61,9 +61,9 @@ impl<'a> StreamBytes<'a> {
 
 /// Reader of the bytes of one direction.
 pub(super) trait TcpDirectionReader {
-    fn read_bytes(&mut self, piece: StreamBytes<'_>);
+    fn read_bytes(&mut self, stream_bytes: StreamBytes<'_>);
 
     /// Handles a retransmission of bytes that were read before. The first copy counts; this one is only
     /// compared.
-    fn read_retransmission(&mut self, piece: StreamBytes<'_>);
+    fn read_retransmission(&mut self, stream_bytes: StreamBytes<'_>);
 }

@@ -96,11 +96,11 @@ pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
 
 /// Detects the protocol by the first bytes of a direction.
 pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamProtocolDetection {
-    let begins = |what: &[u8]| bytes.iter().zip(what).all(|(byte, expected)| byte == expected);
+    let is_prefix_of = |key: &[u8]| bytes.iter().zip(key).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
         return StreamProtocolDetection::Mpa;
     }
-    if bytes.len() < REQUEST_KEY.len() && (begins(&REQUEST_KEY) || begins(&REPLY_KEY)) {
+    if bytes.len() < REQUEST_KEY.len() && (is_prefix_of(&REQUEST_KEY) || is_prefix_of(&REPLY_KEY)) {
         return StreamProtocolDetection::Undecided;
     }
     if rpc::recognize_record(bytes).is_some() {
@@ -116,24 +116,24 @@ pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> 
     StreamProtocolDetection::Other
 }
 
-/// Detects the protocol of a stream by a segment, if its start was not captured. `everywhere`: search the
+/// Detects the protocol of a stream by a segment, if its start was not captured. `search_all`: search the
 /// whole segment, not only its first bytes.
 pub(in crate::flow) fn detect_by_segment(
     data: CapturedPacketPayload<'_>,
     ports: [Port; 2],
-    everywhere: bool,
+    search_all: bool,
 ) -> StreamProtocolDetection {
     let bytes = data.bytes;
     if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
         return StreamProtocolDetection::Mpa;
     }
-    let begins = |at: &usize| match at {
+    let begins_record = |at: &usize| match at {
         // The length of an FPDU of MPA and the bytes after it resemble the mark of a fragment that is not the last.
         0 => bytes.first().is_some_and(|byte| byte & 0x80 != 0) && rpc::recognize_record(bytes).is_some(),
         at => bytes.get(*at..).is_some_and(|bytes| rpc::recognize_call_record(bytes).is_some()),
     };
-    let end = if everywhere || ports.contains(&NFS_PORT) { bytes.len() } else { bytes.len().min(1) };
-    match (0..end).find(begins) {
+    let end = if search_all || ports.contains(&NFS_PORT) { bytes.len() } else { bytes.len().min(1) };
+    match (0..end).find(begins_record) {
         Some(_) => StreamProtocolDetection::Records,
         None if ports.contains(&NFS_PORT) && tls::begins_record(bytes) => StreamProtocolDetection::Tls,
         None => StreamProtocolDetection::Undecided,

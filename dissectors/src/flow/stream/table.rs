@@ -105,11 +105,11 @@ impl TcpConversation {
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
     ) {
-        let before = |number: TcpSequence| number.add(u32::MAX);
-        let (own, other) = self.sequence_bases.own_and_peer(sender);
-        own.get_or_insert(if segment.flags.syn() { segment.sequence } else { before(segment.sequence) });
+        let previous = |number: TcpSequence| number.add(u32::MAX);
+        let (own, peer) = self.sequence_bases.own_and_peer(sender);
+        own.get_or_insert(if segment.flags.syn() { segment.sequence } else { previous(segment.sequence) });
         if segment.flags.ack() {
-            other.get_or_insert(before(segment.acknowledgment));
+            peer.get_or_insert(previous(segment.acknowledgment));
         }
     }
 
@@ -119,12 +119,12 @@ impl TcpConversation {
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
     ) -> TcpSegmentNumbers {
-        let (own, other) = (self.sequence_bases[sender], self.sequence_bases[sender.peer()]);
-        let since = |start: Option<TcpSequence>, number: TcpSequence| {
+        let (own, peer) = (self.sequence_bases[sender], self.sequence_bases[sender.peer()]);
+        let relative = |start: Option<TcpSequence>, number: TcpSequence| {
             start.map_or(0, |start| number.0.wrapping_sub(start.0))
         };
-        let acknowledgment = if segment.flags.ack() { since(other, segment.acknowledgment) } else { 0 };
-        TcpSegmentNumbers { stream: self.number, sequence: since(own, segment.sequence), acknowledgment }
+        let acknowledgment = if segment.flags.ack() { relative(peer, segment.acknowledgment) } else { 0 };
+        TcpSegmentNumbers { stream: self.number, sequence: relative(own, segment.sequence), acknowledgment }
     }
 
     pub(in crate::flow) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
@@ -132,7 +132,7 @@ impl TcpConversation {
     }
 
     pub(in crate::flow) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
-        let begins = matches!(self.protocol, StreamProtocol::Opening);
+        let is_opening = matches!(self.protocol, StreamProtocol::Opening);
         self.protocol = match verdict {
             StreamProtocolDetection::Mpa => StreamProtocol::Mpa(Box::default()),
             StreamProtocolDetection::Tls => StreamProtocol::Tls,
@@ -141,7 +141,7 @@ impl TcpConversation {
             StreamProtocolDetection::Records => {
                 let mut records = Box::<BySide<CapturedRpcRecordParser>>::default();
                 for side in ConnectionSideAOrB::BOTH {
-                    if begins && self.directions[side].has_begun() {
+                    if is_opening && self.directions[side].has_begun() {
                         records[side].expect_record();
                     }
                 }
@@ -182,8 +182,9 @@ impl TcpConversation {
         let is_cut = self.is_cut;
         self.has_cut_messages |= is_cut;
         let buffered = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames);
-        let kept = buffered.filter(|_| is_of_nfs);
-        let mut frames: Vec<_> = kept.map(|frame| (frame, protocol::unknown_stream_reason(is_cut))).collect();
+        let reported = buffered.filter(|_| is_of_nfs);
+        let mut frames: Vec<_> =
+            reported.map(|frame| (frame, protocol::unknown_stream_reason(is_cut))).collect();
         frames.sort_unstable_by_key(|(frame, _)| *frame);
         frames.dedup_by_key(|(frame, _)| *frame);
         self.directions.0.iter_mut().for_each(TcpStreamDirection::reset);
@@ -333,8 +334,8 @@ impl TcpConversationTable {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
-            if let Some(before) = stream.deadline {
-                self.deadlines.remove(&(before, at));
+            if let Some(old_deadline) = stream.deadline {
+                self.deadlines.remove(&(old_deadline, at));
             }
             stream.deadline = deadline;
             self.deadlines.extend(deadline.map(|deadline| (deadline, at)));

@@ -97,11 +97,12 @@ impl TcpReceiverAcknowledgements {
     /// Records that bytes after a gap were received.
     pub(super) fn record_received(&mut self, range: Range<StreamPosition>) {
         self.record_missing_before(range.end);
-        let from = self.received.partition_point(|known| known.end < range.start);
-        let to = self.received.partition_point(|known| known.start <= range.end);
+        let from = self.received.partition_point(|existing| existing.end < range.start);
+        let to = self.received.partition_point(|existing| existing.start <= range.end);
         let touching = self.received.get(from..to).unwrap_or_default();
-        let merged =
-            touching.iter().fold(range, |all, known| all.start.min(known.start)..all.end.max(known.end));
+        let merged = touching
+            .iter()
+            .fold(range, |union, existing| union.start.min(existing.start)..union.end.max(existing.end));
         if from < to || self.received.len() < MAX_RECEIVED_RANGES {
             self.received.splice(from..to, [merged]);
         }
@@ -113,12 +114,12 @@ impl TcpReceiverAcknowledgements {
     }
 
     pub(super) fn were_received(&self, range: &Range<StreamPosition>) -> bool {
-        self.received.iter().any(|known| known.start <= range.start && range.end <= known.end)
+        self.received.iter().any(|existing| existing.start <= range.start && range.end <= existing.end)
     }
 
     pub(super) fn record_delay(&mut self, delay: RetransmissionDelayedMessage) {
         let now = delay.until;
-        self.delays.retain(|known| known.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
+        self.delays.retain(|existing| existing.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
         if self.delays.len() < MAX_DELAYS {
             self.delays.push(delay);
         }
@@ -127,12 +128,12 @@ impl TcpReceiverAcknowledgements {
     /// Returns the delays by retransmissions of bytes that the receiver had received before, as it reports now.
     pub(super) fn take_spurious(
         &mut self,
-        again: &Range<StreamPosition>,
+        range: &Range<StreamPosition>,
         now: Timestamp,
     ) -> Vec<RetransmissionDelayedMessage> {
         self.delays.retain(|delay| delay.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
         let is_spurious = |delay: &mut RetransmissionDelayedMessage| {
-            delay.retransmitted.start < again.end && again.start < delay.retransmitted.end
+            delay.retransmitted.start < range.end && range.start < delay.retransmitted.end
         };
         // The last delay of a message is revoked first.
         let mut spurious: Vec<_> = self.delays.extract_if(.., is_spurious).collect();
@@ -142,14 +143,14 @@ impl TcpReceiverAcknowledgements {
 
     /// Records a retransmission of bytes that were already acknowledged. A later report of these bytes as a duplicate
     /// is about this copy, not about an earlier retransmission.
-    pub(super) fn record_needless(&mut self, again: &Range<StreamPosition>) {
+    pub(super) fn record_needless(&mut self, range: &Range<StreamPosition>) {
         self.delays
-            .retain(|delay| delay.retransmitted.end <= again.start || again.end <= delay.retransmitted.start);
+            .retain(|delay| delay.retransmitted.end <= range.start || range.end <= delay.retransmitted.start);
     }
 
     /// Forgets what lies before an acknowledged position.
     pub(super) fn acknowledge(&mut self, position: StreamPosition) {
-        self.received.retain(|known| known.end > position);
+        self.received.retain(|existing| existing.end > position);
     }
 }
 

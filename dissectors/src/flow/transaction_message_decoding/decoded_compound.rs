@@ -26,24 +26,26 @@ pub struct DecodedCbCompound<'a> {
 impl<'a> DecodedCompound<'a> {
     /// Decodes the operations of a Call and of its Reply, each with its procedure and a cursor at its body.
     pub(super) fn decode([call, reply]: [Option<(Procedure, Cursor<'a>)>; 2]) -> Self {
-        let of = |wanted: Procedure, body: Option<(Procedure, Cursor<'a>)>| {
-            body.filter(|(procedure, _)| *procedure == wanted).map(|(_, cursor)| cursor)
+        let body_of = |expected: Procedure, body: Option<(Procedure, Cursor<'a>)>| {
+            body.filter(|(procedure, _)| *procedure == expected).map(|(_, cursor)| cursor)
         };
         let callback = || {
             let decoded = DecodedCbCompound {
-                call: of(Procedure::CbCompound, call)
+                call: body_of(Procedure::CbCompound, call)
                     .and_then(|body| v4::DecodedOperations::decode(body).ok()),
-                reply: of(Procedure::CbCompound, reply)
+                reply: body_of(Procedure::CbCompound, reply)
                     .and_then(|body| v4::DecodedOperations::decode(body).ok()),
             };
             (decoded.call.is_some() || decoded.reply.is_some()).then(|| Box::new(decoded))
         };
         // Most Transactions are no callbacks: nothing is moved for them.
         let is_callback =
-            of(Procedure::CbCompound, call).is_some() || of(Procedure::CbCompound, reply).is_some();
+            body_of(Procedure::CbCompound, call).is_some() || body_of(Procedure::CbCompound, reply).is_some();
         Self {
-            call: of(Procedure::Compound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
-            reply: of(Procedure::Compound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            call: body_of(Procedure::Compound, call)
+                .and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            reply: body_of(Procedure::Compound, reply)
+                .and_then(|body| v4::DecodedOperations::decode(body).ok()),
             callback: if is_callback { callback() } else { None },
         }
     }

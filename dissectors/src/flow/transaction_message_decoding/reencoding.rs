@@ -44,10 +44,10 @@ impl<'a> TransactionMessages<'a> {
     /// Returns an error if a complete message cannot be decoded to its end.
     pub fn reencode(
         &self,
-        which: RpcMessageKind,
+        kind: RpcMessageKind,
     ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
-        let record = self.transaction.message(which)?;
-        let cursor = self.cursor(which)?;
+        let record = self.transaction.message(kind)?;
+        let cursor = self.cursor(kind)?;
         let is_whole = record.bytes.len() >= record.length
             && record.gaps.is_empty()
             && cursor.rest().len() == cursor.remaining();
@@ -78,7 +78,7 @@ impl<'a> TransactionMessages<'a> {
         let header = record.bytes.get(..end).unwrap_or_default();
         Some(reencode_header(dialect, header).and_then(|header| {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
-            reencode_message(which, procedure, payload, cursor, &mut encoder)?;
+            reencode_message(kind, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
             Ok(OriginalAndReencodedMessage {
                 header,
@@ -99,7 +99,7 @@ fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<OriginalAndReencoded
 }
 
 fn reencode_message(
-    which: RpcMessageKind,
+    kind: RpcMessageKind,
     procedure: Procedure,
     payload: GssPayload,
     mut cursor: Cursor<'_>,
@@ -111,13 +111,13 @@ fn reencode_message(
         return Ok(());
     }
     match payload {
-        GssPayload::Plain => procedure.reencode(which, &mut cursor, encoder)?,
+        GssPayload::Plain => procedure.reencode(kind, &mut cursor, encoder)?,
         GssPayload::Integrity => {
             let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullFieldObserver)?;
             let mut result = Ok(());
             encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
-                result = procedure.reencode(which, &mut protected.body, encoder);
+                result = procedure.reencode(kind, &mut protected.body, encoder);
             });
             result?;
             gss::GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder);
@@ -125,7 +125,7 @@ fn reencode_message(
         GssPayload::Privacy => {
             gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder)
         }
-        GssPayload::Control(control) => control.reencode(which, &mut cursor, encoder)?,
+        GssPayload::Control(control) => control.reencode(kind, &mut cursor, encoder)?,
     }
     Ok(())
 }

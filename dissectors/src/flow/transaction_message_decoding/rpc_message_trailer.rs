@@ -35,14 +35,14 @@ pub(super) fn read_protection<'a, O: FieldObserver<'a>>(
 /// Returns an error if it cannot be decoded, or if bytes follow it.
 pub(super) fn read_control_message<'a, O: FieldObserver<'a>>(
     payload: GssPayload,
-    which: RpcMessageKind,
+    kind: RpcMessageKind,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<(), XdrError> {
     match payload {
         // The content of such a message is not specified.
         GssPayload::Control(GssControlMessageKind::Unknown) => return Ok(()),
-        GssPayload::Control(control) => control.decode(which, cursor, observer)?,
+        GssPayload::Control(control) => control.decode(kind, cursor, observer)?,
         GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => {}
     }
     cursor.expect_end()

@@ -137,13 +137,13 @@ impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for Sattr2ValueOrUnchanged
         field: &'static FieldDefinition,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        let (at, mut ahead) = (cursor.position(), *cursor);
+        let (at, mut lookahead) = (cursor.position(), *cursor);
         for _ in 0..T::UNCHANGED_WORDS {
-            if ahead.word()? != u32::MAX {
+            if lookahead.word()? != u32::MAX {
                 return T::decode(cursor, field, observer).map(|value| Self(Some(value)));
             }
         }
-        *cursor = ahead;
+        *cursor = lookahead;
         // It is no value of the attribute, so no field reports it.
         observer.structural_bytes(at..cursor.position());
         Ok(Self(None))

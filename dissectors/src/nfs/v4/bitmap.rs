@@ -20,22 +20,22 @@ pub trait BitNames {
 }
 
 /// Returns the number of bits in word `word`.
-pub(super) const fn count_in_word(all: &[FlagName], word: u64) -> usize {
+pub(super) const fn count_in_word(flags: &[FlagName], word: u64) -> usize {
     let (mut count, mut at) = (0, 0);
-    while at < all.len() {
-        count += (all[at].0 / 32 == word) as usize;
+    while at < flags.len() {
+        count += (flags[at].0 / 32 == word) as usize;
         at += 1;
     }
     count
 }
 
 /// Returns the bits of word `word` as masks.
-pub(super) const fn masks_of_word<const N: usize>(all: &[FlagName], word: u64) -> [FlagName; N] {
+pub(super) const fn masks_of_word<const N: usize>(flags: &[FlagName], word: u64) -> [FlagName; N] {
     let mut masks = [(0, ""); N];
     let (mut count, mut at) = (0, 0);
-    while at < all.len() {
-        if all[at].0 / 32 == word {
-            masks[count] = (1 << (all[at].0 % 32), all[at].1);
+    while at < flags.len() {
+        if flags[at].0 / 32 == word {
+            masks[count] = (1 << (flags[at].0 % 32), flags[at].1);
             count += 1;
         }
         at += 1;

@@ -199,12 +199,12 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, 
         if self.is_stopped {
             return None;
         }
-        let next = self.mask.iter().find(|bit| self.last_bit.is_none_or(|after| *bit > after))?;
+        let next = self.mask.iter().find(|bit| self.last_bit.is_none_or(|last_bit| *bit > last_bit))?;
         let start = self.cursor;
-        let mut inside = OuterGroupOmittingObserver::new(observer, None);
-        let item = T::decode(next, &mut self.cursor, &mut inside);
+        let mut inner_observer = OuterGroupOmittingObserver::new(observer, None);
+        let item = T::decode(next, &mut self.cursor, &mut inner_observer);
         if item.is_err() {
-            inside.leave_all(self.cursor.position());
+            inner_observer.leave_all(self.cursor.position());
             self.is_stopped = true;
             self.cursor = start;
         }
@@ -272,15 +272,15 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
-        let has = |number| mask.contains(number);
-        if O::is_enabled() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has)) {
+        let has_item = |number| mask.contains(number);
+        if O::is_enabled() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has_item)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;
             observer.structural_bytes(at..at + 4);
-            let mut walk = BitmapItemWalk::<'a, T, N>::new(mask, inner.limited_to(length as usize));
-            while walk.next_observed(observer).is_some() {}
-            let (at, rest) = (walk.cursor.position(), walk.rest());
+            let mut items = BitmapItemWalk::<'a, T, N>::new(mask, inner.limited_to(length as usize));
+            while items.next_observed(observer).is_some() {}
+            let (at, rest) = (items.cursor.position(), items.rest());
             if !rest.is_empty() {
                 observer.value(T::VALUES, at..at + rest.len(), FieldValue::Bytes(rest));
             }

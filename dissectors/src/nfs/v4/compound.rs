@@ -89,9 +89,9 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// # Errors
     /// Returns an error if the message ends before the operations.
     pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
-        let mut inside = OuterGroupOmittingObserver::new(observer, Some(&HEAD));
-        let head = H::decode(cursor, &HEAD, &mut inside)?;
-        let count = u32::decode(cursor, &COUNT, &mut inside)?;
+        let mut inner_observer = OuterGroupOmittingObserver::new(observer, Some(&HEAD));
+        let head = H::decode(cursor, &HEAD, &mut inner_observer)?;
+        let count = u32::decode(cursor, &COUNT, &mut inner_observer)?;
         Ok(Self { head, count, storage: EncodedItemsOrSlice::Message(*cursor) })
     }
 
@@ -202,22 +202,22 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     observer: &mut O,
     read: impl FnOnce(B) -> R,
 ) -> Result<R, CompoundDecodeFailure<B::Number>> {
-    let mut ahead = *cursor;
-    let number = match B::Number::decode(&mut ahead, B::OPCODE, &mut NullFieldObserver) {
+    let mut lookahead = *cursor;
+    let number = match B::Number::decode(&mut lookahead, B::OPCODE, &mut NullFieldObserver) {
         Ok(number) => number,
         Err(error) => {
             report_rest(cursor, observer);
             return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
-    let status = if B::HAS_STATUS { ahead.word().ok().map(Nfsstat4) } else { None };
+    let status = if B::HAS_STATUS { lookahead.word().ok().map(Nfsstat4) } else { None };
     let group = B::field(number);
     observer.enter(group.unwrap_or(&UNKNOWN), cursor.position());
     let number_field = B::Number::decode(cursor, B::OPCODE, observer);
-    let mut inside = OuterGroupOmittingObserver::new(observer, group);
-    let body = number_field.and_then(|number| B::decode(number, cursor, &mut inside)).map(read);
+    let mut inner_observer = OuterGroupOmittingObserver::new(observer, group);
+    let body = number_field.and_then(|number| B::decode(number, cursor, &mut inner_observer)).map(read);
     if body.is_err() {
-        inside.leave_all(cursor.position());
+        inner_observer.leave_all(cursor.position());
         report_rest(cursor, observer);
     }
     observer.leave(cursor.position());
@@ -286,15 +286,15 @@ impl<N: Copy> MainOperationSearch<N> {
             self.add::<B>(number);
         }
         let is_cut = stop.is_some_and(|stop| stop.error.is_cut());
-        let known = u32::from(stop.is_some_and(|stop| stop.operation.is_some()));
-        let mut named = CompoundMainOperation { operation: self.operation, decoded: None, stop: None };
-        if is_cut && remaining > known && self.lowest_class > LOWEST_CLASS {
+        let undecodable_count = u32::from(stop.is_some_and(|stop| stop.operation.is_some()));
+        let mut main = CompoundMainOperation { operation: self.operation, decoded: None, stop: None };
+        if is_cut && remaining > undecodable_count && self.lowest_class > LOWEST_CLASS {
             let is_naming = self.lowest_class <= HIGHEST_NAMING_CLASS;
-            named.decoded = named.operation.take().filter(|_| is_naming);
+            main.decoded = main.operation.take().filter(|_| is_naming);
         }
         let trailing = || end?.expect_end().err();
-        named.stop = stop.map(|stop| stop.error).or_else(trailing);
-        named
+        main.stop = stop.map(|stop| stop.error).or_else(trailing);
+        main
     }
 }
 
@@ -409,8 +409,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         R: Xdr<'a>,
         C: OperationBody<'a, Number = B::Number>,
     {
-        let known = self.numbers().count();
-        let results = reply.numbers().skip(known);
+        let call_count = self.numbers().count();
+        let results = reply.numbers().skip(call_count);
         let mut numbers = 0;
         let lowest = { self.numbers().chain(results) }
             .inspect(|_| numbers += 1)
@@ -422,8 +422,8 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 impl CompoundReply<'_> {
     /// Returns the operation that names the Call, if all its operations succeeded and therefore have results.
     pub fn main_operation_of_call(&self) -> Option<Operation> {
-        let is_whole = self.head.status == Nfsstat4::NFS4_OK;
-        self.main_operation().operation.filter(|_| is_whole)
+        let is_complete = self.head.status == Nfsstat4::NFS4_OK;
+        self.main_operation().operation.filter(|_| is_complete)
     }
 }
 

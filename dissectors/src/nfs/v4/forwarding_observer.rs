@@ -48,9 +48,9 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
-        has: &dyn Fn(u32) -> bool,
+        has_item: &dyn Fn(u32) -> bool,
     ) -> bool {
-        self.observer.is_interested_in_items(values, has)
+        self.observer.is_interested_in_items(values, has_item)
     }
 
     #[inline]

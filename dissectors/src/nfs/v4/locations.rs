@@ -117,9 +117,9 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
                 };
                 observer.value(field, at..at + 1, value);
             }
-            if let Some(later) = this.0.0.get(FACTS.len()..).filter(|later| !later.is_empty()) {
+            if let Some(unknown) = this.0.0.get(FACTS.len()..).filter(|later| !later.is_empty()) {
                 let at = start + 4 + FACTS.len();
-                observer.value(&UNKNOWN_BYTES, at..at + later.len(), FieldValue::Bytes(later));
+                observer.value(&UNKNOWN_BYTES, at..at + unknown.len(), FieldValue::Bytes(unknown));
             }
             observer.leave(cursor.position());
         }

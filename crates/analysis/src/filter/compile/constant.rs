@@ -22,8 +22,8 @@ pub(super) struct OperandContext<'e> {
 
 impl OperandContext<'_> {
     /// Creates a context of this type, without names for values.
-    pub(super) const fn nameless(sort: OperandType) -> Self {
-        Self { operand_type: sort, field: None, is_whole: false }
+    pub(super) const fn nameless(operand_type: OperandType) -> Self {
+        Self { operand_type, field: None, is_whole: false }
     }
 }
 
@@ -33,20 +33,20 @@ impl FilterCompiler<'_> {
         &self,
         word: &str,
         span: FilterSpan,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
         let ipv4 = || literal::ipv4(word).map(|(address, bits)| FilterConstant::Ipv4(address, bits));
         let ipv6 = || literal::ipv6(word).map(|(address, bits)| FilterConstant::Ipv6(address, bits));
-        let constant = match beside.operand_type {
+        let constant = match context.operand_type {
             OperandType::Number => {
-                literal::number(word).or_else(|| named_number(word, beside)).map(FilterConstant::Number)
+                literal::number(word).or_else(|| named_number(word, context)).map(FilterConstant::Number)
             }
             OperandType::Boolean => literal::boolean(word).map(FilterConstant::Bool),
             OperandType::Bytes => literal::bytes(word).map(FilterConstant::Bytes),
             OperandType::Ethernet => {
                 literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes)
             }
-            OperandType::Text => return self.text(word.as_bytes(), span, beside),
+            OperandType::Text => return self.text(word.as_bytes(), span, context),
             OperandType::Ipv4 => ipv4(),
             OperandType::Ipv6 => ipv6(),
             OperandType::Address => ipv4()
@@ -55,24 +55,24 @@ impl FilterCompiler<'_> {
             OperandType::Time => literal::time(word).map(FilterConstant::Time),
             OperandType::Duration => literal::duration(word).map(FilterConstant::Duration),
         };
-        constant.ok_or_else(|| self.value_error(word, span, beside))
+        constant.ok_or_else(|| self.value_error(word, span, context))
     }
 
     pub(super) fn quoted(
         &self,
         bytes: &[u8],
         span: FilterSpan,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
-        match beside.operand_type {
-            OperandType::Text => self.text(bytes, span, beside),
+        match context.operand_type {
+            OperandType::Text => self.text(bytes, span, context),
             OperandType::Bytes => Ok(FilterConstant::Bytes(bytes.to_vec())),
             OperandType::Number => {
                 let text = String::from_utf8_lossy(bytes);
-                let number = named_number(&text, beside).or_else(|| literal::number(&text));
-                number.map(FilterConstant::Number).ok_or_else(|| self.value_error(&text, span, beside))
+                let number = named_number(&text, context).or_else(|| literal::number(&text));
+                number.map(FilterConstant::Number).ok_or_else(|| self.value_error(&text, span, context))
             }
-            _ => self.word(&String::from_utf8_lossy(bytes), span, beside),
+            _ => self.word(&String::from_utf8_lossy(bytes), span, context),
         }
     }
 
@@ -81,9 +81,9 @@ impl FilterCompiler<'_> {
         &self,
         bytes: &[u8],
         span: FilterSpan,
-        beside: OperandContext<'_>,
+        context: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
-        let Some((field, words)) = beside.field.and_then(|field| Some((field, self.possible_words(field)?)))
+        let Some((field, words)) = context.field.and_then(|field| Some((field, self.possible_words(field)?)))
         else {
             return Ok(FilterConstant::Text(bytes.to_vec()));
         };
@@ -92,8 +92,8 @@ impl FilterCompiler<'_> {
         let bytes = if is_lower_case { bytes.to_ascii_lowercase() } else { bytes.to_ascii_uppercase() };
         let word = String::from_utf8_lossy(&bytes);
         let is_possible =
-            words.iter().any(|known| *known == word) || possible_generated_values::is_number(&word);
-        if beside.is_whole && !is_possible {
+            words.iter().any(|possible| *possible == word) || possible_generated_values::is_number(&word);
+        if context.is_whole && !is_possible {
             let names = nearest(&word, words.iter().map(String::as_str));
             let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
                 format!("; it is {}", words.join(", "))
@@ -105,36 +105,36 @@ impl FilterCompiler<'_> {
         Ok(FilterConstant::Text(bytes))
     }
 
-    fn value_error(&self, word: &str, span: FilterSpan, beside: OperandContext<'_>) -> FilterError {
-        let Some(field) = beside.field else {
+    fn value_error(&self, word: &str, span: FilterSpan, context: OperandContext<'_>) -> FilterError {
+        let Some(field) = context.field else {
             let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
             return self
-                .error(span, format!("{word} is not {}{}", beside.operand_type.text(), proposal(&fields)));
+                .error(span, format!("{word} is not {}{}", context.operand_type.text(), proposal(&fields)));
         };
         let fields = match word.contains('.') {
             true => self.catalog.nearest(word),
             false => self.catalog.replacements(field.name).to_vec(),
         };
         if field.names.is_empty() || !fields.is_empty() {
-            let what = format!(
+            let message = format!(
                 "{} is {}, which {word} is not{}",
                 field.name,
-                beside.operand_type.text(),
+                context.operand_type.text(),
                 proposal(&fields)
             );
-            return self.error(span, what);
+            return self.error(span, message);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let has = |entry: &&FilterFieldCatalogEntry| {
+        let has_name = |entry: &&FilterFieldCatalogEntry| {
             entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word))
         };
-        let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
-        let what = format!(
+        let suggestion = self.catalog.iter().find(has_name).map(|entry| format!("; {} has it", entry.name));
+        let message = format!(
             "no value of {} is called {word}{}",
             field.name,
-            other.unwrap_or_else(|| proposal(&names))
+            suggestion.unwrap_or_else(|| proposal(&names))
         );
-        self.error(span, what)
+        self.error(span, message)
     }
 }
 
@@ -142,11 +142,11 @@ impl FilterCompiler<'_> {
 const FORMER_NAMES: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX", "AUTH_SYS")];
 
 /// Returns the number with this name in the specification; an exact match is preferred over one that ignores case.
-fn named_number(word: &str, beside: OperandContext<'_>) -> Option<i128> {
-    let names = &beside.field?.names;
+fn named_number(word: &str, context: OperandContext<'_>) -> Option<i128> {
+    let names = &context.field?.names;
     let exactly = names.iter().find(|(_, name)| *name == word);
     let nearly = || names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word));
-    let former = FORMER_NAMES.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
-    let now = || former.and_then(|(_, now)| names.iter().find(|(_, name)| name == now));
-    exactly.or_else(nearly).or_else(now).map(|(number, _)| i128::from(*number))
+    let renamed = FORMER_NAMES.iter().find(|(former, _)| former.eq_ignore_ascii_case(word));
+    let by_current_name = || renamed.and_then(|(_, current)| names.iter().find(|(_, name)| name == current));
+    exactly.or_else(nearly).or_else(by_current_name).map(|(number, _)| i128::from(*number))
 }

@@ -43,8 +43,8 @@ impl OperandType {
     }
 
     pub(super) fn is_comparable_with(self, other: Self) -> bool {
-        let is_number = |sort| matches!(sort, Self::Number | Self::Boolean);
-        let is_address = |sort| matches!(sort, Self::Address | Self::Ipv4 | Self::Ipv6);
+        let is_number = |operand_type| matches!(operand_type, Self::Number | Self::Boolean);
+        let is_address = |operand_type| matches!(operand_type, Self::Address | Self::Ipv4 | Self::Ipv6);
         self == other
             || is_number(self) && is_number(other)
             || self.is_bytes() && other.is_bytes()
@@ -76,27 +76,35 @@ impl FilterCompiler<'_> {
                 self.field_of(operand).map(|entry| OperandType::from_filter_type(entry.kind))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => None,
-            OperandForm::Slice(of, _) => match self.type_of(of)? {
+            OperandForm::Slice(inner, _) => match self.type_of(inner)? {
                 Some(OperandType::Text) => Some(OperandType::Text),
                 Some(OperandType::Bytes | OperandType::Ethernet | OperandType::Ipv4 | OperandType::Ipv6) => {
                     Some(OperandType::Bytes)
                 }
-                Some(sort) => {
+                Some(operand_type) => {
                     return Err(self.error(
-                        of.span,
-                        format!("{} is {}, which cannot be sliced", self.source_text(of.span), sort.text()),
+                        inner.span,
+                        format!(
+                            "{} is {}, which cannot be sliced",
+                            self.source_text(inner.span),
+                            operand_type.text()
+                        ),
                     ));
                 }
-                None => return Err(self.not_a_field(of)),
+                None => return Err(self.not_a_field(inner)),
             },
             OperandForm::Call(name, arguments) => Some(self.type_of_call(name, arguments, operand.span)?),
-            OperandForm::Negative(of) => match self.type_of(of)? {
-                sort @ (None | Some(OperandType::Number | OperandType::Duration)) => sort,
-                Some(sort) => {
-                    return Err(self.error(operand.span, format!("{} cannot be negated", sort.text())));
+            OperandForm::Negative(inner) => match self.type_of(inner)? {
+                operand_type @ (None | Some(OperandType::Number | OperandType::Duration)) => operand_type,
+                Some(operand_type) => {
+                    return Err(
+                        self.error(operand.span, format!("{} cannot be negated", operand_type.text()))
+                    );
                 }
             },
-            OperandForm::Arithmetic(left, what, right) => self.type_of_arithmetic(left, *what, right)?,
+            OperandForm::Arithmetic(left, operator, right) => {
+                self.type_of_arithmetic(left, *operator, right)?
+            }
         })
     }
 
@@ -110,26 +118,28 @@ impl FilterCompiler<'_> {
     fn type_of_arithmetic(
         &self,
         left: &Operand<'_>,
-        what: ArithmeticOperator,
+        operator: ArithmeticOperator,
         right: &Operand<'_>,
     ) -> FilterCompileResult<Option<OperandType>> {
-        let (left_sort, right_sort) = (self.type_of(left)?, self.type_of(right)?);
-        let (Some(first), Some(second)) = (left_sort.or(right_sort), right_sort.or(left_sort)) else {
+        let (left_type, right_type) = (self.type_of(left)?, self.type_of(right)?);
+        let (Some(first), Some(second)) = (left_type.or(right_type), right_type.or(left_type)) else {
             return Ok(None);
         };
-        let is_sum = matches!(what, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
-        let is_scale = matches!(what, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
-        let is_number = |sort| matches!(sort, OperandType::Number | OperandType::Boolean);
+        let is_sum = matches!(operator, ArithmeticOperator::Add | ArithmeticOperator::Subtract);
+        let is_scale = matches!(operator, ArithmeticOperator::Multiply | ArithmeticOperator::Divide);
+        let is_number = |operand_type| matches!(operand_type, OperandType::Number | OperandType::Boolean);
         Ok(Some(match (first, second) {
             (first, second) if is_number(first) && is_number(second) => OperandType::Number,
-            (OperandType::Bytes, OperandType::Bytes) if what == ArithmeticOperator::And => OperandType::Bytes,
-            (OperandType::Duration, OperandType::Duration) if is_sum || is_scale && right_sort.is_none() => {
+            (OperandType::Bytes, OperandType::Bytes) if operator == ArithmeticOperator::And => {
+                OperandType::Bytes
+            }
+            (OperandType::Duration, OperandType::Duration) if is_sum || is_scale && right_type.is_none() => {
                 OperandType::Duration
             }
             (OperandType::Duration, OperandType::Number) if is_scale => OperandType::Duration,
             (OperandType::Time, OperandType::Duration) if is_sum => OperandType::Time,
-            (OperandType::Time, OperandType::Time) if is_sum && right_sort.is_none() => OperandType::Time,
-            (OperandType::Time, OperandType::Time) if what == ArithmeticOperator::Subtract => {
+            (OperandType::Time, OperandType::Time) if is_sum && right_type.is_none() => OperandType::Time,
+            (OperandType::Time, OperandType::Time) if operator == ArithmeticOperator::Subtract => {
                 OperandType::Duration
             }
             (first, second) => {
@@ -142,11 +152,11 @@ impl FilterCompiler<'_> {
     }
 
     pub(super) fn function(&self, name: &str, span: FilterSpan) -> FilterCompileResult<FilterFunction> {
-        let found =
-            FilterFunction::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function);
-        found.ok_or_else(|| {
-            let near = nearest(name, FilterFunction::NAMES.iter().map(|(name, _)| *name));
-            self.error(span, format!("unknown function {name}{}", proposal(&near)))
+        let function =
+            FilterFunction::NAMES.iter().find(|(key, _)| *key == name).map(|(_, function)| *function);
+        function.ok_or_else(|| {
+            let similar = nearest(name, FilterFunction::NAMES.iter().map(|(name, _)| *name));
+            self.error(span, format!("unknown function {name}{}", proposal(&similar)))
         })
     }
 
@@ -157,19 +167,19 @@ impl FilterCompiler<'_> {
         span: FilterSpan,
     ) -> FilterCompileResult<OperandType> {
         let function = self.function(name, span)?;
-        let many = matches!(function, FilterFunction::Max | FilterFunction::Min);
-        let Some(argument) = arguments.first().filter(|_| many || arguments.len() == 1) else {
-            let wanted = if many { "one argument or more" } else { "one argument" };
-            return Err(self.error(span, format!("{name} takes {wanted}")));
+        let is_variadic = matches!(function, FilterFunction::Max | FilterFunction::Min);
+        let Some(argument) = arguments.first().filter(|_| is_variadic || arguments.len() == 1) else {
+            let expected = if is_variadic { "one argument or more" } else { "one argument" };
+            return Err(self.error(span, format!("{name} takes {expected}")));
         };
-        let sorts: Vec<_> =
+        let operand_types: Vec<_> =
             arguments.iter().map(|argument| self.type_of(argument)).collect::<FilterCompileResult<_>>()?;
-        let Some(first) = sorts.iter().copied().flatten().next() else {
+        let Some(first) = operand_types.iter().copied().flatten().next() else {
             return Err(self.not_a_field(argument));
         };
-        let refuse = |wanted: &str| {
-            let what = format!("{name} takes {wanted}, and this is {}", first.text());
-            Err(self.error(argument.span, what))
+        let refuse = |expected: &str| {
+            let message = format!("{name} takes {expected}, and this is {}", first.text());
+            Err(self.error(argument.span, message))
         };
         match function {
             FilterFunction::Len if first.is_bytes() => Ok(OperandType::Number),
@@ -189,7 +199,11 @@ impl FilterCompiler<'_> {
             FilterFunction::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
             FilterFunction::Abs => refuse("a number"),
             FilterFunction::Max | FilterFunction::Min => {
-                match sorts.iter().flatten().all(|sort| sort.is_comparable_with(first)) {
+                match operand_types
+                    .iter()
+                    .flatten()
+                    .all(|operand_type| operand_type.is_comparable_with(first))
+                {
                     true => Ok(first),
                     false => Err(self.error(span, format!("the arguments of {name} are of several types"))),
                 }

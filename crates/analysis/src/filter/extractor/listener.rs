@@ -87,19 +87,19 @@ impl FieldExtractionObserver<'_, '_> {
         set: FilterSlotSetId,
         at: usize,
     ) -> Vec<FilterFieldSlotNumber> {
-        let mut own = std::mem::take(&mut self.extractor.slot_buffer);
-        own.clear();
-        let mut place = 0;
-        while let Some(slot) = self.slot(set, place) {
-            place += 1;
-            let of = self.extractor.traits(slot);
+        let mut slots = std::mem::take(&mut self.extractor.slot_buffer);
+        slots.clear();
+        let mut index = 0;
+        while let Some(slot) = self.slot(set, index) {
+            index += 1;
+            let traits = self.extractor.traits(slot);
             if !self.extracts_slot(slot) {
                 continue;
             }
-            if of.is_searched {
+            if traits.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(FilterFieldSlotNumber, usize)| *known == slot;
-                if !of.has_no_header
+                let is_begun = |(searched, _): &(FilterFieldSlotNumber, usize)| *searched == slot;
+                if !traits.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
                 {
@@ -107,15 +107,15 @@ impl FieldExtractionObserver<'_, '_> {
                 }
             } else if self.extractor.names == Some(slot) {
                 self.extractor.name_protocol(field);
-            } else if of.has_no_header {
+            } else if traits.has_no_header {
                 if self.extractor.is_current_protocol(slot) && !self.extractor.values.has(slot) {
                     self.push_bytes(slot, at..usize::MAX);
                 }
             } else {
-                own.push(slot);
+                slots.push(slot);
             }
         }
-        own
+        slots
     }
 
     fn push_bytes(&mut self, slot: FilterFieldSlotNumber, range: Range<usize>) {
@@ -176,16 +176,18 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
             FilterValue::Duration(nanoseconds)
         };
         let set = self.extractor.slots(field);
-        let mut place = 0;
-        while let Some(slot) = self.slot(set, place) {
-            place += 1;
-            let of = self.extractor.traits(slot);
+        let mut index = 0;
+        while let Some(slot) = self.slot(set, index) {
+            index += 1;
+            let traits = self.extractor.traits(slot);
             if self.extracts_slot(slot)
-                && !of.has_no_header
-                && !of.is_part
+                && !traits.has_no_header
+                && !traits.is_part
                 && self.extractor.names != Some(slot)
             {
-                self.extractor.values.push(slot, if of.uses_value { value } else { FilterValue::Unknown });
+                self.extractor
+                    .values
+                    .push(slot, if traits.uses_value { value } else { FilterValue::Unknown });
             }
         }
     }
@@ -226,23 +228,23 @@ impl FieldExtractionObserver<'_, '_> {
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
-        let Some(named) = self.extractor.fields.get(slot) else { return false };
+        let Some(referenced) = self.extractor.fields.get(slot) else { return false };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
-        if named.origin == FilterFieldSource::Generated(GeneratedField::UdpPayload) {
-            let (before, behind) = AROUND_UDP_LENGTH;
-            let start = bytes.end + behind;
+        if referenced.origin == FilterFieldSource::Generated(GeneratedField::UdpPayload) {
+            let (before, after) = AROUND_UDP_LENGTH;
+            let start = bytes.end + after;
             // A jumbogram has no length, and ends with the frame.
             let end = if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
             if start < end {
                 self.push_bytes(slot, start..end);
             }
-        } else if named.origin == FilterFieldSource::Generated(GeneratedField::Arp) {
+        } else if referenced.origin == FilterFieldSource::Generated(GeneratedField::Arp) {
             if number == ARP.0 {
                 // It is the first field of the SLL2 header, and the last of all others.
                 let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
                 self.push_bytes(slot, start..start + ARP.1);
             }
-        } else if is_header_length(named, field) {
+        } else if is_header_length(referenced, field) {
             self.header = Some(length);
         } else {
             return false;
@@ -252,19 +254,19 @@ impl FieldExtractionObserver<'_, '_> {
 
     #[inline(never)]
     fn open(&mut self, field: &'static FieldDefinition, set: FilterSlotSetId, at: usize) {
-        let own = self.begin(field, set, at);
+        let slots = self.begin(field, set, at);
         self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
         // The value of a time follows its parts.
         if !matches!(field.kind, FieldKind::Time | FieldKind::Duration) {
-            for slot in &own {
+            for slot in &slots {
                 match self.extractor.traits(*slot) {
-                    of if of.is_part => {}
-                    of if of.uses_value => self.extractor.open_slots.push(*slot),
+                    traits if traits.is_part => {}
+                    traits if traits.uses_value => self.extractor.open_slots.push(*slot),
                     _ => self.extractor.values.push(*slot, FilterValue::Unknown),
                 }
             }
         }
-        self.extractor.slot_buffer = own;
+        self.extractor.slot_buffer = slots;
     }
 
     #[inline(never)]
@@ -275,20 +277,20 @@ impl FieldExtractionObserver<'_, '_> {
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
-        let mut own = self.begin(field, set, bytes.start);
+        let mut slots = self.begin(field, set, bytes.start);
         if let field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _) = value {
-            own.retain(|slot| !self.use_following_bytes(field, *slot, bytes, number));
+            slots.retain(|slot| !self.use_following_bytes(field, *slot, bytes, number));
         }
-        self.add(field, &own, bytes, value);
-        self.extractor.slot_buffer = own;
+        self.add(field, &slots, bytes, value);
+        self.extractor.slot_buffer = slots;
     }
 
     fn close(&mut self, end: usize) {
         let Some((_, outer, at)) = self.extractor.open.pop() else { return };
         let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
-        let mut place = outer;
-        while let Some(slot) = self.extractor.open_slots.get(place).copied() {
-            place += 1;
+        let mut index = outer;
+        while let Some(slot) = self.extractor.open_slots.get(index).copied() {
+            index += 1;
             self.push_bytes(slot, at..end);
         }
         self.extractor.open_slots.truncate(outer);
@@ -303,13 +305,15 @@ impl FieldExtractionObserver<'_, '_> {
     ) {
         let value = FilterValue::from_field(field.kind, &value);
         for slot in slots.iter().copied() {
-            let of = self.extractor.traits(slot);
+            let traits = self.extractor.traits(slot);
             let value = match value {
-                FilterValue::Number(number) if of.is_part && self.is_unset_request(slot, field, number) => {
+                FilterValue::Number(number)
+                    if traits.is_part && self.is_unset_request(slot, field, number) =>
+                {
                     continue;
                 }
-                _ if !of.uses_value => FilterValue::Unknown,
-                value if of.is_part => self.part(slot, value, bytes),
+                _ if !traits.uses_value => FilterValue::Unknown,
+                value if traits.is_part => self.part(slot, value, bytes),
                 value => value,
             };
             self.extractor.values.push(slot, value);

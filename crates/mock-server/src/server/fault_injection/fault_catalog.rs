@@ -238,22 +238,22 @@ const REFUSALS: [AcceptStat; 3] =
 
 /// Returns all faults, in the order of the tables.
 pub fn all() -> Vec<MockServerFault> {
-    let mut all = Vec::new();
-    let mut add = |version, operation, what| all.push(MockServerFault { version, operation, what });
+    let mut catalog = Vec::new();
+    let mut add = |version, operation, kind| catalog.push(MockServerFault { version, operation, what: kind });
     let rows = [
         (RESULT_FAULTS, MockServerFaultKind::WrongResult as fn(_, _) -> _),
         (ARGUMENT_FAULTS, MockServerFaultKind::WrongArgument),
     ];
-    for (rows, what) in rows {
+    for (rows, constructor) in rows {
         for (version, operations, fields) in rows {
             for operation in *operations {
                 for (field, changes) in *fields {
-                    changes.iter().for_each(|change| add(*version, operation, what(field, *change)));
+                    changes.iter().for_each(|change| add(*version, operation, constructor(field, *change)));
                 }
             }
         }
     }
-    let each = |rows: &'static [(u32, &'static [&'static str])]| {
+    let pairs = |rows: &'static [(u32, &'static [&'static str])]| {
         rows.iter()
             .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
     };
@@ -270,7 +270,7 @@ pub fn all() -> Vec<MockServerFault> {
             faults.iter().for_each(|fault| add(*version, operation, MockServerFaultKind::WrongFiles(*fault)));
         }
     }
-    for (version, operation) in each(TRANSPORT_OPERATIONS) {
+    for (version, operation) in pairs(TRANSPORT_OPERATIONS) {
         FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
         if operation == "READ" {
@@ -279,7 +279,7 @@ pub fn all() -> Vec<MockServerFault> {
                 .for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         }
     }
-    all
+    catalog
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ impl MockCallOperations {
         let operations = match procedure {
             Procedure::Compound => {
                 let compound = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                let named = compound.operations().map_while(Result::ok);
-                named.filter_map(|args| args.number().name()).collect()
+                let operations = compound.operations().map_while(Result::ok);
+                operations.filter_map(|args| args.number().name()).collect()
             }
             procedure => vec![procedure.name()],
         };
@@ -72,9 +72,9 @@ impl MockFieldFinder<'_, '_> {
         if self.position.is_some() || self.enclosing.first().is_none_or(|(name, _)| *name != self.operation) {
             return false;
         }
-        let mut above = self.enclosing.iter().rev().map(|(label, _)| *label);
-        let mut wanted = self.field.rsplit('.');
-        wanted.next() == Some(label) && wanted.all(|wanted| above.next() == Some(wanted))
+        let mut enclosing = self.enclosing.iter().rev().map(|(label, _)| *label);
+        let mut components = self.field.rsplit('.');
+        components.next() == Some(label) && components.all(|component| enclosing.next() == Some(component))
     }
 
     /// Returns the location of `bytes` in the message.
@@ -124,10 +124,10 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
                 self.span(text).map(MockFieldPosition::Text)
             }
             FieldValue::Chunk(length, content) if length > 0 => {
-                let of = |chunk: &ChunkedDataItem<'_>| {
+                let is_same_item = |chunk: &ChunkedDataItem<'_>| {
                     chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr)
                 };
-                self.chunks.iter().position(of).map(|at| MockFieldPosition::Item(at, bytes))
+                self.chunks.iter().position(is_same_item).map(|at| MockFieldPosition::Item(at, bytes))
             }
             _ => None,
         };
@@ -135,7 +135,7 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
 }
 
 pub(super) fn argument(
-    asked: &MockCallOperations,
+    call: &MockCallOperations,
     message: &[u8],
     chunks: &[ChunkedDataItem<'_>],
     operation: &str,
@@ -147,35 +147,35 @@ pub(super) fn argument(
     // A Call that sets a size never applies to a directory.
     finder.non_directory_depth = Some(0);
     // Arguments that cannot be decoded do not contain the field.
-    let _ = asked.procedure.arguments(&mut cursor, &mut finder);
+    let _ = call.procedure.arguments(&mut cursor, &mut finder);
     finder.position
 }
 
 pub(super) fn result(
-    asked: &MockCallOperations,
-    answer: &MockReply,
+    call: &MockCallOperations,
+    reply: &MockReply,
     operation: &str,
     field: &str,
 ) -> Option<MockFieldPosition> {
-    let items = items(answer);
-    let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
+    let items = items(reply);
+    let mut cursor = Cursor::new(&reply.message).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let mut finder = MockFieldFinder {
         operation,
         field,
-        message: &answer.message,
+        message: &reply.message,
         chunks: &items,
         ..MockFieldFinder::default()
     };
     // Results that cannot be decoded do not contain the field.
-    let _ = asked.procedure.results(&mut cursor, &mut finder);
+    let _ = call.procedure.results(&mut cursor, &mut finder);
     finder.position
 }
 
 /// Returns the data items of a reply, with their positions.
-fn items(answer: &MockReply) -> Vec<ChunkedDataItem<'_>> {
+fn items(reply: &MockReply) -> Vec<ChunkedDataItem<'_>> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let items = answer.splices.iter().zip(&answer.data);
+    let items = reply.splices.iter().zip(&reply.data);
     items
         .map(|(splice, data)| ChunkedDataItem {
             position: Some(number(splice.position)),
@@ -186,8 +186,8 @@ fn items(answer: &MockReply) -> Vec<ChunkedDataItem<'_>> {
 }
 
 /// Returns the status of a reply: that of the procedure, or of the COMPOUND.
-pub(super) fn status(answer: &MockReply) -> Option<u32> {
-    let mut cursor = Cursor::new(&answer.message);
+pub(super) fn status(reply: &MockReply) -> Option<u32> {
+    let mut cursor = Cursor::new(&reply.message);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     cursor.word().ok()
 }
@@ -206,43 +206,43 @@ fn words_after(operation: &str) -> usize {
 
 /// Makes a successful operation report a failure; it becomes the last one of its COMPOUND (RFC 8881 section 16.2.3).
 /// Returns `false` if it had not succeeded.
-pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation: &str, status: u32) -> bool {
+pub(super) fn fail(call: &MockCallOperations, reply: &mut MockReply, operation: &str, status: u32) -> bool {
     let (start, at) = {
-        let items = items(answer);
-        let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
+        let items = items(reply);
+        let mut cursor = Cursor::new(&reply.message).with_chunks(&items);
         if rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
             return false;
         }
         let start = cursor.at();
         // An NFSv3 procedure begins with its status.
         let first =
-            (asked.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
+            (call.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
         let mut finder = MockFieldFinder {
             operation,
             field: "status",
-            message: &answer.message,
+            message: &reply.message,
             chunks: &items,
             ..MockFieldFinder::default()
         };
-        let _ = asked.procedure.results(&mut cursor, &mut finder);
+        let _ = call.procedure.results(&mut cursor, &mut finder);
         match first.or(finder.position) {
             Some(MockFieldPosition::Number(at)) => (start, at),
             _ => return false,
         }
     };
-    let message = &mut answer.message;
+    let message = &mut reply.message;
     if message.get(at.clone()).is_none_or(|word| word.iter().any(|byte| *byte != 0)) {
         return false;
     }
     message.truncate(at.end);
     put(message, at.start, status);
-    match asked.procedure {
+    match call.procedure {
         Procedure::Compound => {
-            let done = asked.operations.iter().position(|name| *name == operation).unwrap_or(0) + 1;
-            let mut head = Cursor::new(message.get(start..).unwrap_or_default());
-            let tag = head.word().and_then(|_| head.word()).unwrap_or(0) as usize;
+            let operation_count = call.operations.iter().position(|name| *name == operation).unwrap_or(0) + 1;
+            let mut cursor = Cursor::new(message.get(start..).unwrap_or_default());
+            let tag = cursor.word().and_then(|_| cursor.word()).unwrap_or(0) as usize;
             put(message, start, status);
-            put(message, start + 8 + tag + roundup(tag), u32::try_from(done).unwrap_or(0));
+            put(message, start + 8 + tag + roundup(tag), u32::try_from(operation_count).unwrap_or(0));
             // RFC 8881 section 18.30.2: the mask is present regardless of the status.
             if operation == "SETATTR" {
                 message.extend_from_slice(&[0; 4]);
@@ -251,8 +251,8 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
         _ => message.resize(message.len() + 4 * words_after(operation), 0),
     }
     let end = message.len();
-    answer.splices.retain(|splice| splice.position < end);
-    answer.data.truncate(answer.splices.len());
+    reply.splices.retain(|splice| splice.position < end);
+    reply.data.truncate(reply.splices.len());
     true
 }
 
@@ -266,11 +266,11 @@ impl MockFieldMutation {
     /// Changes the field at a location. Returns `true` if its value is different now.
     pub(super) fn apply(
         self,
-        place: &MockFieldPosition,
+        position: &MockFieldPosition,
         message: &mut Vec<u8>,
         items: &mut [Vec<u8>],
     ) -> bool {
-        match place {
+        match position {
             MockFieldPosition::Number(at) => {
                 message.get_mut(at.clone()).is_some_and(|bytes| self.number(bytes))
             }
@@ -288,19 +288,19 @@ impl MockFieldMutation {
                 else {
                     return false;
                 };
-                let more = [&follows[..], &entry].concat();
+                let addition = [&follows[..], &entry].concat();
                 match self {
                     // The word before the entry means that an entry follows; the word after it replaces that one.
                     Self::RemoveEntry => {
-                        let Some(before) = at.start.checked_sub(4) else { return false };
-                        message.drain(before..at.end);
+                        let Some(start) = at.start.checked_sub(4) else { return false };
+                        message.drain(start..at.end);
                     }
                     Self::DuplicateEntry | Self::AddEntry => {
-                        message.splice(at.end..at.end, more);
-                        if let (Self::AddEntry, Some(letter)) =
+                        message.splice(at.end..at.end, addition);
+                        if let (Self::AddEntry, Some(byte)) =
                             (self, message.get_mut(name + entry.len() + follows.len()))
                         {
-                            *letter ^= 1;
+                            *byte ^= 1;
                         }
                     }
                     _ => return false,

@@ -95,7 +95,7 @@ impl fmt::Display for MockServerFault {
             MockServerFaultKind::WrongStatus(status) => write!(f, "is done, and says status {status}"),
             MockServerFaultKind::Delayed => f.write_str("is not done, and is to be sent again later"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),
-            MockServerFaultKind::WrongFiles(deed) => f.write_str(match deed {
+            MockServerFaultKind::WrongFiles(fault) => f.write_str(match fault {
                 MockFileStateFault::Nothing => "does nothing, and says it is done",
                 MockFileStateFault::Twice => "is done twice",
                 MockFileStateFault::KeepsNames => "leaves the old name",
@@ -134,8 +134,8 @@ pub struct MockFaultInjector {
 
 impl MockFaultInjector {
     /// Creates an injector for a fault.
-    pub fn new(lie: MockServerFault) -> Self {
-        Self { fault: lie, skip: 0, injections: 0, is_repeated: false, is_stopped: false }
+    pub fn new(fault: MockServerFault) -> Self {
+        Self { fault, skip: 0, injections: 0, is_repeated: false, is_stopped: false }
     }
 
     /// Skips this many occasions first.
@@ -161,15 +161,15 @@ impl MockFaultInjector {
     }
 
     /// Returns `true` if the fault is to be injected into this Call.
-    fn is_occasion(&mut self, asked: &MockCallOperations) -> bool {
+    fn is_occasion(&mut self, call: &MockCallOperations) -> bool {
         let MockServerFault { version, operation, .. } = self.fault;
-        let is_meant = asked.version == version && asked.operations.contains(&operation);
-        if self.injections > 0 && !self.is_repeated || self.is_stopped || !is_meant {
+        let is_target = call.version == version && call.operations.contains(&operation);
+        if self.injections > 0 && !self.is_repeated || self.is_stopped || !is_target {
             return false;
         }
-        let is_now = self.skip == 0;
+        let is_due = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
-        is_now
+        is_due
     }
 
     /// Returns the number of injections.
@@ -185,10 +185,10 @@ impl MockFaultInjector {
         has_write_chunk: bool,
     ) -> Option<MockTransportFault> {
         let MockServerFaultKind::WrongTransport(fault) = self.fault.what else { return None };
-        let is_meant = (has_write_chunk || !fault.affects_write_chunks())
-            && MockCallOperations::from_call(message, chunks).is_some_and(|asked| self.is_occasion(&asked));
-        self.injections += u64::from(is_meant);
-        is_meant.then_some(fault)
+        let is_target = (has_write_chunk || !fault.affects_write_chunks())
+            && MockCallOperations::from_call(message, chunks).is_some_and(|call| self.is_occasion(&call));
+        self.injections += u64::from(is_target);
+        is_target.then_some(fault)
     }
 
     /// Reverts the count of an injection that had no effect.
@@ -202,98 +202,103 @@ impl MockFaultInjector {
         server: &mut MockServer,
         message: &[u8],
         chunks: &[ChunkedDataItem<'_>],
-        answer: &mut MockReply,
+        reply: &mut MockReply,
     ) {
-        let is_travel = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
-        let asked = MockCallOperations::from_call(message, chunks)
-            .filter(|asked| !is_travel && self.is_occasion(asked));
-        let honest = |server: &mut MockServer, answer: &mut MockReply| {
-            server.call(Cursor::new(message).with_chunks(chunks), answer);
+        let is_transport_fault = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
+        let call = MockCallOperations::from_call(message, chunks)
+            .filter(|call| !is_transport_fault && self.is_occasion(call));
+        let serve_correctly = |server: &mut MockServer, reply: &mut MockReply| {
+            server.call(Cursor::new(message).with_chunks(chunks), reply);
         };
-        let Some(asked) = asked else { return honest(server, answer) };
+        let Some(call) = call else { return serve_correctly(server, reply) };
         let operation = self.fault.operation;
-        let is_told = match self.fault.what {
+        let is_injected = match self.fault.what {
             MockServerFaultKind::WrongTransport(_) => {
-                honest(server, answer);
+                serve_correctly(server, reply);
                 false
             }
             MockServerFaultKind::WrongArgument(field, change) => {
                 let mut contents: Vec<Vec<u8>> =
                     chunks.iter().map(|chunk| chunk.bytes.unwrap_or_default().to_vec()).collect();
-                let mut other = message.to_vec();
-                let place = fields::argument(&asked, message, chunks, operation, field);
-                let is_other = place.is_some_and(|place| change.apply(&place, &mut other, &mut contents));
+                let mut altered = message.to_vec();
+                let position = fields::argument(&call, message, chunks, operation, field);
+                let is_changed =
+                    position.is_some_and(|position| change.apply(&position, &mut altered, &mut contents));
                 let items: Vec<_> = chunks
                     .iter()
                     .zip(&contents)
                     .map(|(chunk, content)| ChunkedDataItem { bytes: Some(content), ..*chunk })
                     .collect();
                 let (before, state) = (server.tree.clone(), server.state.clone());
-                honest(server, answer);
-                let (truth, after) = (answer.complete_message(), std::mem::replace(&mut server.tree, before));
+                serve_correctly(server, reply);
+                let (correct_reply, after) =
+                    (reply.complete_message(), std::mem::replace(&mut server.tree, before));
                 server.state = state;
-                server.call(Cursor::new(&other).with_chunks(&items), answer);
-                is_other && (answer.complete_message() != truth || server.tree.is_changed_since(&after))
+                server.call(Cursor::new(&altered).with_chunks(&items), reply);
+                is_changed
+                    && (reply.complete_message() != correct_reply || server.tree.is_changed_since(&after))
             }
             MockServerFaultKind::WrongResult(field, change) => {
-                honest(server, answer);
-                let place = fields::result(&asked, answer, operation, field);
-                let is_other =
-                    place.is_some_and(|place| change.apply(&place, &mut answer.message, &mut answer.data));
-                for (splice, data) in answer.splices.iter_mut().zip(&answer.data) {
+                serve_correctly(server, reply);
+                let position = fields::result(&call, reply, operation, field);
+                let is_changed = position
+                    .is_some_and(|position| change.apply(&position, &mut reply.message, &mut reply.data));
+                for (splice, data) in reply.splices.iter_mut().zip(&reply.data) {
                     splice.length = u32::try_from(data.len()).unwrap_or(u32::MAX);
                 }
-                is_other
+                is_changed
             }
             MockServerFaultKind::WrongStatus(status) => {
-                honest(server, answer);
-                fields::fail(&asked, answer, operation, status)
+                serve_correctly(server, reply);
+                fields::fail(&call, reply, operation, status)
             }
             MockServerFaultKind::Delayed => {
                 let before = server.tree.clone();
-                honest(server, answer);
-                let is_delayed = fields::fail(&asked, answer, operation, Nfsstat4::NFS4ERR_DELAY.0);
+                serve_correctly(server, reply);
+                let is_delayed = fields::fail(&call, reply, operation, Nfsstat4::NFS4ERR_DELAY.0);
                 if is_delayed {
                     server.tree = before;
                 }
                 is_delayed
             }
             MockServerFaultKind::Refuses(stat) => {
-                honest(server, answer);
-                answer.refuse(stat);
+                serve_correctly(server, reply);
+                reply.refuse(stat);
                 true
             }
-            MockServerFaultKind::WrongFiles(deed) => serve_with_file_fault(deed, server, answer, honest),
+            MockServerFaultKind::WrongFiles(fault) => {
+                serve_with_file_fault(fault, server, reply, serve_correctly)
+            }
         };
-        self.injections += u64::from(is_told);
+        self.injections += u64::from(is_injected);
     }
 }
 
 /// Executes a Call, and changes the resulting files. Returns `false` if that made no difference.
 fn serve_with_file_fault(
-    deed: MockFileStateFault,
+    fault: MockFileStateFault,
     server: &mut MockServer,
-    answer: &mut MockReply,
-    done: impl Fn(&mut MockServer, &mut MockReply),
+    reply: &mut MockReply,
+    serve: impl Fn(&mut MockServer, &mut MockReply),
 ) -> bool {
     let (before, state) = (server.tree.clone(), server.state.clone());
-    done(server, answer);
-    match deed {
+    serve(server, reply);
+    match fault {
         MockFileStateFault::Nothing => {
-            let is_change = server.tree.is_changed_since(&before);
+            let is_changed = server.tree.is_changed_since(&before);
             server.tree = before;
-            is_change
+            is_changed
         }
         MockFileStateFault::Twice => {
-            let (is_change, after) = (server.tree.is_changed_since(&before), server.tree.clone());
-            if is_change {
-                let once = fields::status(answer);
+            let (is_changed, after) = (server.tree.is_changed_since(&before), server.tree.clone());
+            if is_changed {
+                let first_status = fields::status(reply);
                 server.state = state;
-                done(server, answer);
+                serve(server, reply);
                 // A repeated idempotent Call differs only in times.
-                return server.tree.is_changed_since(&after) || fields::status(answer) != once;
+                return server.tree.is_changed_since(&after) || fields::status(reply) != first_status;
             }
-            is_change
+            is_changed
         }
         MockFileStateFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
         MockFileStateFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
@@ -306,14 +311,14 @@ impl MockServer {
         &mut self,
         message: &[u8],
         chunks: &[ChunkedDataItem<'_>],
-        answer: &mut MockReply,
+        reply: &mut MockReply,
     ) {
         match self.fault_injector.take() {
-            Some(mut liar) => {
-                liar.serve(self, message, chunks, answer);
-                self.fault_injector = Some(liar);
+            Some(mut injector) => {
+                injector.serve(self, message, chunks, reply);
+                self.fault_injector = Some(injector);
             }
-            None => self.call(Cursor::new(message).with_chunks(chunks), answer),
+            None => self.call(Cursor::new(message).with_chunks(chunks), reply),
         }
     }
 }

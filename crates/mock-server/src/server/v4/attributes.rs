@@ -69,7 +69,7 @@ fn attribute<'a>(
 pub(super) fn get(
     tree: &MockFileTree,
     id: MockFileId,
-    asked: &Bitmap4<'_>,
+    requested: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
     let (handle, strings) = (v3::handle(id), [node.uid, node.gid].map(|number| number.to_string()));
@@ -78,11 +78,11 @@ pub(super) fn get(
         matches!(*bit, Attributes::TIME_ACCESS_SET | Attributes::TIME_MODIFY_SET)
             || attribute(tree, (id, node), &handle, &strings, &[], *bit).is_some()
     };
-    let supported = match asked.contains(Attributes::SUPPORTED_ATTRS) {
+    let supported = match requested.contains(Attributes::SUPPORTED_ATTRS) {
         true => words_for_bits((0..ATTRIBUTES_END).filter(is_returned).filter(is_supported)),
         false => Vec::new(),
     };
-    let bits = asked.iter().take_while(|bit| *bit < ATTRIBUTES_END).filter(is_returned);
+    let bits = requested.iter().take_while(|bit| *bit < ATTRIBUTES_END).filter(is_returned);
     let items: Vec<_> =
         bits.filter_map(|bit| attribute(tree, (id, node), &handle, &strings, &supported, bit)).collect();
     Ok(mask_and_values(&items))

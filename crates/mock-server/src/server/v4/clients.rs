@@ -18,22 +18,22 @@ const FIRST_CREATE_SEQUENCE: u32 = 1;
 pub(super) type MockSlotKey = (Sessionid4, u32);
 
 /// Returns the slot that caches the Reply.
-pub(super) fn slot(server: &mut MockServer, place: MockSlotKey) -> Option<&mut MockSessionSlot> {
-    server.state.sessions.get_mut(&place.0)?.slots.get_mut(place.1 as usize)
+pub(super) fn slot(server: &mut MockServer, key: MockSlotKey) -> Option<&mut MockSessionSlot> {
+    server.state.sessions.get_mut(&key.0)?.slots.get_mut(key.1 as usize)
 }
 
 /// Checks that an operation is allowed at its index in the COMPOUND. RFC 8881 sections 2.10.6.1 and 16.2.3.
 pub(super) fn check_position(
-    run: &MockCompound<'_>,
+    compound: &MockCompound<'_>,
     args: &Args<'_>,
     index: usize,
     count: u32,
 ) -> Result<(), Nfsstat4> {
     let operation = args.number();
-    if operation.first_minor_version().is_none_or(|since| since > run.minor) {
+    if operation.first_minor_version().is_none_or(|first_version| first_version > compound.minor) {
         return Err(Nfsstat4::NFS4ERR_NOTSUPP);
     }
-    if run.minor == 0 {
+    if compound.minor == 0 {
         return Ok(());
     }
     let is_alone = matches!(
@@ -65,9 +65,9 @@ pub(super) fn check_position(
 /// Executes SEQUENCE: occupies the slot, or returns its cached Reply. Ignores other operations.
 pub(super) fn sequence(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Args<'_>,
-    place: &mut Option<MockSlotKey>,
+    key: &mut Option<MockSlotKey>,
 ) -> Result<Option<MockCachedReply>, Nfsstat4> {
     let Args::SEQUENCE(args) = args else { return Ok(None) };
     let is_bound = server.bound_connections.contains(&(server.connection, args.sa_sessionid));
@@ -84,9 +84,9 @@ pub(super) fn sequence(
     }
     slot.sequence = args.sa_sequenceid;
     slot.cached_reply = None;
-    *place = args.sa_cachethis.then_some((args.sa_sessionid, args.sa_slotid));
-    run.client = Some(session.client);
-    run.limits = session.limits;
+    *key = args.sa_cachethis.then_some((args.sa_sessionid, args.sa_slotid));
+    compound.client = Some(session.client);
+    compound.limits = session.limits;
     let ok = Sequence4Resok {
         sr_sessionid: args.sa_sessionid,
         sr_sequenceid: args.sa_sequenceid,
@@ -95,22 +95,22 @@ pub(super) fn sequence(
         sr_target_highest_slotid: SLOTS - 1,
         sr_status_flags: SequenceStatusFlags(0),
     };
-    run.succeed(Results::SEQUENCE, ok)?;
+    compound.succeed(Results::SEQUENCE, ok)?;
     Ok(None)
 }
 
 pub(super) fn step(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
     match args {
-        Args::EXCHANGE_ID(args) => exchange_id(server, run, args),
-        Args::CREATE_SESSION(args) => create_session(server, run, args),
+        Args::EXCHANGE_ID(args) => exchange_id(server, compound, args),
+        Args::CREATE_SESSION(args) => create_session(server, compound, args),
         Args::DESTROY_SESSION(args) => {
             state.sessions.remove(&args.dsa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
-            run.succeed(Results::DESTROY_SESSION, Void)
+            compound.succeed(Results::DESTROY_SESSION, Void)
         }
         Args::DESTROY_CLIENTID(args) => {
             if !state.clients.contains_key(&args.dca_clientid) {
@@ -123,7 +123,7 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
             }
             state.remove_client(args.dca_clientid);
-            run.succeed(Results::DESTROY_CLIENTID, Void)
+            compound.succeed(Results::DESTROY_CLIENTID, Void)
         }
         Args::BIND_CONN_TO_SESSION(args) => {
             if !state.sessions.contains_key(&args.bctsa_sessid) {
@@ -139,11 +139,11 @@ pub(super) fn step(
                 },
                 bctsr_use_conn_in_rdma_mode: false,
             };
-            run.succeed(Results::BIND_CONN_TO_SESSION, ok)
+            compound.succeed(Results::BIND_CONN_TO_SESSION, ok)
         }
         Args::RECLAIM_COMPLETE(_) => {
-            run.client.iter().for_each(|client| state.complete_reclaim(*client));
-            run.succeed(Results::RECLAIM_COMPLETE, Void)
+            compound.client.iter().for_each(|client| state.complete_reclaim(*client));
+            compound.succeed(Results::RECLAIM_COMPLETE, Void)
         }
         Args::SETCLIENTID(args) => {
             let clientid = state.new_number();
@@ -158,7 +158,7 @@ pub(super) fn step(
             }
             state.clients.insert(clientid, client);
             let ok = SetclientidConfirm { clientid, setclientid_confirm: clientid.to_be_bytes() };
-            run.encode_results(&Results::SETCLIENTID(SetclientidRes::Ok(ok)))
+            compound.encode_results(&Results::SETCLIENTID(SetclientidRes::Ok(ok)))
         }
         Args::SETCLIENTID_CONFIRM(args) => {
             let client = state.clients.get(&args.clientid).ok_or(Nfsstat4::NFS4ERR_STALE_CLIENTID)?;
@@ -167,20 +167,20 @@ pub(super) fn step(
             }
             // A client that comes back with another verifier has lost its state: RFC 7530 section 9.1.1.
             let (owner, verifier) = (client.owner.clone(), client.verifier);
-            let gone: Vec<_> = state
+            let old_clients: Vec<_> = state
                 .clients
                 .iter()
                 .filter(|(id, old)| **id != args.clientid && old.owner == owner && old.verifier != verifier)
                 .map(|(id, _)| *id)
                 .collect();
-            gone.into_iter().for_each(|id| state.remove_client(id));
+            old_clients.into_iter().for_each(|id| state.remove_client(id));
             if let Some(client) = state.clients.get_mut(&args.clientid) {
                 client.is_confirmed = true;
             }
-            run.succeed(Results::SETCLIENTID_CONFIRM, Void)
+            compound.succeed(Results::SETCLIENTID_CONFIRM, Void)
         }
         Args::RENEW(args) => match state.clients.get(&args.clientid) {
-            Some(client) if client.is_confirmed => run.succeed(Results::RENEW, Void),
+            Some(client) if client.is_confirmed => compound.succeed(Results::RENEW, Void),
             _ => Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
         },
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
@@ -189,18 +189,18 @@ pub(super) fn step(
 
 fn exchange_id(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &ExchangeId4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
     let owner = args.eia_clientowner.co_ownerid.0;
     let verifier = args.eia_clientowner.co_verifier;
-    let known = state
+    let existing = state
         .clients
         .iter()
         .find(|(_, client)| client.owner == owner)
         .map(|(id, client)| (*id, client.verifier == verifier));
-    let clientid = match known {
+    let clientid = match existing {
         Some((id, true)) => id,
         other => {
             if let Some((id, _)) = other {
@@ -232,12 +232,12 @@ fn exchange_id(
         eir_server_scope: Opaque(b"loopback"),
         eir_server_impl_id: List::default(),
     };
-    run.succeed(Results::EXCHANGE_ID, Box::new(ok))
+    compound.succeed(Results::EXCHANGE_ID, Box::new(ok))
 }
 
 fn create_session(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &CreateSession4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
@@ -279,5 +279,5 @@ fn create_session(
         csr_fore_chan_attrs: fore,
         csr_back_chan_attrs: granted(&args.csa_back_chan_attrs, 4096, 16, 16),
     };
-    run.succeed(Results::CREATE_SESSION, Box::new(ok))
+    compound.succeed(Results::CREATE_SESSION, Box::new(ok))
 }

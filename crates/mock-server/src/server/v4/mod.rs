@@ -28,9 +28,9 @@ const OPERATIONS: u32 = 64;
 const MINOR: u32 = 2;
 
 impl From<MockNfsError> for Nfsstat4 {
-    fn from(fail: MockNfsError) -> Self {
+    fn from(error: MockNfsError) -> Self {
         // Both versions share these numbers.
-        Self(fail.0)
+        Self(error.0)
     }
 }
 
@@ -88,14 +88,14 @@ pub(super) fn call(
     server: &mut MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
-    room: &mut MockReplyBuffers<'_>,
+    buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     if number == 0 {
         return Ok(());
     }
     let call = CompoundCall::decode(cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let minor = call.head.minorversion;
-    let mut run = MockCompound {
+    let mut compound = MockCompound {
         minor,
         current: None,
         saved: None,
@@ -103,7 +103,7 @@ pub(super) fn call(
         client: None,
         limits: SessionLimits::default(),
         body: Encoder::new(),
-        data: room.data,
+        data: buffers.data,
     };
     let (mut status, mut count) = (Nfsstat4::NFS4_OK, 0);
     let mut slot = None;
@@ -118,58 +118,58 @@ pub(super) fn call(
                 Err(stop) => {
                     // RFC 8881 section 16.2.4: an unknown operation is OP_ILLEGAL, one that cannot be decoded BADXDR.
                     count += 1;
-                    let known = stop.operation.filter(|operation| operation.name().is_some());
-                    run.body.word(known.unwrap_or(Operation::ILLEGAL).0);
-                    status = match known {
+                    let known_operation = stop.operation.filter(|operation| operation.name().is_some());
+                    compound.body.word(known_operation.unwrap_or(Operation::ILLEGAL).0);
+                    status = match known_operation {
                         Some(_) => Nfsstat4::NFS4ERR_BADXDR,
                         None => Nfsstat4::NFS4ERR_OP_ILLEGAL,
                     };
-                    status.encode(&mut run.body);
+                    status.encode(&mut compound.body);
                     break;
                 }
             };
             count += 1;
             let operation = args.number();
-            run.body.word(operation.0);
-            let cached = clients::check_position(&run, &args, index, call.count())
-                .and_then(|()| clients::sequence(server, &mut run, &args, &mut slot));
+            compound.body.word(operation.0);
+            let cached = clients::check_position(&compound, &args, index, call.count())
+                .and_then(|()| clients::sequence(server, &mut compound, &args, &mut slot));
             let outcome = match cached {
-                Ok(Some(kept)) => {
-                    encode_cached_reply(kept, &call, room);
+                Ok(Some(reply)) => {
+                    encode_cached_reply(reply, &call, buffers);
                     return Ok(());
                 }
-                Ok(None) if call.count() > run.limits.operations => {
+                Ok(None) if call.count() > compound.limits.operations => {
                     server.exceeded += 1;
                     Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
                 }
                 Ok(None) => {
                     *server.operation_counts.entry(operation.0).or_default() += 1;
-                    step(server, &mut run, &args)
+                    step(server, &mut compound, &args)
                 }
                 Err(status) => Err(status),
             };
-            if let Err(failed) = outcome {
-                status = failed;
-                encode_failure(operation, failed, &mut run.body);
+            if let Err(error) = outcome {
+                status = error;
+                encode_failure(operation, error, &mut compound.body);
                 break;
             }
         }
     }
-    let body = std::mem::take(&mut run.body);
-    CompoundReplyHead { status, tag: call.head.tag }.encode(room.encoder);
-    room.encoder.word(count);
-    room.encoder.append(&body);
+    let body = std::mem::take(&mut compound.body);
+    CompoundReplyHead { status, tag: call.head.tag }.encode(buffers.encoder);
+    buffers.encoder.word(count);
+    buffers.encoder.append(&body);
     if let Some(slot) = slot.and_then(|slot| clients::slot(server, slot)) {
-        slot.cached_reply = Some(MockCachedReply { status, count, body, data: room.data.clone() });
+        slot.cached_reply = Some(MockCachedReply { status, count, body, data: buffers.data.clone() });
     }
     Ok(())
 }
 
-fn encode_cached_reply(kept: MockCachedReply, call: &CompoundCall<'_>, room: &mut MockReplyBuffers<'_>) {
-    CompoundReplyHead { status: kept.status, tag: call.head.tag }.encode(room.encoder);
-    room.encoder.word(kept.count);
-    room.encoder.append(&kept.body);
-    *room.data = kept.data;
+fn encode_cached_reply(reply: MockCachedReply, call: &CompoundCall<'_>, buffers: &mut MockReplyBuffers<'_>) {
+    CompoundReplyHead { status: reply.status, tag: call.head.tag }.encode(buffers.encoder);
+    buffers.encoder.word(reply.count);
+    buffers.encoder.append(&reply.body);
+    *buffers.data = reply.data;
 }
 
 /// Encodes the results of a failed operation: its status, and for SETATTR an empty mask (RFC 8881 section 18.30.2).
@@ -184,7 +184,7 @@ fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     }
 }
 
-fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
+fn step(server: &mut MockServer, compound: &mut MockCompound<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
     match args {
         Args::SEQUENCE(_) => Ok(()),
         Args::EXCHANGE_ID(_)
@@ -195,7 +195,7 @@ fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) ->
         | Args::RECLAIM_COMPLETE(_)
         | Args::SETCLIENTID(_)
         | Args::SETCLIENTID_CONFIRM(_)
-        | Args::RENEW(_) => clients::step(server, run, args),
+        | Args::RENEW(_) => clients::step(server, compound, args),
         Args::OPEN(_)
         | Args::OPEN_CONFIRM(_)
         | Args::OPEN_DOWNGRADE(_)
@@ -207,7 +207,7 @@ fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) ->
         | Args::FREE_STATEID(_)
         | Args::DELEGRETURN(_)
         | Args::GET_DIR_DELEGATION(_)
-        | Args::TEST_STATEID(_) => opens::step(server, run, args),
-        _ => namespace_attributes_and_io::step(server, run, args),
+        | Args::TEST_STATEID(_) => opens::step(server, compound, args),
+        _ => namespace_attributes_and_io::step(server, compound, args),
     }
 }

@@ -21,7 +21,7 @@ const LISTING_OVERHEAD_BYTES: usize = 24;
 
 pub(super) fn step(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let writeverf = server.write_verifier();
@@ -29,145 +29,145 @@ pub(super) fn step(
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
             tree.record_access(MockFileTree::ROOT);
-            run.current = Some(MockFileTree::ROOT);
-            run.stateid = None;
+            compound.current = Some(MockFileTree::ROOT);
+            compound.stateid = None;
             match args {
-                Args::PUTROOTFH(_) => run.succeed(Results::PUTROOTFH, Void),
-                _ => run.succeed(Results::PUTPUBFH, Void),
+                Args::PUTROOTFH(_) => compound.succeed(Results::PUTROOTFH, Void),
+                _ => compound.succeed(Results::PUTPUBFH, Void),
             }
         }
         Args::PUTFH(args) => {
             let id = tree.object(args.object.0)?;
             tree.node(id)?;
-            run.current = Some(id);
-            run.stateid = None;
-            run.succeed(Results::PUTFH, Void)
+            compound.current = Some(id);
+            compound.stateid = None;
+            compound.succeed(Results::PUTFH, Void)
         }
         Args::GETFH(_) => {
-            let handle = v3::handle(run.current()?);
-            run.succeed(Results::GETFH, ObjectFh4 { object: Opaque(&handle) })
+            let handle = v3::handle(compound.current()?);
+            compound.succeed(Results::GETFH, ObjectFh4 { object: Opaque(&handle) })
         }
         Args::SAVEFH(_) => {
-            run.saved = Some(run.current()?);
-            run.succeed(Results::SAVEFH, Void)
+            compound.saved = Some(compound.current()?);
+            compound.succeed(Results::SAVEFH, Void)
         }
         Args::RESTOREFH(_) => {
-            run.current = Some(run.saved()?);
-            run.succeed(Results::RESTOREFH, Void)
+            compound.current = Some(compound.saved()?);
+            compound.succeed(Results::RESTOREFH, Void)
         }
         Args::LOOKUP(args) => {
-            let current = run.current()?;
+            let current = compound.current()?;
             if matches!(tree.node(current)?.content, MockObjectContent::Link(_)) {
                 return Err(Nfsstat4::NFS4ERR_SYMLINK);
             }
             if matches!(args.objname.0, b"." | b"..") && tree.outside.is_none() {
                 return Err(Nfsstat4::NFS4ERR_BADNAME);
             }
-            run.current = Some(tree.lookup(current, args.objname.0)?);
-            run.succeed(Results::LOOKUP, Void)
+            compound.current = Some(tree.lookup(current, args.objname.0)?);
+            compound.succeed(Results::LOOKUP, Void)
         }
         Args::LOOKUPP(_) => {
-            let current = run.current()?;
+            let current = compound.current()?;
             if current == MockFileTree::ROOT {
                 return Err(Nfsstat4::NFS4ERR_NOENT);
             }
-            run.current = Some(tree.lookup(current, b"..")?);
-            run.succeed(Results::LOOKUPP, Void)
+            compound.current = Some(tree.lookup(current, b"..")?);
+            compound.succeed(Results::LOOKUPP, Void)
         }
         Args::GETATTR(args) => {
-            let (words, values) = attributes::get(tree, run.current()?, &args.attr_request)?;
+            let (words, values) = attributes::get(tree, compound.current()?, &args.attr_request)?;
             let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
-            run.succeed(Results::GETATTR, Getattr4Resok { obj_attributes })
+            compound.succeed(Results::GETATTR, Getattr4Resok { obj_attributes })
         }
-        Args::VERIFY(args) => match is_same(tree, run.current()?, &args.obj_attributes)? {
-            true => run.succeed(Results::VERIFY, Void),
+        Args::VERIFY(args) => match is_same(tree, compound.current()?, &args.obj_attributes)? {
+            true => compound.succeed(Results::VERIFY, Void),
             false => Err(Nfsstat4::NFS4ERR_NOT_SAME),
         },
-        Args::NVERIFY(args) => match is_same(tree, run.current()?, &args.obj_attributes)? {
+        Args::NVERIFY(args) => match is_same(tree, compound.current()?, &args.obj_attributes)? {
             true => Err(Nfsstat4::NFS4ERR_SAME),
-            false => run.succeed(Results::NVERIFY, Void),
+            false => compound.succeed(Results::NVERIFY, Void),
         },
         Args::ACCESS(args) => {
             // Access bits that do not apply to the object type are not supported.
-            let node = tree.node(run.current()?)?;
+            let node = tree.node(compound.current()?)?;
             let mask = if node.kind() == 2 { 0x1f } else { 0x2d };
             let supported = Access4(args.access.0 & mask);
             let access = Access4(supported.0 & node.rights(caller));
-            run.succeed(Results::ACCESS, Access4Resok { supported, access })
+            compound.succeed(Results::ACCESS, Access4Resok { supported, access })
         }
         Args::SETATTR(args) => {
-            let id = run.current()?;
-            let is_owners = args
+            let id = compound.current()?;
+            let is_owner_only = args
                 .obj_attributes
                 .mask
                 .iter()
                 .any(|bit| matches!(bit, Attributes::MODE | Attributes::OWNER | Attributes::OWNER_GROUP));
-            if is_owners && !tree.node(id)?.is_owned_by(caller) {
+            if is_owner_only && !tree.node(id)?.is_owned_by(caller) {
                 return Err(Nfsstat4::NFS4ERR_PERM);
             }
             let words = attributes::set(tree, id, &args.obj_attributes)?;
             let attrsset = Bitmap4::from(&words[..]);
-            run.encode_results(&Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4_OK, attrsset }))
+            compound.encode_results(&Results::SETATTR(Setattr4Res { status: Nfsstat4::NFS4_OK, attrsset }))
         }
-        Args::CREATE(args) => create(tree, run, args),
+        Args::CREATE(args) => create(tree, compound, args),
         Args::REMOVE(args) => {
-            let directory = run.current()?;
+            let directory = compound.current()?;
             let before = tree.change(directory)?;
             tree.remove(directory, args.target.0, None)?;
             let cinfo = changed(tree, directory, before)?;
-            run.succeed(Results::REMOVE, ChangeInfoResok4 { cinfo })
+            compound.succeed(Results::REMOVE, ChangeInfoResok4 { cinfo })
         }
         Args::RENAME(args) => {
-            let (from, to) = (run.saved()?, run.current()?);
+            let (from, to) = (compound.saved()?, compound.current()?);
             let (source, target) = (tree.change(from)?, tree.change(to)?);
             tree.rename((from, args.oldname.0), (to, args.newname.0))?;
             let source_cinfo = changed(tree, from, source)?;
             let target_cinfo = changed(tree, to, target)?;
-            run.succeed(Results::RENAME, Rename4Resok { source_cinfo, target_cinfo })
+            compound.succeed(Results::RENAME, Rename4Resok { source_cinfo, target_cinfo })
         }
         Args::LINK(args) => {
-            let (file, directory) = (run.saved()?, run.current()?);
+            let (file, directory) = (compound.saved()?, compound.current()?);
             let before = tree.change(directory)?;
             tree.link(file, directory, args.newname.0)?;
             let cinfo = changed(tree, directory, before)?;
-            run.succeed(Results::LINK, ChangeInfoResok4 { cinfo })
+            compound.succeed(Results::LINK, ChangeInfoResok4 { cinfo })
         }
         Args::READLINK(_) => {
-            tree.record_read(run.current()?);
-            let MockObjectContent::Link(text) = &tree.node(run.current()?)?.content else {
+            tree.record_read(compound.current()?);
+            let MockObjectContent::Link(text) = &tree.node(compound.current()?)?.content else {
                 return Err(Nfsstat4::NFS4ERR_INVAL);
             };
-            run.data.push(text.clone());
+            compound.data.push(text.clone());
             let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
             let link = DdpText::Chunk { length, bytes: None };
-            run.succeed(Results::READLINK, Readlink4Resok { link })
+            compound.succeed(Results::READLINK, Readlink4Resok { link })
         }
         Args::READDIR(args) => {
-            tree.record_read(run.current()?);
-            readdir(tree, run, args, delayed_entries)
+            tree.record_read(compound.current()?);
+            readdir(tree, compound, args, delayed_entries)
         }
-        Args::READ(args) => read(server, run, args),
-        Args::WRITE(args) => write(server, run, args),
+        Args::READ(args) => read(server, compound, args),
+        Args::WRITE(args) => write(server, compound, args),
         Args::COMMIT(_) => {
-            tree.read(run.current()?, 0, 0)?;
-            run.succeed(Results::COMMIT, Commit4Resok { writeverf })
+            tree.read(compound.current()?, 0, 0)?;
+            compound.succeed(Results::COMMIT, Commit4Resok { writeverf })
         }
         Args::SECINFO(args) => {
-            tree.lookup(run.current()?, args.name.0)?;
+            tree.lookup(compound.current()?, args.name.0)?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
             let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
             // RFC 8881 section 2.6.3.1.1.8: the current filehandle is consumed.
-            if run.minor > 0 {
-                run.current = None;
+            if compound.minor > 0 {
+                compound.current = None;
             }
-            run.succeed(Results::SECINFO, ok)
+            compound.succeed(Results::SECINFO, ok)
         }
         Args::SECINFO_NO_NAME(_) => {
-            run.current()?;
+            compound.current()?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
             let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
-            run.current = None;
-            run.succeed(Results::SECINFO_NO_NAME, ok)
+            compound.current = None;
+            compound.succeed(Results::SECINFO_NO_NAME, ok)
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -178,20 +178,20 @@ fn changed(tree: &MockFileTree, id: MockFileId, before: u64) -> Result<ChangeInf
 }
 
 /// Returns `true` if an object has these attribute values.
-fn is_same(tree: &MockFileTree, id: MockFileId, given: &Fattr4<'_>) -> Result<bool, Nfsstat4> {
-    let (words, values) = attributes::get(tree, id, &given.mask)?;
-    if Bitmap4::from(&words[..]) != given.mask {
+fn is_same(tree: &MockFileTree, id: MockFileId, expected: &Fattr4<'_>) -> Result<bool, Nfsstat4> {
+    let (words, values) = attributes::get(tree, id, &expected.mask)?;
+    if Bitmap4::from(&words[..]) != expected.mask {
         return Err(Nfsstat4::NFS4ERR_ATTRNOTSUPP);
     }
-    Ok(values == given.values.0)
+    Ok(values == expected.values.0)
 }
 
 fn create(
     tree: &mut MockFileTree,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Create4Args<'_>,
 ) -> Result<(), Nfsstat4> {
-    let directory = run.current()?;
+    let directory = compound.current()?;
     let before = tree.change(directory)?;
     let (content, mode) = match &args.objtype {
         Createtype4::Link(text) => {
@@ -210,26 +210,26 @@ fn create(
     };
     let id = tree.create(directory, args.objname.0, content, mode)?;
     let words = attributes::set(tree, id, &args.createattrs)?;
-    run.current = Some(id);
+    compound.current = Some(id);
     let cinfo = changed(tree, directory, before)?;
-    run.succeed(Results::CREATE, Create4Resok { cinfo, attrset: Bitmap4::from(&words[..]) })
+    compound.succeed(Results::CREATE, Create4Resok { cinfo, attrset: Bitmap4::from(&words[..]) })
 }
 
 fn readdir(
     tree: &MockFileTree,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Readdir4Args<'_>,
     delayed_entries: &mut u32,
 ) -> Result<(), Nfsstat4> {
-    let names = tree.directory(run.current()?)?;
+    let names = tree.directory(compound.current()?)?;
     // RFC 8881 section 18.23.3: these cookies are reserved.
     if matches!(args.cookie, 1 | 2) {
         return Err(Nfsstat4::NFS4ERR_BAD_COOKIE);
     }
-    let mut left = (args.maxcount as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
-    let (mut found, mut eof) = (Vec::new(), true);
+    let mut remaining_bytes = (args.maxcount as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
+    let (mut items, mut eof) = (Vec::new(), true);
     for (cookie, name, id) in names.after(args.cookie) {
-        let (words, values) = match found.is_empty() && *delayed_entries > 0 {
+        let (words, values) = match items.is_empty() && *delayed_entries > 0 {
             true => {
                 *delayed_entries -= 1;
                 mask_and_values(&[Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY)])
@@ -237,17 +237,17 @@ fn readdir(
             false => attributes::get(tree, id, &args.attr_request)?,
         };
         let length = 4 + 8 + 4 + name.len().next_multiple_of(4) + 8 + 4 * words.len() + values.len();
-        if length > left || found.len() >= ENTRIES {
+        if length > remaining_bytes || items.len() >= ENTRIES {
             eof = false;
             break;
         }
-        left -= length;
-        found.push((cookie, name, words, values));
+        remaining_bytes -= length;
+        items.push((cookie, name, words, values));
     }
-    if found.is_empty() && !eof {
+    if items.is_empty() && !eof {
         return Err(Nfsstat4::NFS4ERR_TOOSMALL);
     }
-    let entries: Vec<_> = found
+    let entries: Vec<_> = items
         .iter()
         .map(|(cookie, name, words, values)| Entry4 {
             cookie: *cookie,
@@ -256,32 +256,32 @@ fn readdir(
         })
         .collect();
     let reply = Dirlist4 { entries: Chain::from(&entries[..]), eof };
-    run.succeed(Results::READDIR, Readdir4Resok { cookieverf: VERIFIER, reply })
+    compound.succeed(Results::READDIR, Readdir4Resok { cookieverf: VERIFIER, reply })
 }
 
-/// Checks that a stateid permits access to the current file: `right` is 1 for reading, 2 for writing.
+/// Checks that a stateid permits access to the current file: `access` is 1 for reading, 2 for writing.
 fn check_stateid(
     server: &MockServer,
-    run: &MockCompound<'_>,
+    compound: &MockCompound<'_>,
     stateid: &Stateid4,
-    right: u32,
+    access: u32,
 ) -> Result<MockFileId, Nfsstat4> {
-    let file = run.current()?;
-    let stateid = run.resolve_stateid(stateid)?;
-    match server.state.open_of(&stateid, run.minor)? {
+    let file = compound.current()?;
+    let stateid = compound.resolve_stateid(stateid)?;
+    match server.state.open_of(&stateid, compound.minor)? {
         Some(open) if open.file != file => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
-        Some(open) if run.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
+        Some(open) if compound.minor == 0 && server.confirms_owners && !server.state.is_confirmed(open) => {
             Err(Nfsstat4::NFS4ERR_BAD_STATEID)
         }
         // RFC 8881 section 9.1.2: a server may allow READ to an open for writing only.
-        Some(open) if right == 2 && open.access & 2 == 0 => Err(Nfsstat4::NFS4ERR_OPENMODE),
+        Some(open) if access == 2 && open.access & 2 == 0 => Err(Nfsstat4::NFS4ERR_OPENMODE),
         _ => Ok(file),
     }
 }
 
-fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
-    let file = check_stateid(server, run, &args.stateid, 1)?;
-    let limits = run.limits;
+fn read(server: &mut MockServer, compound: &mut MockCompound<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
+    let file = check_stateid(server, compound, &args.stateid, 1)?;
+    let limits = compound.limits;
     if args.count > limits.response_bytes {
         server.exceeded += 1;
         return Err(Nfsstat4::NFS4ERR_REP_TOO_BIG);
@@ -290,14 +290,18 @@ fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -
     server.tree.record_read(file);
     let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    run.data.push(bytes.to_vec());
-    run.succeed(Results::READ, Read4Resok { eof, data: Ddp::Chunk { length, bytes: None } })
+    compound.data.push(bytes.to_vec());
+    compound.succeed(Results::READ, Read4Resok { eof, data: Ddp::Chunk { length, bytes: None } })
 }
 
-fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<'_>) -> Result<(), Nfsstat4> {
-    let file = check_stateid(server, run, &args.stateid, 2)?;
+fn write(
+    server: &mut MockServer,
+    compound: &mut MockCompound<'_>,
+    args: &Write4Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let file = check_stateid(server, compound, &args.stateid, 2)?;
     let data = args.data.bytes().unwrap_or_default();
-    if data.len() > run.limits.request_bytes as usize {
+    if data.len() > compound.limits.request_bytes as usize {
         server.exceeded += 1;
         return Err(Nfsstat4::NFS4ERR_REQ_TOO_BIG);
     }
@@ -306,5 +310,5 @@ fn write(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Write4Args<
     server.tree.write(file, args.offset, data)?;
     let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
     let ok = Write4Resok { count, committed: args.stable, writeverf: server.write_verifier() };
-    run.succeed(Results::WRITE, ok)
+    compound.succeed(Results::WRITE, ok)
 }

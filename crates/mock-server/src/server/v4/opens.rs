@@ -19,92 +19,92 @@ const BOTH: u32 = 3;
 
 pub(super) fn step(
     server: &mut MockServer,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
-    let minor = run.minor;
+    let minor = compound.minor;
     match args {
-        Args::OPEN(args) => open(server, run, args),
-        Args::CLOSE(args) => close(state, run, args),
+        Args::OPEN(args) => open(server, compound, args),
+        Args::CLOSE(args) => close(state, compound, args),
         Args::OPEN_CONFIRM(args) => {
             let MockStateidKind::Open(other) = state.find(&args.open_stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
-            let open_stateid = advance(state, run, other, args.seqid, |_| Ok(()))?;
+            let open_stateid = advance(state, compound, other, args.seqid, |_| Ok(()))?;
             if let Some(open) = state.opens.get(&other) {
                 let (client, owner) = (open.client, open.owner.clone());
                 state.confirm(client, &owner);
             }
-            run.succeed(Results::OPEN_CONFIRM, OpenStateid4Resok { open_stateid })
+            compound.succeed(Results::OPEN_CONFIRM, OpenStateid4Resok { open_stateid })
         }
         Args::OPEN_DOWNGRADE(args) => {
-            let stateid = run.resolve_stateid(&args.open_stateid)?;
+            let stateid = compound.resolve_stateid(&args.open_stateid)?;
             let MockStateidKind::Open(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
             let (access, deny) = (args.share_access.0 & BOTH, args.share_deny.0);
-            let open_stateid = advance(state, run, other, args.seqid, |open| {
+            let open_stateid = advance(state, compound, other, args.seqid, |open| {
                 if access & !open.access != 0 || deny & !open.deny != 0 {
                     return Err(Nfsstat4::NFS4ERR_INVAL);
                 }
                 (open.access, open.deny) = (access, deny);
                 Ok(())
             })?;
-            run.succeed(Results::OPEN_DOWNGRADE, OpenStateid4Resok { open_stateid })
+            compound.succeed(Results::OPEN_DOWNGRADE, OpenStateid4Resok { open_stateid })
         }
-        Args::LOCK(args) => lock(server, run, args),
+        Args::LOCK(args) => lock(server, compound, args),
         Args::LOCKT(args) => {
-            let file = run.current()?;
-            let client = run.client.unwrap_or(args.owner.clientid);
-            let wanted = range(args.offset, args.length, args.locktype, client, args.owner.owner.0)?;
-            if let Some(denied) = state.conflict(file, &wanted) {
-                Results::LOCKT(LocktRes::Denied(denial(denied))).encode(&mut run.body);
+            let file = compound.current()?;
+            let client = compound.client.unwrap_or(args.owner.clientid);
+            let requested = range(args.offset, args.length, args.locktype, client, args.owner.owner.0)?;
+            if let Some(denied) = state.conflict(file, &requested) {
+                Results::LOCKT(LocktRes::Denied(denial(denied))).encode(&mut compound.body);
                 return Err(Nfsstat4::NFS4ERR_DENIED);
             }
-            run.encode_results(&Results::LOCKT(LocktRes::Ok(Void)))
+            compound.encode_results(&Results::LOCKT(LocktRes::Ok(Void)))
         }
         Args::LOCKU(args) => {
-            let stateid = run.resolve_stateid(&args.lock_stateid)?;
+            let stateid = compound.resolve_stateid(&args.lock_stateid)?;
             let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
             let lock = state.locks.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, owner, file) = (lock.client, lock.owner.clone(), lock.file);
-            state.check_seqid(run.minor, client, &owner, args.seqid)?;
-            let gone = range(args.offset, args.length, args.locktype, client, &owner)?;
-            state.unlock(file, &gone);
+            state.check_seqid(compound.minor, client, &owner, args.seqid)?;
+            let unlocked_range = range(args.offset, args.length, args.locktype, client, &owner)?;
+            state.unlock(file, &unlocked_range);
             let lock_stateid = next_lock(state, other)?;
-            run.stateid = Some(lock_stateid.clone());
-            run.succeed(Results::LOCKU, LockStateid4Resok { lock_stateid })
+            compound.stateid = Some(lock_stateid.clone());
+            compound.succeed(Results::LOCKU, LockStateid4Resok { lock_stateid })
         }
         Args::RELEASE_LOCKOWNER(args) => {
-            let of = |lock: &MockLockStateidEntry| {
+            let is_owned = |lock: &MockLockStateidEntry| {
                 lock.client == args.lock_owner.clientid && lock.owner == args.lock_owner.owner.0
             };
-            let gone: Vec<_> =
-                state.locks.iter().filter(|(_, lock)| of(lock)).map(|(other, _)| *other).collect();
-            gone.into_iter().for_each(|other| state.free_lock(other));
-            run.succeed(Results::RELEASE_LOCKOWNER, Void)
+            let lock_stateids: Vec<_> =
+                state.locks.iter().filter(|(_, lock)| is_owned(lock)).map(|(other, _)| *other).collect();
+            lock_stateids.into_iter().for_each(|other| state.free_lock(other));
+            compound.succeed(Results::RELEASE_LOCKOWNER, Void)
         }
         Args::FREE_STATEID(args) => match state.find(&args.fsa_stateid, minor)? {
             MockStateidKind::Lock(other) if state.has_ranges(other) => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
             MockStateidKind::Lock(other) => {
                 state.free_lock(other);
-                run.succeed(Results::FREE_STATEID, Void)
+                compound.succeed(Results::FREE_STATEID, Void)
             }
             _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
         },
         Args::DELEGRETURN(args) if server.delegations != MockDelegationPolicy::Never => {
-            let client = run.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let client = compound.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             if state.delegations.get(&args.deleg_stateid.other) != Some(&client) {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             }
             state.delegations.remove(&args.deleg_stateid.other);
-            run.succeed(Results::DELEGRETURN, Void)
+            compound.succeed(Results::DELEGRETURN, Void)
         }
         Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegationPolicy::Never => {
-            let client = run.client.ok_or(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
+            let client = compound.client.ok_or(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
             let granted = GetDirDelegation4Resok {
                 gddr_cookieverf: [0; 8],
                 gddr_stateid: state.delegate(client),
@@ -113,7 +113,7 @@ pub(super) fn step(
                 gddr_dir_attributes: Bitmap4::default(),
             };
             let result = Box::new(GetDirDelegation4ResNonFatal::Ok(granted));
-            run.succeed(Results::GET_DIR_DELEGATION, result)
+            compound.succeed(Results::GET_DIR_DELEGATION, result)
         }
         Args::TEST_STATEID(args) => {
             let statuses: Vec<_> = args
@@ -122,7 +122,7 @@ pub(super) fn step(
                 .map(|stateid| state.find(&stateid, minor).err().unwrap_or(Nfsstat4::NFS4_OK))
                 .collect();
             let ok = TestStateid4Resok { tsr_status_codes: List::from(&statuses[..]) };
-            run.succeed(Results::TEST_STATEID, ok)
+            compound.succeed(Results::TEST_STATEID, ok)
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),
     }
@@ -131,59 +131,67 @@ pub(super) fn step(
 /// Checks that an NFSv4.0 seqid is the next of its owner, changes an open, and returns its next stateid.
 fn advance(
     state: &mut MockNfs4State,
-    run: &mut MockCompound<'_>,
+    compound: &mut MockCompound<'_>,
     other: [u8; 12],
     seqid: u32,
     change: impl FnOnce(&mut MockOpen) -> Result<(), Nfsstat4>,
 ) -> Result<Stateid4, Nfsstat4> {
     let open = state.opens.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     let (client, owner) = (open.client, open.owner.clone());
-    state.check_seqid(run.minor, client, &owner, seqid)?;
+    state.check_seqid(compound.minor, client, &owner, seqid)?;
     let open = state.opens.get_mut(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
     change(open)?;
     open.seqid += 1;
     let stateid = Stateid4 { seqid: open.seqid, other };
-    run.stateid = Some(stateid.clone());
+    compound.stateid = Some(stateid.clone());
     Ok(stateid)
 }
 
-fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Args) -> Result<(), Nfsstat4> {
-    let stateid = run.resolve_stateid(&args.open_stateid)?;
-    let MockStateidKind::Open(other) = state.find(&stateid, run.minor)? else {
+fn close(
+    state: &mut MockNfs4State,
+    compound: &mut MockCompound<'_>,
+    args: &Close4Args,
+) -> Result<(), Nfsstat4> {
+    let stateid = compound.resolve_stateid(&args.open_stateid)?;
+    let MockStateidKind::Open(other) = state.find(&stateid, compound.minor)? else {
         return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
     };
-    advance(state, run, other, args.seqid, |_| Ok(()))?;
+    advance(state, compound, other, args.seqid, |_| Ok(()))?;
     state.close(other);
     // RFC 8881 section 18.2.4: clients ignore this stateid.
     let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
-    run.stateid = None;
-    run.succeed(Results::CLOSE, OpenStateid4Resok { open_stateid })
+    compound.stateid = None;
+    compound.succeed(Results::CLOSE, OpenStateid4Resok { open_stateid })
 }
 
-fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_>) -> Result<(), Nfsstat4> {
-    let client = run.client.unwrap_or(args.owner.clientid);
+fn open(
+    server: &mut MockServer,
+    compound: &mut MockCompound<'_>,
+    args: &Open4Args<'_>,
+) -> Result<(), Nfsstat4> {
+    let client = compound.client.unwrap_or(args.owner.clientid);
     match server.state.clients.get(&client) {
-        Some(known) if known.is_confirmed => {}
+        Some(entry) if entry.is_confirmed => {}
         _ => return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
     }
     if server.state.is_full() {
         return Err(Nfsstat4::NFS4ERR_DELAY);
     }
-    server.state.check_seqid(run.minor, client, args.owner.owner.0, args.seqid)?;
+    server.state.check_seqid(compound.minor, client, args.owner.owner.0, args.seqid)?;
     server.state.check_grace(client, matches!(args.claim, OpenClaim4::Previous(_)))?;
     let access = args.share_access.0 & BOTH;
     if access == 0 || args.share_deny.0 > BOTH {
         return Err(Nfsstat4::NFS4ERR_INVAL);
     }
-    let directory = run.current()?;
+    let directory = compound.current()?;
     let tree = &server.tree;
     let before = tree.change(directory)?;
     let mut attrset = Vec::new();
     let file = match &args.claim {
         OpenClaim4::Fh | OpenClaim4::Previous(_) | OpenClaim4::DelegCurFh(_) => directory,
         OpenClaim4::Null(name) => {
-            let there = tree.lookup(directory, name.0);
-            find_or_create(server, directory, name.0, there.ok(), &args.openhow, &mut attrset)?
+            let existing = tree.lookup(directory, name.0);
+            find_or_create(server, directory, name.0, existing.ok(), &args.openhow, &mut attrset)?
         }
         _ => return Err(Nfsstat4::NFS4ERR_NOTSUPP),
     };
@@ -196,10 +204,10 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     let deny = args.share_deny.0;
     let owner = args.owner.owner.0.to_vec();
     let must_confirm =
-        run.minor == 0 && server.confirms_owners && server.state.cancel_unconfirmed(client, &owner);
+        compound.minor == 0 && server.confirms_owners && server.state.cancel_unconfirmed(client, &owner);
     let stateid = server.state.open(MockOpen { client, owner, file, access, deny, seqid: 1 })?;
-    run.current = Some(file);
-    run.stateid = Some(stateid.clone());
+    compound.current = Some(file);
+    compound.stateid = Some(stateid.clone());
     let has_directory = matches!(args.claim, OpenClaim4::Null(_));
     let cinfo = match server.omits_cinfo_without_directory && !has_directory {
         true => ChangeInfo4 { atomic: false, before: 0, after: 0 },
@@ -211,7 +219,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
         MockDelegationPolicy::UnlessRefused => !is_refused,
         MockDelegationPolicy::Always => true,
     };
-    let delegation = match is_granted && run.minor > 0 {
+    let delegation = match is_granted && compound.minor > 0 {
         true => OpenDelegation4::Read(OpenReadDelegation4 {
             stateid: server.state.delegate(client),
             recall: false,
@@ -236,34 +244,34 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
         attrset: Bitmap4::from(&attrset[..]),
         delegation,
     };
-    run.succeed(Results::OPEN, ok)
+    compound.succeed(Results::OPEN, ok)
 }
 
 fn find_or_create(
     server: &mut MockServer,
     directory: MockFileId,
     name: &[u8],
-    there: Option<MockFileId>,
-    how: &Openflag4<'_>,
+    existing: Option<MockFileId>,
+    open_flag: &Openflag4<'_>,
     attrset: &mut Vec<u32>,
 ) -> Result<MockFileId, Nfsstat4> {
     let tree = &mut server.tree;
-    let Openflag4::Create(how) = how else {
-        return there.ok_or(Nfsstat4::NFS4ERR_NOENT);
+    let Openflag4::Create(create_mode) = open_flag else {
+        return existing.ok_or(Nfsstat4::NFS4ERR_NOENT);
     };
-    let (to, is_guarded) = match how {
+    let (to, is_guarded) = match create_mode {
         Createhow4::Unchecked(to) => (Some(to), false),
         Createhow4::Guarded(to) => (Some(to), true),
         Createhow4::Exclusive(_) => (None, true),
-        Createhow4::Exclusive41(both) => (Some(&both.cva_attrs), true),
+        Createhow4::Exclusive41(exclusive) => (Some(&exclusive.cva_attrs), true),
     };
-    let file = match there {
+    let file = match existing {
         Some(_) if is_guarded => return Err(Nfsstat4::NFS4ERR_EXIST),
         Some(file) => file,
         None => tree.create(directory, name, MockObjectContent::File(Vec::new()), 0o644)?,
     };
     let Some(to) = to else { return Ok(file) };
-    if there.is_none() {
+    if existing.is_none() {
         *attrset = attributes::set(tree, file, to)?;
         return Ok(file);
     }
@@ -311,44 +319,48 @@ fn next_lock(state: &mut MockNfs4State, other: [u8; 12]) -> Result<Stateid4, Nfs
     Ok(Stateid4 { seqid: lock.seqid, other })
 }
 
-fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_>) -> Result<(), Nfsstat4> {
+fn lock(
+    server: &mut MockServer,
+    compound: &mut MockCompound<'_>,
+    args: &Lock4Args<'_>,
+) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
-    let file = run.current()?;
-    let minor = run.minor;
+    let file = compound.current()?;
+    let minor = compound.minor;
     let (open, client, owner) = match &args.locker {
         Locker4::New(new) => {
-            let stateid = run.resolve_stateid(&new.open_stateid)?;
+            let stateid = compound.resolve_stateid(&new.open_stateid)?;
             let MockStateidKind::Open(open) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
-            let held = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
-            let (client, open_owner) = (held.client, held.owner.clone());
-            state.check_seqid(run.minor, client, &open_owner, new.open_seqid)?;
-            state.check_seqid(run.minor, client, new.lock_owner.owner.0, new.lock_seqid)?;
+            let open_state = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let (client, open_owner) = (open_state.client, open_state.owner.clone());
+            state.check_seqid(compound.minor, client, &open_owner, new.open_seqid)?;
+            state.check_seqid(compound.minor, client, new.lock_owner.owner.0, new.lock_seqid)?;
             (open, client, new.lock_owner.owner.0.to_vec())
         }
         Locker4::Existing(existing) => {
-            let stateid = run.resolve_stateid(&existing.lock_stateid)?;
+            let stateid = compound.resolve_stateid(&existing.lock_stateid)?;
             let MockStateidKind::Lock(other) = state.find(&stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
-            let held = state.locks.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
-            let (open, client, owner) = (held.open, held.client, held.owner.clone());
-            state.check_seqid(run.minor, client, &owner, existing.lock_seqid)?;
+            let lock_state = state.locks.get(&other).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            let (open, client, owner) = (lock_state.open, lock_state.client, lock_state.owner.clone());
+            state.check_seqid(compound.minor, client, &owner, existing.lock_seqid)?;
             (open, client, owner)
         }
     };
     state.check_grace(client, args.reclaim)?;
-    let wanted = range(args.offset, args.length, args.locktype, client, &owner)?;
-    if let Some(denied) = state.conflict(file, &wanted) {
-        Results::LOCK(LockRes::Denied(denial(denied))).encode(&mut run.body);
+    let requested = range(args.offset, args.length, args.locktype, client, &owner)?;
+    if let Some(denied) = state.conflict(file, &requested) {
+        Results::LOCK(LockRes::Denied(denial(denied))).encode(&mut compound.body);
         return Err(Nfsstat4::NFS4ERR_DENIED);
     }
     let other = state.lock_state(MockLockStateidEntry { client, owner, file, open, seqid: 0 });
-    state.lock(file, wanted);
+    state.lock(file, requested);
     let lock_stateid = next_lock(state, other)?;
-    run.stateid = Some(lock_stateid.clone());
-    run.encode_results(&Results::LOCK(LockRes::Ok(LockStateid4Resok { lock_stateid })))
+    compound.stateid = Some(lock_stateid.clone());
+    compound.encode_results(&Results::LOCK(LockRes::Ok(LockStateid4Resok { lock_stateid })))
 }
 
 #[cfg(test)]

@@ -217,9 +217,11 @@ impl MockNfs4State {
 
     /// Returns the state that a stateid identifies, if it is current: RFC 8881 section 8.2.
     pub(super) fn find(&self, stateid: &Stateid4, minor: u32) -> Result<MockStateidKind, Nfsstat4> {
-        let ends = [([0; 12], 0), ([0xff; 12], u32::MAX)];
+        let special_stateids = [([0; 12], 0), ([0xff; 12], u32::MAX)];
         // Which file a delegation is of is not checked.
-        if ends.contains(&(stateid.other, stateid.seqid)) || self.delegations.contains_key(&stateid.other) {
+        if special_stateids.contains(&(stateid.other, stateid.seqid))
+            || self.delegations.contains_key(&stateid.other)
+        {
             return Ok(MockStateidKind::Special);
         }
         let open =
@@ -227,14 +229,13 @@ impl MockNfs4State {
         let lock =
             self.locks.get(&stateid.other).map(|lock| (MockStateidKind::Lock(stateid.other), lock.seqid));
         let (number, _) = stateid.other.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        let is_of_before = u64::from_be_bytes(*number) <= self.last_number_before_restart;
-        let unknown =
-            if is_of_before { Nfsstat4::NFS4ERR_STALE_STATEID } else { Nfsstat4::NFS4ERR_BAD_STATEID };
-        let (holds, seqid) = open.or(lock).ok_or(unknown)?;
+        let is_stale = u64::from_be_bytes(*number) <= self.last_number_before_restart;
+        let unknown = if is_stale { Nfsstat4::NFS4ERR_STALE_STATEID } else { Nfsstat4::NFS4ERR_BAD_STATEID };
+        let (kind, seqid) = open.or(lock).ok_or(unknown)?;
         match stateid.seqid {
-            0 if minor > 0 => Ok(holds),
-            given if given == seqid => Ok(holds),
-            given if given < seqid => Err(Nfsstat4::NFS4ERR_OLD_STATEID),
+            0 if minor > 0 => Ok(kind),
+            requested if requested == seqid => Ok(kind),
+            requested if requested < seqid => Err(Nfsstat4::NFS4ERR_OLD_STATEID),
             _ => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
         }
     }
@@ -257,8 +258,8 @@ impl MockNfs4State {
         if on_file.any(|open| is_other(open) && conflicts(open)) {
             return Err(Nfsstat4::NFS4ERR_SHARE_DENIED);
         }
-        let held = self.opens.iter_mut().find(|(_, open)| open.file == new.file && !is_other(open));
-        if let Some((other, open)) = held {
+        let existing = self.opens.iter_mut().find(|(_, open)| open.file == new.file && !is_other(open));
+        if let Some((other, open)) = existing {
             open.access |= new.access;
             open.deny |= new.deny;
             open.seqid += 1;
@@ -289,9 +290,9 @@ impl MockNfs4State {
 
     pub(super) fn close(&mut self, other: [u8; 12]) {
         self.opens.remove(&other);
-        let gone: Vec<_> =
+        let lock_stateids: Vec<_> =
             self.locks.iter().filter(|(_, lock)| lock.open == other).map(|(other, _)| *other).collect();
-        for other in gone {
+        for other in lock_stateids {
             self.free_lock(other);
         }
     }
@@ -330,13 +331,13 @@ impl MockNfs4State {
     }
 
     /// Returns the first range that conflicts with the requested one.
-    pub(super) fn conflict(&self, file: MockFileId, wanted: &MockLockRange) -> Option<&MockLockRange> {
+    pub(super) fn conflict(&self, file: MockFileId, requested: &MockLockRange) -> Option<&MockLockRange> {
         self.ranges.get(&file)?.iter().find(|range| {
-            let is_other = range.client != wanted.client || range.owner != wanted.owner;
+            let is_other = range.client != requested.client || range.owner != requested.owner;
             is_other
-                && range.start < wanted.end
-                && wanted.start < range.end
-                && (range.is_write || wanted.is_write)
+                && range.start < requested.end
+                && requested.start < range.end
+                && (range.is_write || requested.is_write)
         })
     }
 
@@ -347,26 +348,26 @@ impl MockNfs4State {
     }
 
     /// Unlocks a range of its owner, and keeps the parts of locks outside it.
-    pub(super) fn unlock(&mut self, file: MockFileId, gone: &MockLockRange) {
+    pub(super) fn unlock(&mut self, file: MockFileId, unlocked: &MockLockRange) {
         let Some(ranges) = self.ranges.get_mut(&file) else { return };
-        let mut left = Vec::with_capacity(ranges.len() + 1);
+        let mut remaining = Vec::with_capacity(ranges.len() + 1);
         for range in ranges.drain(..) {
-            let is_hit = range.client == gone.client
-                && range.owner == gone.owner
-                && range.start < gone.end
-                && gone.start < range.end;
-            if !is_hit {
-                left.push(range);
+            let overlaps = range.client == unlocked.client
+                && range.owner == unlocked.owner
+                && range.start < unlocked.end
+                && unlocked.start < range.end;
+            if !overlaps {
+                remaining.push(range);
                 continue;
             }
-            if range.start < gone.start {
-                left.push(MockLockRange { end: gone.start, ..range.clone() });
+            if range.start < unlocked.start {
+                remaining.push(MockLockRange { end: unlocked.start, ..range.clone() });
             }
-            if gone.end < range.end {
-                left.push(MockLockRange { start: gone.end, ..range });
+            if unlocked.end < range.end {
+                remaining.push(MockLockRange { start: unlocked.end, ..range });
             }
         }
-        *ranges = left;
+        *ranges = remaining;
     }
 }
 

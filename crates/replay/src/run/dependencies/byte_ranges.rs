@@ -40,29 +40,29 @@ impl ByteRangeUses {
         writes: bool,
         mut wait: impl FnMut(u32),
     ) {
-        let new = ByteRangeUse { from, to, window_index, writes };
+        let new_use = ByteRangeUse { from, to, window_index, writes };
         let mut is_covering = false;
-        let mut meet = |other: &ByteRangeUse| {
-            if new.conflicts_with(other) && other.window_index != window_index {
+        let mut wait_if_conflict = |other: &ByteRangeUse| {
+            if new_use.conflicts_with(other) && other.window_index != window_index {
                 wait(other.window_index);
-                is_covering |= new.covers(other);
+                is_covering |= new_use.covers(other);
             }
         };
         let first = self.short.partition_point(|range| range.from.saturating_add(self.longest_bytes) <= from);
-        let near = self.short.get(first..).unwrap_or_default();
-        near.iter().take_while(|range| range.from < to).for_each(&mut meet);
-        self.long.iter().for_each(&mut meet);
+        let candidates = self.short.get(first..).unwrap_or_default();
+        candidates.iter().take_while(|range| range.from < to).for_each(&mut wait_if_conflict);
+        self.long.iter().for_each(&mut wait_if_conflict);
         if is_covering {
             // Steps that would wait for these ranges wait for this one, which waits for them.
-            self.short.retain(|range| !new.covers(range));
-            self.long.retain(|range| !new.covers(range));
+            self.short.retain(|range| !new_use.covers(range));
+            self.long.retain(|range| !new_use.covers(range));
         }
         if to - from > LONG_RANGE_BYTES {
-            self.long.push(new);
+            self.long.push(new_use);
         } else {
             self.longest_bytes = self.longest_bytes.max(to - from);
             let at = self.short.partition_point(|range| range.from <= from);
-            self.short.insert(at, new);
+            self.short.insert(at, new_use);
         }
     }
 

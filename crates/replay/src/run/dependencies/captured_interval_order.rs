@@ -20,11 +20,11 @@ pub(super) struct UnfinishedStepIntervals {
 }
 
 fn intervals_ended_by(
-    spans: &[CapturedStepInterval],
+    intervals: &[CapturedStepInterval],
     start: u64,
 ) -> impl Iterator<Item = &CapturedStepInterval> {
-    let count = spans.partition_point(|span| span.end <= start);
-    spans.get(..count).unwrap_or_default().iter().rev()
+    let count = intervals.partition_point(|interval| interval.end <= start);
+    intervals.get(..count).unwrap_or_default().iter().rev()
 }
 
 impl UnfinishedStepIntervals {
@@ -38,29 +38,29 @@ impl UnfinishedStepIntervals {
     ) {
         // The latest one has waited for those that ended before it began.
         let mut latest = 0;
-        for span in intervals_ended_by(&self.changes, start) {
-            if span.end <= latest {
+        for interval in intervals_ended_by(&self.changes, start) {
+            if interval.end <= latest {
                 break;
             }
-            latest = latest.max(span.start);
-            wait(span.window_index);
+            latest = latest.max(interval.start);
+            wait(interval.window_index);
         }
         if changes {
             intervals_ended_by(&self.reads, start)
-                .take_while(|span| span.end > latest)
-                .for_each(|span| wait(span.window_index));
+                .take_while(|interval| interval.end > latest)
+                .for_each(|interval| wait(interval.window_index));
         }
-        let into = if changes { &mut self.changes } else { &mut self.reads };
-        let at = into.partition_point(|span| span.end <= end);
-        into.insert(at, CapturedStepInterval { end, start, window_index });
+        let intervals = if changes { &mut self.changes } else { &mut self.reads };
+        let at = intervals.partition_point(|interval| interval.end <= end);
+        intervals.insert(at, CapturedStepInterval { end, start, window_index });
     }
 
     pub(super) fn remove(&mut self, end: u64, window_index: u32) {
-        for spans in [&mut self.changes, &mut self.reads] {
-            let from = spans.partition_point(|span| span.end < end);
-            let mut rest = spans.iter().skip(from).take_while(|span| span.end == end);
-            if let Some(at) = rest.position(|span| span.window_index == window_index) {
-                spans.remove(from + at);
+        for intervals in [&mut self.changes, &mut self.reads] {
+            let from = intervals.partition_point(|interval| interval.end < end);
+            let mut rest = intervals.iter().skip(from).take_while(|interval| interval.end == end);
+            if let Some(at) = rest.position(|interval| interval.window_index == window_index) {
+                intervals.remove(from + at);
                 return;
             }
         }

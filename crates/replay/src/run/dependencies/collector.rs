@@ -99,9 +99,9 @@ impl DependencyCollector {
             Some(Procedure::Compound) => self.add_compound(step, parts, is_directory),
             Some(Procedure::V3(_)) => self.add_v3(step, parts, is_directory),
             Some(Procedure::Nfsacl3(_)) => {
-                let act = parts.effects.first().copied().unwrap_or(OperationEffect::ReadAttributes);
+                let effect = parts.effects.first().copied().unwrap_or(OperationEffect::ReadAttributes);
                 let file = self.nth_handle_object(step, 0);
-                self.add_effect(act, file, NONE, NONE, step, is_directory);
+                self.add_effect(effect, file, NONE, NONE, step, is_directory);
             }
             Some(Procedure::Null) => {}
             // NLM locks: the state of the file is unknown.
@@ -184,7 +184,7 @@ impl DependencyCollector {
         is_directory: &dyn Fn(u32) -> bool,
     ) {
         let (mut before, mut saved) = (NONE, NONE);
-        for (at, act) in parts.effects.iter().enumerate() {
+        for (at, effect) in parts.effects.iter().enumerate() {
             let file = parts.files.get(at).map_or(NONE, |file| self.names.object(*file));
             let operation = parts.operations.get(at).copied();
             match operation {
@@ -197,13 +197,13 @@ impl DependencyCollector {
             }
             self.add_open_end(step, at as u32, operation, file);
             let payload = step.call.payloads.iter().find(|payload| payload.operation as usize == at);
-            let act = match act {
+            let effect = match effect {
                 OperationEffect::Write(offset, None) => {
                     OperationEffect::Write(*offset, Some(payload.map_or(0, |payload| payload.length.into())))
                 }
-                act => *act,
+                effect => *effect,
             };
-            self.add_effect(act, file, before, saved, step, is_directory);
+            self.add_effect(effect, file, before, saved, step, is_directory);
             before = file;
         }
     }
@@ -249,9 +249,9 @@ impl DependencyCollector {
         parts: &CallOperationsAndFiles,
         is_directory: &dyn Fn(u32) -> bool,
     ) {
-        let Some(act) = parts.effects.first().copied() else { return };
+        let Some(effect) = parts.effects.first().copied() else { return };
         let (first, second) = (self.nth_handle_object(step, 0), self.nth_handle_object(step, 1));
-        let (file, before, saved) = match act {
+        let (file, before, saved) = match effect {
             OperationEffect::Lookup(_) | OperationEffect::Create(_) => {
                 let returned = step.reply.variable(TraceSlotValueKind::FILEHANDLE);
                 (returned.map_or(NONE, |variable| self.names.object(variable)), first, NONE)
@@ -259,21 +259,21 @@ impl DependencyCollector {
             OperationEffect::Link(_) | OperationEffect::Rename(..) => (second, second, first),
             _ => (first, first, NONE),
         };
-        self.add_effect(act, file, before, saved, step, is_directory);
+        self.add_effect(effect, file, before, saved, step, is_directory);
     }
 
     /// Adds the dependencies of an operation: `file` is the current file after it, `before` the one before it, `saved`
     /// the saved one.
     fn add_effect(
         &mut self,
-        act: OperationEffect,
+        effect: OperationEffect,
         file: u32,
         before: u32,
         saved: u32,
         step: &TraceStep<'_>,
         is_directory: &dyn Fn(u32) -> bool,
     ) {
-        match act {
+        match effect {
             OperationEffect::Nothing | OperationEffect::ExclusiveClient | OperationEffect::FreeState => {}
             OperationEffect::ReadAttributes => self.add_size_read(file, is_directory),
             OperationEffect::ChangeAttributes => {
@@ -283,9 +283,9 @@ impl DependencyCollector {
             OperationEffect::Lookup(name) => {
                 self.share(DependencyResource::Name(before, name));
                 self.add_size_read(file, is_directory);
-                let found = Some(file).filter(|file| *file != NONE);
-                if found.is_some() || self.names.target(before, name) == DirectoryEntryReferent::Unknown {
-                    self.names.set_target(before, name, found);
+                let target = Some(file).filter(|file| *file != NONE);
+                if target.is_some() || self.names.target(before, name) == DirectoryEntryReferent::Unknown {
+                    self.names.set_target(before, name, target);
                 }
             }
             OperationEffect::Create(name) => self.add_name_change(before, name, Some(file)),
@@ -403,10 +403,12 @@ fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             reply.operations().map_while(Result::ok).find_map(|results| match results {
-                Results::GETATTR(StatusUnion::Ok(given)) => {
-                    given.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                        Attribute::SIZE(size) => Some(size),
-                        _ => None,
+                Results::GETATTR(StatusUnion::Ok(attributes)) => {
+                    attributes.obj_attributes.items().map_while(Result::ok).find_map(|attribute| {
+                        match attribute {
+                            Attribute::SIZE(size) => Some(size),
+                            _ => None,
+                        }
                     })
                 }
                 _ => None,
@@ -415,8 +417,8 @@ fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
         Procedure::V3(v3::Procedure::WRITE) => {
             match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullFieldObserver).ok()? {
                 // A WRITE up to the old end does not extend the file; one beyond does.
-                v3::Results::WRITE(StatusUnion::Ok(done)) => {
-                    Some(done.file_wcc.before?.size.saturating_add(1))
+                v3::Results::WRITE(StatusUnion::Ok(written)) => {
+                    Some(written.file_wcc.before?.size.saturating_add(1))
                 }
                 _ => None,
             }

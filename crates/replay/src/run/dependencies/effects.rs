@@ -56,12 +56,12 @@ impl OperationEffect {
             Args::RENAME(args) => Self::Rename(name_hash(args.oldname.0), name_hash(args.newname.0)),
             Args::READDIR(_) => Self::ReadDirectory,
             Args::OPEN(args) => {
-                let of = match &args.claim {
+                let name = match &args.claim {
                     OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name_hash(file.0)),
-                    OpenClaim4::DelegateCur(both) => Some(name_hash(both.file.0)),
+                    OpenClaim4::DelegateCur(delegation) => Some(name_hash(delegation.file.0)),
                     _ => None,
                 };
-                Self::Open(of, matches!(args.openhow, Openflag4::Create(_)))
+                Self::Open(name, matches!(args.openhow, Openflag4::Create(_)))
             }
             Args::READ(args) => Self::Read(args.offset, args.count.into()),
             Args::READ_PLUS(args) => Self::Read(args.rpa_offset, args.rpa_count.into()),

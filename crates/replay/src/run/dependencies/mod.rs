@@ -91,43 +91,44 @@ impl DependencyGraph {
         &mut self,
         window_index: u32,
         span: (u64, u64),
-        claims: &mut Vec<StepDependency>,
+        dependencies: &mut Vec<StepDependency>,
     ) -> bool {
-        merge_dependencies(claims);
+        merge_dependencies(dependencies);
         let at = window_index as usize;
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, DependencyNode::default);
         }
-        let mut taken =
+        let mut acquired =
             self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.acquired)).unwrap_or_default();
-        let mut waits = 0;
-        for claim in claims.iter() {
-            match *claim {
-                StepDependency::Access(of, way) => {
-                    let (group, is_waiting) = self.access_groups.join(of, way, window_index);
-                    waits += u32::from(is_waiting);
-                    taken.push(HeldStepDependency::Group(group));
+        let mut pending_count = 0;
+        for dependency in dependencies.iter() {
+            match *dependency {
+                StepDependency::Access(resource, access_mode) => {
+                    let (group, is_waiting) = self.access_groups.join(resource, access_mode, window_index);
+                    pending_count += u32::from(is_waiting);
+                    acquired.push(HeldStepDependency::Group(group));
                 }
-                StepDependency::Interval(of, changes) => {
+                StepDependency::Interval(resource, changes) => {
                     let spare = &mut self.spare_intervals;
-                    let spans = self.intervals.entry(of).or_insert_with(|| spare.pop().unwrap_or_default());
+                    let intervals =
+                        self.intervals.entry(resource).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
-                    spans.add(span, window_index, changes, |other| {
-                        waits += add_waiter(nodes, other, window_index)
+                    intervals.add(span, window_index, changes, |other| {
+                        pending_count += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(HeldStepDependency::Span(of));
+                    acquired.push(HeldStepDependency::Span(resource));
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
                     if *self.definitions.entry(variable).or_insert(window_index) == window_index {
-                        taken.push(HeldStepDependency::Define(variable));
+                        acquired.push(HeldStepDependency::Define(variable));
                     }
                 }
                 StepDependency::Need(variable) => {
-                    if let Some(other) =
-                        self.definitions.get(&variable).filter(|other| **other != window_index)
+                    if let Some(definer) =
+                        self.definitions.get(&variable).filter(|definer| **definer != window_index)
                     {
-                        waits += add_waiter(&mut self.nodes, *other, window_index);
+                        pending_count += add_waiter(&mut self.nodes, *definer, window_index);
                     }
                 }
                 StepDependency::Range(file, from, to, writes) if from < to => {
@@ -135,33 +136,33 @@ impl DependencyGraph {
                     let ranges = self.ranges.entry(file).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
                     ranges.add((from, to), window_index, writes, |other| {
-                        waits += add_waiter(nodes, other, window_index)
+                        pending_count += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(HeldStepDependency::Range(file, from));
+                    acquired.push(HeldStepDependency::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            (node.pending_count, node.acquired, node.end_time) = (waits, taken, span.1);
+            (node.pending_count, node.acquired, node.end_time) = (pending_count, acquired, span.1);
         }
-        waits == 0
+        pending_count == 0
     }
 
     /// Removes a finished step. Appends the steps that become ready to `ready`.
     pub(super) fn finish(&mut self, window_index: u32, ready: &mut Vec<u32>) {
         let Some(node) = self.nodes.get_mut(window_index as usize) else { return };
-        let (mut taken, end) = (std::mem::take(&mut node.acquired), node.end_time);
-        let mut woken = std::mem::take(&mut self.woken_steps);
-        woken.append(&mut node.waiters);
-        for taken in taken.drain(..) {
-            match taken {
-                HeldStepDependency::Group(group) => self.access_groups.finish(group, &mut woken),
-                HeldStepDependency::Span(of) => {
-                    if let Some(spans) = self.intervals.get_mut(&of) {
-                        spans.remove(end, window_index);
-                        if spans.is_empty() {
-                            self.spare_intervals.extend(self.intervals.remove(&of));
+        let (mut acquired, end) = (std::mem::take(&mut node.acquired), node.end_time);
+        let mut woken_steps = std::mem::take(&mut self.woken_steps);
+        woken_steps.append(&mut node.waiters);
+        for dependency in acquired.drain(..) {
+            match dependency {
+                HeldStepDependency::Group(group) => self.access_groups.finish(group, &mut woken_steps),
+                HeldStepDependency::Span(resource) => {
+                    if let Some(intervals) = self.intervals.get_mut(&resource) {
+                        intervals.remove(end, window_index);
+                        if intervals.is_empty() {
+                            self.spare_intervals.extend(self.intervals.remove(&resource));
                         }
                     }
                 }
@@ -179,17 +180,17 @@ impl DependencyGraph {
             }
         }
         if let Some(node) = self.nodes.get_mut(window_index as usize) {
-            node.acquired = taken;
+            node.acquired = acquired;
         }
-        for other in woken.drain(..) {
-            if let Some(node) = self.nodes.get_mut(other as usize) {
+        for waiter in woken_steps.drain(..) {
+            if let Some(node) = self.nodes.get_mut(waiter as usize) {
                 node.pending_count = node.pending_count.saturating_sub(1);
                 if node.pending_count == 0 {
-                    ready.push(other);
+                    ready.push(waiter);
                 }
             }
         }
-        self.woken_steps = woken;
+        self.woken_steps = woken_steps;
     }
 
     #[cfg(test)]
@@ -209,15 +210,19 @@ fn add_waiter(nodes: &mut [DependencyNode], other: u32, window_index: u32) -> u3
 }
 
 /// Sorts dependencies and removes duplicates; two accesses to one resource are combined.
-fn merge_dependencies(claims: &mut Vec<StepDependency>) {
-    claims.sort_unstable();
-    claims.dedup_by(|later, first| match (later, first) {
-        (StepDependency::Access(of, way), StepDependency::Access(same, kept)) if of == same => {
-            *kept = kept.combined_with(*way);
+fn merge_dependencies(dependencies: &mut Vec<StepDependency>) {
+    dependencies.sort_unstable();
+    dependencies.dedup_by(|later, first| match (later, first) {
+        (StepDependency::Access(resource, mode), StepDependency::Access(same, first_mode))
+            if resource == same =>
+        {
+            *first_mode = first_mode.combined_with(*mode);
             true
         }
-        (StepDependency::Interval(of, changes), StepDependency::Interval(same, kept)) if of == same => {
-            *kept |= *changes;
+        (StepDependency::Interval(resource, changes), StepDependency::Interval(same, first_changes))
+            if resource == same =>
+        {
+            *first_changes |= *changes;
             true
         }
         (later, first) => later == first,

@@ -57,8 +57,8 @@ impl DirectoryEntryTargetTable {
                     && names.objects.len() < MAX_NAMES
                 {
                     // The name from before the first step takes precedence.
-                    let place = names.objects.entry((directory, hash(name.name.0) as u64));
-                    let object = place.or_insert(first);
+                    let entry = names.objects.entry((directory, hash(name.name.0) as u64));
+                    let object = entry.or_insert(first);
                     if name.step == 0 {
                         *object = first;
                     }

@@ -54,8 +54,8 @@ impl ResourceAccessQueues {
             && let Some(group) = self.groups.get_mut(number as usize).filter(|group| group.mode == mode)
         {
             group.unfinished += 1;
-            let before = group.previous;
-            return (number, self.wait(before, window_index));
+            let previous = group.previous;
+            return (number, self.wait(previous, window_index));
         }
         let group = SameModeAccessGroup {
             resource,
@@ -66,8 +66,8 @@ impl ResourceAccessQueues {
             next: None,
         };
         let number = self.add_group(group);
-        if let Some(before) = latest.and_then(|before| self.groups.get_mut(before as usize)) {
-            before.next = Some(number);
+        if let Some(previous) = latest.and_then(|previous| self.groups.get_mut(previous as usize)) {
+            previous.next = Some(number);
         }
         self.latest_group.insert(resource, number);
         (number, self.wait(latest, window_index))
@@ -81,10 +81,10 @@ impl ResourceAccessQueues {
     /// Adds a group, in the place and with the buffer of one that is finished.
     fn add_group(&mut self, group: SameModeAccessGroup) -> u32 {
         if let Some(number) = self.free.pop()
-            && let Some(free) = self.groups.get_mut(number as usize)
+            && let Some(free_group) = self.groups.get_mut(number as usize)
         {
-            let waiters = std::mem::take(&mut free.waiters);
-            *free = SameModeAccessGroup { waiters, ..group };
+            let waiters = std::mem::take(&mut free_group.waiters);
+            *free_group = SameModeAccessGroup { waiters, ..group };
             return number;
         }
         self.groups.push(group);
@@ -99,11 +99,11 @@ impl ResourceAccessQueues {
             return;
         }
         wake.append(&mut group.waiters);
-        let (of, after) = (group.resource, group.next.take());
-        match after.and_then(|after| self.groups.get_mut(after as usize)) {
-            Some(after) => after.previous = None,
+        let (resource, next) = (group.resource, group.next.take());
+        match next.and_then(|next| self.groups.get_mut(next as usize)) {
+            Some(next) => next.previous = None,
             None => {
-                self.latest_group.remove(&of);
+                self.latest_group.remove(&resource);
             }
         }
         self.free.push(number);

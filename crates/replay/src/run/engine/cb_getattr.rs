@@ -41,8 +41,8 @@ pub(super) struct CapturedCbGetattrAnswers {
 
 /// Returns the age of a time at the Call of a step.
 fn age(step: &TraceStep<'_>, time: &Nfstime4) -> Duration {
-    let since = Duration::new(time.seconds.max(0).cast_unsigned(), time.nseconds.min(999_999_999));
-    Duration::from_nanos(step.origin.time).saturating_sub(since)
+    let since_1970 = Duration::new(time.seconds.max(0).cast_unsigned(), time.nseconds.min(999_999_999));
+    Duration::from_nanos(step.origin.time).saturating_sub(since_1970)
 }
 
 fn time(since_1970: Duration) -> Nfstime4 {
@@ -63,8 +63,8 @@ impl CapturedCbGetattrAnswers {
         };
         let operations =
             call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
-        for (at, both) in operations.enumerate() {
-            let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
+        for (at, pair) in operations.enumerate() {
+            let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = pair else { continue };
             let file = slot_variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
             if file == NONE {
                 continue;
@@ -97,7 +97,7 @@ impl CapturedCbGetattrAnswers {
         &mut self,
         values: &LiveVariableValues,
         handle: &[u8],
-        asked: &Bitmap4<'_>,
+        requested: &Bitmap4<'_>,
         now: Duration,
     ) -> Option<(Vec<u32>, Vec<u8>)> {
         let mut files = self.answers.iter_mut();
@@ -113,14 +113,16 @@ impl CapturedCbGetattrAnswers {
         let [access, modify] =
             getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
         // In ascending order of attribute number.
-        let known = [
+        let attributes = [
             live_change.or(getattr_answer.change).map(Attribute::CHANGE),
             getattr_answer.size_bytes.map(Attribute::SIZE),
             access.map(Attribute::TIME_DELEG_ACCESS),
             modify.map(Attribute::TIME_DELEG_MODIFY),
         ];
-        let known = known.into_iter().flatten();
-        Some(mask_and_values(&known.filter(|known| asked.contains(known.number())).collect::<Vec<_>>()))
+        let attributes = attributes.into_iter().flatten();
+        Some(mask_and_values(
+            &attributes.filter(|attribute| requested.contains(attribute.number())).collect::<Vec<_>>(),
+        ))
     }
 }
 

@@ -27,27 +27,28 @@ impl LiveReplyVerificationState<'_> {
         differences: &[Difference],
         contents: &mut ReplayTraceReader<R>,
     ) -> Result<Option<FileDivergence>, TraceError> {
-        let Some(walk) = &self.expected_tree else { return Ok(None) };
+        let Some(tree) = &self.expected_tree else { return Ok(None) };
         for difference in differences {
-            let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
+            let [recorded_value, live_value] =
+                [&difference.a, &difference.b].map(|side| side.value.as_deref());
             // A server that does not carry out the step's own change of the size shows the size before it, too.
             let is_before = difference.path.contains("before");
             let must_have = |size: u64| {
                 step.filehandles().any(|file| {
-                    let known = walk.size(file);
-                    let after = || self.size_after_step(known?, file, parts);
-                    (if is_before { known } else { after() }) == Some(size)
+                    let before = tree.size(file);
+                    let after = || self.size_after_step(before?, file, parts);
+                    (if is_before { before } else { after() }) == Some(size)
                 })
             };
             if difference.path.ends_with("size")
-                && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
+                && live_value.and_then(|size| size.parse().ok()).is_some_and(must_have)
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
             }
-            let is_there = found.is_some_and(|status| status.ends_with("_OK"));
-            let must_be_there = || match recorded {
-                Some(status) if status.ends_with("ERR_STALE") => must_have_file(walk, step),
-                Some(status) if status.ends_with("ERR_NOENT") => must_have_name(walk, step, parts),
+            let is_there = live_value.is_some_and(|status| status.ends_with("_OK"));
+            let must_be_there = || match recorded_value {
+                Some(status) if status.ends_with("ERR_STALE") => must_have_file(tree, step),
+                Some(status) if status.ends_with("ERR_NOENT") => must_have_name(tree, step, parts),
                 _ => false,
             };
             if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
@@ -60,7 +61,7 @@ impl LiveReplyVerificationState<'_> {
             let is_other = end != payload.offset.saturating_add(payload.length.into());
             // The common part of the data must be the same.
             if is_other
-                && walk.size(payload.file) == Some(end)
+                && tree.size(payload.file) == Some(end)
                 && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
             {
                 return Ok(Some(FileDivergence::by_other_client(false)));
@@ -72,12 +73,12 @@ impl LiveReplyVerificationState<'_> {
     /// Returns the size in bytes that a file has after a step, `None` if it depends on more than the Call.
     fn size_after_step(&self, size: u64, file: u32, parts: &CallOperationsAndFiles) -> Option<u64> {
         let mut size = size;
-        for (at, act) in parts.effects.iter().enumerate() {
+        for (at, effect) in parts.effects.iter().enumerate() {
             // A Call of NFSv3 has one effect, on the file of its first filehandle.
             if !parts.operations.is_empty() && parts.files.get(at) != Some(&file) {
                 continue;
             }
-            match act {
+            match effect {
                 OperationEffect::Write(..)
                     if parts.operations.get(at) == Some(&v4::Operation::DEALLOCATE) => {}
                 OperationEffect::Write(offset, _) => {
@@ -87,7 +88,7 @@ impl LiveReplyVerificationState<'_> {
                 OperationEffect::ChangeAttributes | OperationEffect::Open(_, true) => {
                     size = parts.set_size_bytes.unwrap_or(size);
                 }
-                act if act.may_change_size_or_links() => return None,
+                effect if effect.may_change_size_or_links() => return None,
                 _ => {}
             }
         }
@@ -96,12 +97,12 @@ impl LiveReplyVerificationState<'_> {
 }
 
 /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
-fn must_have_file(walk: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
-    step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| walk.must_exist(file))
+fn must_have_file(tree: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
+    step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| tree.must_exist(file))
 }
 
 /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-fn must_have_name(walk: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
+fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
     let items = step.call.items();
     let mut cursor = step.call.body_cursor().with_chunks(&items);
     match step.asked.find_description() {
@@ -110,7 +111,7 @@ fn must_have_name(walk: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOp
                 return false;
             };
             call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
-                let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
+                let directory = at.checked_sub(1).and_then(|previous| parts.files.get(previous));
                 let name = match &operation {
                     v4::Args::LOOKUP(args) => args.objname.0,
                     v4::Args::REMOVE(args) => args.target.0,
@@ -120,7 +121,7 @@ fn must_have_name(walk: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOp
                     },
                     _ => return false,
                 };
-                directory.is_some_and(|directory| walk.has_name(*directory, name))
+                directory.is_some_and(|directory| tree.has_name(*directory, name))
             })
         }
         Some(Procedure::V3(procedure)) => {
@@ -133,7 +134,7 @@ fn must_have_name(walk: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOp
                 v3::Args::REMOVE(args) => args.object.name.0,
                 _ => return false,
             };
-            directory.is_some_and(|directory| walk.has_name(directory, name))
+            directory.is_some_and(|directory| tree.has_name(directory, name))
         }
         _ => false,
     }
@@ -148,16 +149,16 @@ pub(super) fn is_data_unchanged_except<R: Read + Seek>(
     contents: &mut ReplayTraceReader<R>,
 ) -> Result<bool, TraceError> {
     let key = contents.summary().key;
-    let mut recorded = Vec::new();
+    let mut recorded_data = Vec::new();
     for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-        if !read_content(contents, key, &payload, &mut recorded)? {
+        if !read_content(contents, key, &payload, &mut recorded_data)? {
             continue;
         }
         let Some(data) = read_data(step, live, payload.operation) else { continue };
-        let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+        let end = payload.offset.saturating_add(recorded_data.len().min(data.len()) as u64);
         let is_same = touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
             let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
-            recorded.get(range.clone()) == data.get(range)
+            recorded_data.get(range.clone()) == data.get(range)
         });
         if !is_same {
             return Ok(false);

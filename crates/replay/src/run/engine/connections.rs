@@ -198,8 +198,8 @@ impl ReplayConnectionPool {
             let binding = PendingSessionBinding::of_backchannel(session, minor_version);
             line.bindings.push(PendingSessionBinding { direction, ..binding });
         }
-        let known = line.bindings.iter_mut().find(|binding| is_same(binding));
-        let Some(binding) = known.filter(|binding| !binding.is_refused) else { return false };
+        let existing = line.bindings.iter_mut().find(|binding| is_same(binding));
+        let Some(binding) = existing.filter(|binding| !binding.is_refused) else { return false };
         binding.is_required = true;
         if binding.direction == ChannelDirFromClient4::CDFC4_BACK_OR_BOTH {
             binding.direction = ChannelDirFromClient4::CDFC4_FORE_OR_BOTH;

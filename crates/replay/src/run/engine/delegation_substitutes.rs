@@ -77,19 +77,19 @@ struct PendingDelegationSubstitute {
 impl LiveCallBuilder {
     fn substitute_call(
         &self,
-        one: &PendingDelegationSubstitute,
+        substitute: &PendingDelegationSubstitute,
         sequence: Option<([u8; 16], u32, u32)>,
         xid: Xid,
     ) -> Option<Vec<u8>> {
-        let wanted = &one.request;
-        let stage = one.stages.front()?;
-        let seqid = match wanted.seqid_owner(stage) {
-            Some(owner) if wanted.minor_version == 0 => self.values.next_seqid((false, owner)),
+        let request = &substitute.request;
+        let stage = substitute.stages.front()?;
+        let seqid = match request.seqid_owner(stage) {
+            Some(owner) if request.minor_version == 0 => self.values.next_seqid((false, owner)),
             _ => 0,
         };
-        let owner = wanted.delegation.map(|(variable, _)| substitute_owner(variable)).unwrap_or_default();
-        let operations = wanted.operations(stage, &owner, seqid);
-        encode_compound(&wanted.header, xid, wanted.minor_version, sequence, &operations)
+        let owner = request.delegation.map(|(variable, _)| substitute_owner(variable)).unwrap_or_default();
+        let operations = request.operations(stage, &owner, seqid);
+        encode_compound(&request.header, xid, request.minor_version, sequence, &operations)
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
@@ -103,7 +103,7 @@ impl LiveCallBuilder {
         let slots = step.call.slots.iter().filter(|slot| {
             slot.holds == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
-        let of = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
+        let from_slot = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
             operation: slot.operation as usize,
             has_own_owner: self.substitutes.active.contains(&slot.variable),
             variable: slot.variable,
@@ -112,36 +112,36 @@ impl LiveCallBuilder {
                 _ => 0,
             },
         };
-        slots.map(of).collect()
+        slots.map(from_slot).collect()
     }
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
-    fn update_renewed(&mut self, one: &mut PendingDelegationSubstitute) -> bool {
-        let wanted = &mut one.request;
-        if wanted.minor_version == 0 && !self.client_state.clients.contains_key(&wanted.clientid) {
-            let id = wanted.client_variable.and_then(|variable| self.values.identifier(variable));
+    fn update_renewed(&mut self, substitute: &mut PendingDelegationSubstitute) -> bool {
+        let request = &mut substitute.request;
+        if request.minor_version == 0 && !self.client_state.clients.contains_key(&request.clientid) {
+            let id = request.client_variable.and_then(|variable| self.values.identifier(variable));
             let Some(id) = id else { return false };
-            wanted.clientid = u64::from_be_bytes(id);
+            request.clientid = u64::from_be_bytes(id);
         }
         // The captured owner's open stands in for the delegation while there is no substitute.
-        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
+        if let (Some(surplus), Some((variable, _))) = (&mut request.surplus_open, request.delegation) {
             let Some(other) = self.values.identifier(variable) else { return false };
             *surplus = Stateid4 { seqid: self.values.seqid(variable), other };
             return true;
         }
         // A recovery has confirmed the captured owner.
-        one.stages.retain(|stage| !matches!(stage, DelegationSubstituteCall::ConfirmCaptured(_)));
-        wanted.surplus_open.is_none()
+        substitute.stages.retain(|stage| !matches!(stage, DelegationSubstituteCall::ConfirmCaptured(_)));
+        request.surplus_open.is_none()
     }
 
     fn complete_stage(
         &mut self,
-        one: &mut PendingDelegationSubstitute,
+        substitute: &mut PendingDelegationSubstitute,
         stage: &DelegationSubstituteCall,
         result: RecoveryCallResult,
         is_done: bool,
     ) {
-        one.stages.pop_front();
+        substitute.stages.pop_front();
         match (stage, result) {
             (DelegationSubstituteCall::ReturnDelegation(stateid), _) => {
                 self.client_state.delegations.remove(&stateid.other);
@@ -150,12 +150,12 @@ impl LiveCallBuilder {
                 self.values.set_seqid(open.variables[0], stateid.seqid);
             }
             (DelegationSubstituteCall::Open, RecoveryCallResult::UnconfirmedOpen(stateid)) => {
-                one.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
+                substitute.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
             }
-            (_, RecoveryCallResult::Stateid(stateid)) => self.take_substitute_stateid(one, &stateid),
+            (_, RecoveryCallResult::Stateid(stateid)) => self.take_substitute_stateid(substitute, &stateid),
             _ => {}
         }
-        if let Some(surplus) = one
+        if let Some(surplus) = substitute
             .request
             .surplus_open
             .as_ref()
@@ -168,19 +168,19 @@ impl LiveCallBuilder {
     /// Returns the client of a substitute, and its session from NFSv4.1 on.
     fn client_of_substitute(
         &self,
-        one: &PendingDelegationSubstitute,
+        substitute: &PendingDelegationSubstitute,
     ) -> Option<(Clientid4, Option<Sessionid4>)> {
-        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
+        let id = substitute.session.and_then(|(session, _)| self.values.identifier(session));
         match id {
             Some(id) => Some((self.client_state.sessions.get(&id)?.client, Some(id))),
-            None => Some((one.request.clientid, None)),
+            None => Some((substitute.request.clientid, None)),
         }
     }
 
     /// Uses the stateid of the substitute open for the delegation from here on.
-    fn take_substitute_stateid(&mut self, one: &PendingDelegationSubstitute, stateid: &Stateid4) {
-        let wanted = &one.request;
-        let Some((variable, access)) = wanted.delegation else { return };
+    fn take_substitute_stateid(&mut self, substitute: &PendingDelegationSubstitute, stateid: &Stateid4) {
+        let request = &substitute.request;
+        let Some((variable, access)) = request.delegation else { return };
         if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
             self.dropped_values += 1;
             return;
@@ -188,8 +188,8 @@ impl LiveCallBuilder {
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
         self.substitutes.active.insert(variable);
-        let Some((client, _)) = self.client_of_substitute(one) else { return };
-        let (file, header) = (wanted.file.clone(), wanted.header.clone());
+        let Some((client, _)) = self.client_of_substitute(substitute) else { return };
+        let (file, header) = (request.file.clone(), request.header.clone());
         let replaced = RecoverableDelegation { client, file, access, header, variable };
         self.client_state.add_substitute_open(stateid.other, replaced);
     }
@@ -209,13 +209,13 @@ impl LiveCallBuilder {
     /// delegation is missing that cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> bool {
         let missing = self.substitutes.missing.take();
         self.substitutes.wanted =
-            DelegationSubstituteOpenRequest::of(held, step, LiveReply::from(reply), missing);
+            DelegationSubstituteOpenRequest::of(entry, step, LiveReply::from(reply), missing);
         missing.is_some() && self.substitutes.wanted.is_none()
     }
 }
@@ -230,15 +230,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: TransportConnectionId,
     ) {
         let line = self.connections.connection_index.get(&connection).copied();
-        let Some((wanted, line)) = self.call_builder.substitutes.wanted.take().zip(line) else {
+        let Some((request, line)) = self.call_builder.substitutes.wanted.take().zip(line) else {
             return self.scheduler.release(window_index, window_step);
         };
-        let stages = wanted.stages();
+        let stages = request.stages();
         self.call_builder.substitutes.waiting.push_back(PendingDelegationSubstitute {
             window_index,
             session: window_step.captured.slot,
             window_step,
-            request: wanted,
+            request,
             stages,
             line,
             ..PendingDelegationSubstitute::default()
@@ -251,11 +251,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         for _ in 0..self.call_builder.substitutes.waiting.len() {
-            let Some(mut one) = self.call_builder.substitutes.waiting.pop_front() else { break };
-            let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
-            match is_over {
-                true => self.abandon_substitute(one),
-                false => self.call_builder.substitutes.waiting.push_back(one),
+            let Some(mut substitute) = self.call_builder.substitutes.waiting.pop_front() else { break };
+            let is_finished =
+                substitute.sent.is_none() && self.make_substitute(&mut substitute, transport)?;
+            match is_finished {
+                true => self.abandon_substitute(substitute),
+                false => self.call_builder.substitutes.waiting.push_back(substitute),
             }
         }
         Ok(())
@@ -264,56 +265,59 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
     fn make_substitute(
         &mut self,
-        one: &mut PendingDelegationSubstitute,
+        substitute: &mut PendingDelegationSubstitute,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<bool, ReplayRunError> {
         if self.connections.is_failing() || self.report.end.is_interrupted {
             return Ok(true);
         }
-        if std::mem::take(&mut one.is_renewed) && !self.call_builder.update_renewed(one)
-            || one.stages.is_empty()
+        if std::mem::take(&mut substitute.is_renewed) && !self.call_builder.update_renewed(substitute)
+            || substitute.stages.is_empty()
         {
             return Ok(true);
         }
         let now = Instant::now();
-        if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
+        if substitute.retry_at.is_some_and(|due| due > now)
+            || self.ensure_connected(substitute.line, transport)?.is_some()
         {
             return Ok(false);
         }
-        self.bind_sessions(one.line, transport);
-        let Some(line) = self.connections.lines.get_mut(one.line) else { return Ok(true) };
+        self.bind_sessions(substitute.line, transport);
+        let Some(line) = self.connections.lines.get_mut(substitute.line) else { return Ok(true) };
         if line.is_waiting_for_binding() {
             return Ok(false);
         }
         let connection = line.connection;
-        let (xid, message) = match one.message.take() {
+        let (xid, message) = match substitute.message.take() {
             Some(message) => message,
             None => {
                 let mut sequence = None;
-                if let Some((session, captured)) = one.session {
-                    let Some(live) = self.call_builder.values.session(session) else { return Ok(true) };
-                    let slot = live.slot(captured);
-                    if live.is_busy(slot) {
+                if let Some((session, captured)) = substitute.session {
+                    let Some(live_session) = self.call_builder.values.session(session) else {
+                        return Ok(true);
+                    };
+                    let slot = live_session.slot(captured);
+                    if live_session.is_busy(slot) {
                         return Ok(false);
                     }
                     let id = self.call_builder.values.identifier(session);
                     let Some(id) = id else { return Ok(true) };
                     let next = self.call_builder.values.next_sequence((session, slot));
-                    (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
+                    (substitute.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
                 }
                 let xid = line.next_xid();
-                let Some(message) = self.call_builder.substitute_call(one, sequence, xid) else {
+                let Some(message) = self.call_builder.substitute_call(substitute, sequence, xid) else {
                     return Ok(true);
                 };
                 (xid, message)
             }
         };
-        let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
+        let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, substitute.window_index.into());
         match self.submit_own(connection, (xid, tag), (&message, None), transport) {
             NonStepCallSubmitResult::Sent => {
                 self.scheduler.in_flight += 1;
-                one.sent = Some(now);
-                if let Some(slot) = one.slot {
+                substitute.sent = Some(now);
+                if let Some(slot) = substitute.slot {
                     self.call_builder.values.set_slot_state(slot, true, false);
                 }
             }
@@ -321,40 +325,43 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             NonStepCallSubmitResult::Escapes(_) => return Ok(true),
             _ => {}
         }
-        one.message = Some((xid, message));
+        substitute.message = Some((xid, message));
         Ok(false)
     }
 
     /// Removes and returns the substitute in flight whose Call has this tag.
     fn take_substitute(&mut self, tag: CallTag) -> Option<PendingDelegationSubstitute> {
         let number = self.context.number;
-        let is_of = |one: &PendingDelegationSubstitute| {
-            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
+        let has_tag = |substitute: &PendingDelegationSubstitute| {
+            substitute.sent.is_some()
+                && call_tag(number, SUBSTITUTE_INDEX, substitute.window_index.into()) == tag
         };
-        let at = self.call_builder.substitutes.waiting.iter().position(is_of)?;
-        let mut one = self.call_builder.substitutes.waiting.remove(at)?;
-        one.sent = None;
+        let at = self.call_builder.substitutes.waiting.iter().position(has_tag)?;
+        let mut substitute = self.call_builder.substitutes.waiting.remove(at)?;
+        substitute.sent = None;
         self.scheduler.end_flight();
-        Some(one)
+        Some(substitute)
     }
 
     pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(mut one) = self.take_substitute(reply.tag) else { return };
+        let Some(mut substitute) = self.take_substitute(reply.tag) else { return };
         self.unpark_connection(reply.connection, 1);
-        if let Some((_, message)) = one.message.take() {
+        if let Some((_, message)) = substitute.message.take() {
             self.call_builder.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
         let connection = reply.connection;
-        let Some(reply) = RecoveryReply::of(reply.cursor()) else { return self.abandon_substitute(one) };
-        if let Some(slot) = one.slot.take() {
+        let Some(reply) = RecoveryReply::of(reply.cursor()) else {
+            return self.abandon_substitute(substitute);
+        };
+        if let Some(slot) = substitute.slot.take() {
             self.free_slot(slot, reply.statuses.first() == Some(&Nfsstat4::NFS4_OK));
         }
         let status = reply.status();
-        let Some(stage) = one.stages.front().cloned() else { return };
+        let Some(stage) = substitute.stages.front().cloned() else { return };
         // If the operation was not reached, the server did not count the seqid.
-        if one.request.minor_version == 0
+        if substitute.request.minor_version == 0
             && reply.statuses.len() > 1
-            && let Some(owner) = one.request.seqid_owner(&stage)
+            && let Some(owner) = substitute.request.seqid_owner(&stage)
         {
             let seqid = self.call_builder.values.next_seqid((false, owner));
             self.call_builder.values.update_owner_seqid(false, owner, seqid, status.0);
@@ -368,28 +375,31 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4ERR_STALE_STATEID => !is_return,
             _ => false,
         };
-        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, connection) {
-            return self.call_builder.substitutes.waiting.push_back(one);
+        if is_forgotten
+            && substitute.resends < MAX_RESENDS
+            && self.reclaim_client(&mut substitute, connection)
+        {
+            return self.call_builder.substitutes.waiting.push_back(substitute);
         }
         let is_open = reply.opened().is_some();
-        one.stages.extend(reply.delegation.map(DelegationSubstituteCall::ReturnDelegation));
+        substitute.stages.extend(reply.delegation.map(DelegationSubstituteCall::ReturnDelegation));
         match status {
             Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
-                if !is_open && one.tries < self.context.options.max_delay_retries =>
+                if !is_open && substitute.tries < self.context.options.max_delay_retries =>
             {
-                one.tries += 1;
-                one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
+                substitute.tries += 1;
+                substitute.retry_at = Some(Instant::now() + RETRY_DELAY * substitute.tries.min(10));
                 self.report.delayed += 1;
-                self.call_builder.substitutes.waiting.push_back(one);
+                self.call_builder.substitutes.waiting.push_back(substitute);
             }
             _ => {
                 let is_done = is_return || status == Nfsstat4::NFS4_OK;
-                self.call_builder.complete_stage(&mut one, &stage, reply.result, is_done);
+                self.call_builder.complete_stage(&mut substitute, &stage, reply.result, is_done);
                 self.report.returned_delegations += u64::from(is_return);
-                match (is_done, one.stages.is_empty()) {
-                    (true, false) => self.call_builder.substitutes.waiting.push_back(one),
-                    (true, true) => self.scheduler.release(one.window_index, one.window_step),
-                    (false, _) => self.abandon_substitute(one),
+                match (is_done, substitute.stages.is_empty()) {
+                    (true, false) => self.call_builder.substitutes.waiting.push_back(substitute),
+                    (true, true) => self.scheduler.release(substitute.window_index, substitute.window_step),
+                    (false, _) => self.abandon_substitute(substitute),
                 }
             }
         }
@@ -399,46 +409,47 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns `true` if this is possible.
     fn reclaim_client(
         &mut self,
-        one: &mut PendingDelegationSubstitute,
+        substitute: &mut PendingDelegationSubstitute,
         connection: TransportConnectionId,
     ) -> bool {
-        let client = self.call_builder.client_of_substitute(one);
-        let known = &self.call_builder.client_state.clients;
-        let Some((client, id)) = client.filter(|(client, _)| known.contains_key(client)) else {
+        let client = self.call_builder.client_of_substitute(substitute);
+        let clients = &self.call_builder.client_state.clients;
+        let Some((client, id)) = client.filter(|(client, _)| clients.contains_key(client)) else {
             return false;
         };
         self.start_recovery(client, id, connection);
-        one.resends += 1;
-        one.is_renewed = true;
+        substitute.resends += 1;
+        substitute.is_renewed = true;
         true
     }
 
     /// Gives up a substitute; the captured owner's open stands in for the delegation.
-    fn abandon_substitute(&mut self, one: PendingDelegationSubstitute) {
+    fn abandon_substitute(&mut self, substitute: PendingDelegationSubstitute) {
         self.verification.leaves_open = true;
-        if let Some(slot) = one.slot {
+        if let Some(slot) = substitute.slot {
             self.retire_slot(slot);
         }
-        self.scheduler.release(one.window_index, one.window_step);
+        self.scheduler.release(substitute.window_index, substitute.window_step);
     }
 
     /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
     /// its connection was lost.
     pub(super) fn lose_substitute(&mut self, tag: CallTag, is_again: bool) {
-        let Some(mut one) = self.take_substitute(tag) else { return };
-        match is_again && one.resends < MAX_RESENDS {
+        let Some(mut substitute) = self.take_substitute(tag) else { return };
+        match is_again && substitute.resends < MAX_RESENDS {
             true => {
-                one.resends += 1;
-                self.call_builder.substitutes.waiting.push_back(one);
+                substitute.resends += 1;
+                self.call_builder.substitutes.waiting.push_back(substitute);
             }
-            false => self.abandon_substitute(one),
+            false => self.abandon_substitute(substitute),
         }
     }
 
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
         let waiting = self.call_builder.substitutes.waiting.iter();
-        let late = waiting.filter(|one| one.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
-        for window_index in late.map(|one| one.window_index).collect::<Vec<_>>() {
+        let overdue = waiting
+            .filter(|substitute| substitute.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
+        for window_index in overdue.map(|substitute| substitute.window_index).collect::<Vec<_>>() {
             let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, window_index.into());
             self.lose_substitute(tag, false);
         }
@@ -446,11 +457,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Gives up all substitutes, including those in flight.
     pub(super) fn abandon_substitutes(&mut self) {
-        while let Some(one) = self.call_builder.substitutes.waiting.pop_front() {
-            if one.sent.is_some() {
+        while let Some(substitute) = self.call_builder.substitutes.waiting.pop_front() {
+            if substitute.sent.is_some() {
                 self.scheduler.end_flight();
             }
-            self.abandon_substitute(one);
+            self.abandon_substitute(substitute);
         }
     }
 }

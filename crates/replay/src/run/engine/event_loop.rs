@@ -53,29 +53,30 @@ impl EnginesWithPendingWork {
 pub(super) fn drive<R: Read + Seek>(
     engines: &mut [ReplayEngine<'_, R>],
     transport: &mut ContainmentCheckedTransport<'_>,
-    watch: &mut dyn ReplayMonitor,
+    monitor: &mut dyn ReplayMonitor,
     recorder: &RefCell<OptionalReplayRecorder>,
     callbacks: &CallbackServer,
 ) -> Result<(), ReplayRunError> {
     let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-    let recorded = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
-    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded));
-    let begin = Instant::now();
-    let (mut now, mut events) = (begin, 0);
-    let mut ending: Option<Instant> = None;
-    let mut answer: Option<(TransportConnectionId, Xid, Vec<u8>)> = None;
-    let mut busy = EnginesWithPendingWork::All;
+    let recorded_ns = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
+    let limit =
+        engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded_ns));
+    let start = Instant::now();
+    let (mut now, mut events) = (start, 0);
+    let mut drain_deadline: Option<Instant> = None;
+    let mut callback_reply: Option<(TransportConnectionId, Xid, Vec<u8>)> = None;
+    let mut pending_work = EnginesWithPendingWork::All;
     // Events since steps were last issued.
-    let mut together = 0;
+    let mut batch_events = 0;
     loop {
         // While other Calls keep the server busy, the events that arrived together are handled before new steps are
         // issued, with a single doorbell.
-        let takes_more = (1..MAX_EVENT_BATCH).contains(&together)
+        let takes_more = (1..MAX_EVENT_BATCH).contains(&batch_events)
             && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
-            if ending.is_none() && !takes_more && busy.contains(number) {
+            if drain_deadline.is_none() && !takes_more && pending_work.contains(number) {
                 // Steps that became ready are sent before others are read ahead.
                 engine.issue(transport)?;
                 transport.flush();
@@ -87,26 +88,26 @@ pub(super) fn drive<R: Read + Seek>(
             is_done &= engine.scheduler.is_done() && engine.connections.reclaim.is_none();
         }
         if !takes_more {
-            (busy, together) = (EnginesWithPendingWork::NoEngine, 0);
+            (pending_work, batch_events) = (EnginesWithPendingWork::NoEngine, 0);
         }
-        if is_done && in_flight == 0 && ending.is_none() {
+        if is_done && in_flight == 0 && drain_deadline.is_none() {
             // Of all copies, before the final check of the first.
             let is_returning = engines.iter_mut().map(ReplayEngine::start_delegation_return);
             if is_returning.fold(false, |any, is_returning| any | is_returning) {
-                (is_done, busy) = (false, EnginesWithPendingWork::All);
+                (is_done, pending_work) = (false, EnginesWithPendingWork::All);
             }
         }
-        if in_flight == 0 && (is_done || ending.is_some()) {
+        if in_flight == 0 && (is_done || drain_deadline.is_some()) {
             for engine in &mut *engines {
                 engine.check_all()?;
             }
             with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
-            report_progress(engines, total, watch, begin.elapsed());
+            report_progress(engines, total, monitor, start.elapsed());
             return Ok(());
         }
         let deadline = due.map_or(now + STOP_CHECK_INTERVAL, |due| due.min(now + STOP_CHECK_INTERVAL));
-        let until = match due {
-            Some(_) => deadline.checked_sub(SPIN_BEFORE_DUE).filter(|until| *until > now),
+        let poll_deadline = match due {
+            Some(_) => deadline.checked_sub(SPIN_BEFORE_DUE).filter(|time| *time > now),
             None => Some(deadline),
         };
         // Replies are checked while there is nothing else to do. On a single core with one Call in flight, the core is
@@ -118,16 +119,16 @@ pub(super) fn drive<R: Read + Seek>(
             .map(|engine| &engine.verification.unchecked_replies)
             .any(if may_wait { ReplyCheckQueue::is_far_behind } else { ReplyCheckQueue::is_behind })
             && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
-        let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
+        let event = transport.poll(poll_deadline.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
-            together = 0;
+            batch_events = 0;
             continue;
         }
         let is_idle = event.is_none() && !is_behind;
-        together += u32::from(event.is_some());
-        busy = match &event {
+        batch_events += u32::from(event.is_some());
+        pending_work = match &event {
             _ if due.is_some() => EnginesWithPendingWork::All,
-            Some(RpcTransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
+            Some(RpcTransportEvent::Reply(reply)) => pending_work.with(client_copy(reply.tag)),
             Some(_) => EnginesWithPendingWork::All,
             // Checking a Reply makes no step ready.
             None if is_behind => EnginesWithPendingWork::NoEngine,
@@ -147,25 +148,25 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(RpcTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
-                let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
+                let mut find_attributes = |handle: &[u8], requested: &Bitmap4<'_>| {
                     engine_of_connection(engines, call.connection)?
                         .call_builder
-                        .next_cb_getattr_attributes(handle, asked)
+                        .next_cb_getattr_attributes(handle, requested)
                 };
                 let message =
                     callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
                 with_recorder(recorder, |recorder| {
                     recorder.record_callback(call.connection, call.message, message.as_deref());
                 });
-                answer = message.map(|message| (call.connection, call.xid, message));
+                callback_reply = message.map(|message| (call.connection, call.xid, message));
                 if let Some(engine) = engine_of_connection(engines, call.connection) {
                     for name in names {
                         *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
                     }
-                    engine.report.callbacks.unanswered += u64::from(answer.is_none());
+                    engine.report.callbacks.unanswered += u64::from(callback_reply.is_none());
                 }
             }
-            Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
+            Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
@@ -178,36 +179,36 @@ pub(super) fn drive<R: Read + Seek>(
                         auxiliary.record_server_disconnect();
                     }
                 }
-                let what = format!("the connection went away: {reason}");
-                for tag in lost {
+                let description = format!("the connection went away: {reason}");
+                for tag in lost_calls {
                     if let Some(engine) = engines.get_mut(client_copy(*tag)) {
-                        engine.handle_lost_call(*tag, &what)?;
+                        engine.handle_lost_call(*tag, &description)?;
                     }
                 }
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
             }
-            Some(RpcTransportEvent::Discarded { reason: why, connection, .. }) => {
+            Some(RpcTransportEvent::Discarded { reason, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
-                    *engine.report.protocol.discarded.entry(why).or_default() += 1;
-                    if why.is_violation() {
-                        engine.report.protocol.count_violation(format!("invalid message: {why}"));
+                    *engine.report.protocol.discarded.entry(reason).or_default() += 1;
+                    if reason.is_violation() {
+                        engine.report.protocol.count_violation(format!("invalid message: {reason}"));
                     }
-                    let is_own = matches!(why, ReceivedMessageDiscardReason::ReverseCall);
-                    engine.report.callbacks.unanswered += u64::from(is_own);
+                    let is_reverse_call = matches!(reason, ReceivedMessageDiscardReason::ReverseCall);
+                    engine.report.callbacks.unanswered += u64::from(is_reverse_call);
                 }
             }
             Some(RpcTransportEvent::Credits { connection, .. }) => {
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
-                let mut behind = engines.iter_mut().filter(|_| is_behind);
-                if let Some(engine) = behind.find(|engine| engine.verification.unchecked_replies.is_behind())
+                let mut lagging = engines.iter_mut().filter(|_| is_behind);
+                if let Some(engine) = lagging.find(|engine| engine.verification.unchecked_replies.is_behind())
                 {
                     engine.check_next()?;
                 }
             }
         }
-        if let Some((connection, xid, message)) = answer.take()
+        if let Some((connection, xid, message)) = callback_reply.take()
             && transport.answer(connection, xid, &message).is_err()
             && let Some(engine) = engine_of_connection(engines, connection)
         {
@@ -217,33 +218,33 @@ pub(super) fn drive<R: Read + Seek>(
         if !is_idle && events < MAX_EVENTS_PER_TICK {
             continue;
         }
-        (now, events, busy) = (Instant::now(), 0, EnginesWithPendingWork::All);
+        (now, events, pending_work) = (Instant::now(), 0, EnginesWithPendingWork::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now))?;
-        callbacks.answer_getattr_queries(|(number, _), handle, asked| {
-            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, asked)
+        callbacks.answer_getattr_queries(|(number, _), handle, requested| {
+            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, requested)
         });
         with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
-        report_progress(engines, total, watch, now - begin);
-        let is_late = now.saturating_duration_since(begin) > limit;
-        if ending.is_none() && (is_late || watch.should_stop()) {
+        report_progress(engines, total, monitor, now - start);
+        let is_late = now.saturating_duration_since(start) > limit;
+        if drain_deadline.is_none() && (is_late || monitor.should_stop()) {
             for engine in &mut *engines {
                 (engine.report.end.limit, engine.report.end.is_interrupted) =
                     (is_late.then_some(limit), true);
             }
-            ending = Some(now + DRAIN_TIMEOUT);
+            drain_deadline = Some(now + DRAIN_TIMEOUT);
         }
-        if ending.is_some_and(|end| now > end) {
+        if drain_deadline.is_some_and(|end| now > end) {
             for engine in &mut *engines {
                 engine.abandon_in_flight("no Reply before the run was ended")?;
             }
         }
         // If the transport does not block, the loop sleeps itself.
-        if let Some(until) = until
+        if let Some(poll_deadline) = poll_deadline
             && is_idle
             && in_flight == 0
-            && until > now
+            && poll_deadline > now
         {
-            std::thread::sleep(until - now);
+            std::thread::sleep(poll_deadline - now);
             now = Instant::now();
         }
     }
@@ -261,11 +262,11 @@ fn engine_of_connection<'e, 'r, R>(
 fn report_progress<R>(
     engines: &[ReplayEngine<'_, R>],
     total: u64,
-    watch: &mut dyn ReplayMonitor,
+    monitor: &mut dyn ReplayMonitor,
     elapsed: Duration,
 ) {
     if let [engine] = engines {
-        return watch.report_progress(&engine.report, total, elapsed);
+        return monitor.report_progress(&engine.report, total, elapsed);
     }
     // Only the counters that the progress display shows.
     let mut sum = ReplayReport::default();
@@ -273,5 +274,5 @@ fn report_progress<R>(
         sum.steps.total += report.steps.total;
         sum.steps.states += report.steps.states;
     }
-    watch.report_progress(&sum, total, elapsed);
+    monitor.report_progress(&sum, total, elapsed);
 }

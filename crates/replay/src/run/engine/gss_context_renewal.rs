@@ -70,7 +70,7 @@ impl RenewableGssContext {
         match &self.state {
             GssContextRenewalState::Ready => Ok(()),
             GssContextRenewalState::Renewing(_) => Err(GssUnsignedCallReason::NotYet),
-            GssContextRenewalState::Lost(why) => Err(GssUnsignedCallReason::Never(why.clone())),
+            GssContextRenewalState::Lost(reason) => Err(GssUnsignedCallReason::Never(reason.clone())),
         }
     }
 
@@ -107,19 +107,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// was renewed since, so that the Call can be sent again.
     pub(super) fn is_re_established(
         &mut self,
-        with: GssReplyVerificationData,
+        signature: GssReplyVerificationData,
         connection: TransportConnectionId,
     ) -> bool {
-        let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
-        let Some(kept) = self.call_builder.context_mut(with.context) else { return false };
-        if kept.generation != with.generation {
+        let connection_index =
+            self.connections.connection_index.get(&connection).copied().unwrap_or_default();
+        let Some(renewable) = self.call_builder.context_mut(signature.context) else { return false };
+        if renewable.generation != signature.generation {
             return true;
         }
-        match &kept.state {
+        match &renewable.state {
             GssContextRenewalState::Renewing(_) => true,
-            GssContextRenewalState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
-                let renewal = GssContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
-                kept.state = GssContextRenewalState::Renewing(renewal);
+            GssContextRenewalState::Ready if renewable.generation < MAX_CLIENT_RECOVERIES => {
+                let renewal = GssContextRenewal { connection_index, setup: None, sent: None, tries: 0 };
+                renewable.state = GssContextRenewalState::Renewing(renewal);
                 true
             }
             GssContextRenewalState::Ready | GssContextRenewalState::Lost(_) => false,
@@ -131,16 +132,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn resend_denied_step(
         &mut self,
         window_index: u32,
-        mut held: Box<StepWindowEntry>,
+        mut entry: Box<StepWindowEntry>,
         connection: TransportConnectionId,
     ) {
-        (held.resend.is_pending, held.resend.is_denied) = (true, true);
-        held.resend.denials += 1;
+        (entry.resend.is_pending, entry.resend.is_denied) = (true, true);
+        entry.resend.denials += 1;
         let line = self.connections.line_mut(connection);
-        if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
+        if let Some((line, xid)) = line.zip(entry.call.message.get_mut(..4)) {
             xid.copy_from_slice(&line.next_xid().0.to_be_bytes());
         }
-        self.scheduler.put_back(window_index, held, None);
+        self.scheduler.put_back(window_index, entry, None);
     }
 
     /// Queues a denied Call that is no step to be sent again.
@@ -157,9 +158,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         for at in self.call_builder.renewing_contexts() {
-            let due = self.call_builder.renewal_mut(at).filter(|renewal| renewal.sent.is_none());
-            if let Some(line) = due.map(|renewal| renewal.connection_index) {
-                self.renew_context(at, line, transport)?;
+            let unsent = self.call_builder.renewal_mut(at).filter(|renewal| renewal.sent.is_none());
+            if let Some(connection_index) = unsent.map(|renewal| renewal.connection_index) {
+                self.renew_context(at, connection_index, transport)?;
             }
         }
         Ok(())
@@ -168,27 +169,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn renew_context(
         &mut self,
         at: usize,
-        line: usize,
+        connection_index: usize,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         if self.connections.is_failing() {
             self.lose_context(at, "connections were lost without a Reply");
             return Ok(());
         }
-        if self.ensure_connected(line, transport)?.is_some() {
+        if self.ensure_connected(connection_index, transport)?.is_some() {
             return Ok(());
         }
-        let Some(line) = self.connections.lines.get_mut(line) else { return Ok(()) };
+        let Some(line) = self.connections.lines.get_mut(connection_index) else { return Ok(()) };
         let (connection, xid) = (line.connection, line.next_xid());
         let Some(mechanism) = self.call_builder.signing.as_ref().map(|signing| signing.mechanism) else {
             return Ok(());
         };
         let (host, tag) =
             (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
-        let Some(version) = self.call_builder.context_mut(at).map(|kept| kept.version) else { return Ok(()) };
+        let Some(version) = self.call_builder.context_mut(at).map(|renewable| renewable.version) else {
+            return Ok(());
+        };
         let Some(renewal) = self.call_builder.renewal_mut(at) else { return Ok(()) };
-        let begin = || mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version));
-        let setup = match renewal.setup.take().map_or_else(begin, Ok) {
+        let begin_setup = || mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version));
+        let setup = match renewal.setup.take().map_or_else(begin_setup, Ok) {
             Ok(setup) => renewal.setup.insert(setup),
             Err(error) => {
                 self.lose_context(at, &error.to_string());
@@ -220,13 +223,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return;
         }
         renewal.sent = None;
-        let Some(establishing) = renewal.setup.take() else { return };
-        match establishing.handle_reply(reply.cursor()) {
+        let Some(setup) = renewal.setup.take() else { return };
+        match setup.handle_reply(reply.cursor()) {
             Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
             Ok(GssSetupStep::Established(context)) => {
-                if let Some(kept) = self.call_builder.context_mut(at) {
-                    kept.previous = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.state) = (kept.generation + 1, GssContextRenewalState::Ready);
+                if let Some(renewable) = self.call_builder.context_mut(at) {
+                    renewable.previous = Some(std::mem::replace(&mut renewable.context, context));
+                    (renewable.generation, renewable.state) =
+                        (renewable.generation + 1, GssContextRenewalState::Ready);
                 }
                 self.report.recovery.contexts_renewed += 1;
                 self.scheduler.unpark_each(usize::MAX);
@@ -256,12 +260,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Gives up a context: Calls that need it are not sent.
-    fn lose_context(&mut self, at: usize, why: &str) {
-        let why = format!("security context not re-established: {why}");
-        if let Some(kept) = self.call_builder.context_mut(at) {
-            kept.state = GssContextRenewalState::Lost(why.clone());
+    fn lose_context(&mut self, at: usize, reason: &str) {
+        let reason = format!("security context not re-established: {reason}");
+        if let Some(renewable) = self.call_builder.context_mut(at) {
+            renewable.state = GssContextRenewalState::Lost(reason.clone());
         }
-        self.report.add_refusal(why);
+        self.report.add_refusal(reason);
         self.scheduler.unpark_each(usize::MAX);
     }
 
@@ -277,12 +281,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(connection) = open.or_else(|| transport.connect(self.context.target).ok()) else { return };
         let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
-        for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.state, GssContextRenewalState::Ready) {
+        for (at, renewable) in (0_u32..).zip(&mut signing.contexts) {
+            if !matches!(renewable.state, GssContextRenewalState::Ready) {
                 continue;
             }
-            let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };
-            let context = &mut kept.context;
+            let Ok((control, seal)) = renewable.context.destroy(Xid(first.wrapping_add(at))) else {
+                continue;
+            };
+            let context = &mut renewable.context;
             let is_signed = transport.control(connection, &control, timeout, |verifier, _| {
                 Ok(context.verify_reply(seal, verifier))
             });

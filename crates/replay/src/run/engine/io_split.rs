@@ -93,14 +93,15 @@ struct ReadOrWriteResult<'a> {
 
 /// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
 fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
-    let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
+    let written =
+        step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|payload| payload.length).max();
     let read = step.needs.payloads.iter().max();
     written.map(|bytes| (bytes, false)).or(read.map(|bytes| (bytes, true)))
 }
 
-/// Returns the state of a step that has more than `most` of a unit.
-fn limit_exceeded_state(most: u32, unit: &str) -> StepOutcome {
-    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: this server accepts at most {most} {unit}"))
+/// Returns the state of a step that has more than `limit` of a unit.
+fn limit_exceeded_state(limit: u32, unit: &str) -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: this server accepts at most {limit} {unit}"))
 }
 
 impl LiveCallBuilder {
@@ -114,13 +115,14 @@ impl LiveCallBuilder {
         io: IoLimits,
     ) -> Result<Option<SplitIoPiece>, StepOutcome> {
         let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
-        let most = session.map_or(u32::MAX, |limits| limits.operations);
-        if parts.operations.len() > most as usize {
-            return Err(limit_exceeded_state(most, "operations in a COMPOUND"));
+        let max_operations = session.map_or(u32::MAX, |limits| limits.operations);
+        if parts.operations.len() > max_operations as usize {
+            return Err(limit_exceeded_state(max_operations, "operations in a COMPOUND"));
         }
         // Its data is not DDP-eligible, and its segments are not split.
         if parts.operations.contains(&Operation::READ_PLUS)
-            && step.reply.payloads.iter().map(|of| u64::from(of.length)).sum::<u64>() > io.read_bytes.into()
+            && step.reply.payloads.iter().map(|payload| u64::from(payload.length)).sum::<u64>()
+                > io.read_bytes.into()
         {
             return Err(limit_exceeded_state(io.read_bytes, "bytes in a READ_PLUS"));
         }
@@ -131,17 +133,21 @@ impl LiveCallBuilder {
             }
             false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
         });
-        let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
-        if total <= most && last.is_none() {
+        let max_bytes = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
+        if total <= max_bytes && last.is_none() {
             return Ok(None);
         }
         let last = last.unwrap_or(SplitIoPiece { committed: u32::MAX, ..SplitIoPiece::default() });
-        let most = if most >= PIECE_ALIGNMENT_BYTES { most - most % PIECE_ALIGNMENT_BYTES } else { most };
-        let length = total.saturating_sub(last.done_bytes).min(most);
+        let max_bytes = if max_bytes >= PIECE_ALIGNMENT_BYTES {
+            max_bytes - max_bytes % PIECE_ALIGNMENT_BYTES
+        } else {
+            max_bytes
+        };
+        let length = total.saturating_sub(last.done_bytes).min(max_bytes);
         let is_whole = step.asked.protection == GssProtection::PLAIN;
         if length == 0 || !is_whole || self.set_io_range(step, parts, last.done_bytes, length).is_none() {
             let unit = if is_read { "bytes in a READ" } else { "bytes in a WRITE" };
-            return Err(limit_exceeded_state(most, unit));
+            return Err(limit_exceeded_state(max_bytes, unit));
         }
         Ok(Some(SplitIoPiece { length_bytes: length, total_bytes: total, ..last }))
     }
@@ -152,11 +158,11 @@ impl LiveCallBuilder {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
-        done: u32,
+        done_bytes: u32,
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let shift = |offset: u64| offset.checked_add(done.into());
+        let shift = |offset: u64| offset.checked_add(done_bytes.into());
         let items = TracePayloadInMessage::items(&self.placed);
         let (header, mut cursor) = split_header(&self.call_buffer, &items)?;
         let mut encoder = Encoder::new();
@@ -164,23 +170,23 @@ impl LiveCallBuilder {
         match step.asked.find_description()? {
             Procedure::Compound if is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                let mut found = 0;
+                let mut transfer_count = 0;
                 let mut operations = Vec::new();
                 for operation in call.operations() {
                     operations.push(match operation.ok()? {
                         Args::READ(args) => {
-                            found += 1;
+                            transfer_count += 1;
                             Args::READ(Read4Args { offset: shift(args.offset)?, count: length, ..args })
                         }
                         Args::WRITE(args) => {
-                            found += 1;
+                            transfer_count += 1;
                             Args::WRITE(Write4Args { offset: shift(args.offset)?, data: data(), ..args })
                         }
                         operation if operation.number() == Operation::READ_PLUS => return None,
                         operation => operation,
                     });
                 }
-                if found != 1 {
+                if transfer_count != 1 {
                     return None;
                 }
                 v4::CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
@@ -207,7 +213,7 @@ impl LiveCallBuilder {
         for (placed, splice) in self.placed.iter_mut().zip(splices) {
             placed.position = u32::try_from(splice.position).ok()?;
             placed.payload.length = length;
-            placed.payload.offset = placed.payload.offset.saturating_add(done.into());
+            placed.payload.offset = placed.payload.offset.saturating_add(done_bytes.into());
         }
         self.call_buffer.clear();
         self.call_buffer.extend_from_slice(&bytes);
@@ -218,12 +224,12 @@ impl LiveCallBuilder {
     /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
     pub(super) fn session_limit_state(
         &self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         outcome: &ReplyStatusesAndSessionGrants,
         recorded_status: impl FnOnce() -> Option<u32>,
     ) -> Option<StepOutcome> {
         let status = outcome.last_status().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
-        let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
+        let session = entry.captured.slot.and_then(|(session, _)| self.values.session(session))?;
         (session.has_lower_limit && recorded_status() != Some(status)).then(|| {
             StepOutcome::Unreplayable(format!(
                 "{SERVER_LIMIT_CODE}: the session takes less than that of the capture ({})",
@@ -236,16 +242,16 @@ impl LiveCallBuilder {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn handle_piece_reply(
         &mut self,
-        held: &mut StepWindowEntry,
+        entry: &mut StepWindowEntry,
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
     ) -> SplitIoProgress {
-        let procedure = held.step.trace_step().and_then(|step| step.asked.find_description());
+        let procedure = entry.step.trace_step().and_then(|step| step.asked.find_description());
         let Some(ReadOrWriteResult { data, bytes, is_end, committed }) = io_result(procedure, reply.cursor())
         else {
             return SplitIoProgress::Failed;
         };
-        held.read_data.extend_from_slice(data);
+        entry.read_data.extend_from_slice(data);
         piece.committed = piece.committed.min(committed);
         if bytes > piece.length_bytes {
             // RFC 8881 sections 18.22.3 and 18.32.3, RFC 1813 sections 3.3.6 and 3.3.7.
@@ -253,25 +259,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
-        held.rewrites.piece = Some(piece);
+        entry.rewrites.piece = Some(piece);
         let has_more =
             piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
             let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
-            self.count_sequences(&held.call.counts, &outcome);
-            held.call.counts.slot = None;
+            self.count_sequences(&entry.call.counts, &outcome);
+            entry.call.counts.slot = None;
             return SplitIoProgress::NextPiece;
         }
-        join_replies(procedure, reply, piece, held.read_data.len() as u32)
+        join_replies(procedure, reply, piece, entry.read_data.len() as u32)
             .map_or(SplitIoProgress::Failed, SplitIoProgress::Joined)
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn record_undone(&mut self, held: &StepWindowEntry, state: &StepOutcome) {
-        let StepOutcome::Unreplayable(why) = state else { return };
-        let Some(step) = held.step.trace_step() else { return };
-        self.verification.record_undone_effects(&step, &held.description);
-        let lack = match why.split(':').next() {
+    pub(super) fn record_undone(&mut self, entry: &StepWindowEntry, state: &StepOutcome) {
+        let StepOutcome::Unreplayable(reason) = state else { return };
+        let Some(step) = entry.step.trace_step() else { return };
+        self.verification.record_undone_effects(&step, &entry.description);
+        let unbound_reason = match reason.split(':').next() {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
                 self.verification.leaves_open = true;
@@ -282,7 +288,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {
             if self.call_builder.missing_values.len() < MAX_DIVERGENT_FILES {
-                self.call_builder.missing_values.entry(slot.variable).or_insert(lack);
+                self.call_builder.missing_values.entry(slot.variable).or_insert(unbound_reason);
             }
         }
     }
@@ -310,15 +316,15 @@ fn io_result<'a>(procedure: Option<Procedure>, cursor: Cursor<'a>) -> Option<Rea
             if reply.head.status != v4::Nfsstat4::NFS4_OK {
                 return None;
             }
-            let mut found = None;
+            let mut result = None;
             for results in reply.operations() {
                 match results.ok()? {
-                    Results::READ(StatusUnion::Ok(ok)) => found = Some(read(ok.data.bytes()?, ok.eof)),
-                    Results::WRITE(StatusUnion::Ok(ok)) => found = Some(written(ok.count, ok.committed.0)),
+                    Results::READ(StatusUnion::Ok(ok)) => result = Some(read(ok.data.bytes()?, ok.eof)),
+                    Results::WRITE(StatusUnion::Ok(ok)) => result = Some(written(ok.count, ok.committed.0)),
                     _ => {}
                 }
             }
-            found
+            result
         }
         Procedure::V3(procedure) => {
             match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
@@ -345,9 +351,9 @@ fn join_replies(
     match procedure? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-            let mut all = Vec::new();
+            let mut joined = Vec::new();
             for results in reply.operations() {
-                all.push(match results.ok()? {
+                joined.push(match results.ok()? {
                     Results::READ(StatusUnion::Ok(ok)) => {
                         Results::READ(StatusUnion::Ok(Read4Resok { data: data(), ..ok }))
                     }
@@ -359,7 +365,7 @@ fn join_replies(
                     results => results,
                 });
             }
-            v4::CompoundReply::new(reply.head.clone(), &all).encode(&mut encoder);
+            v4::CompoundReply::new(reply.head.clone(), &joined).encode(&mut encoder);
         }
         Procedure::V3(procedure) => {
             match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {

@@ -15,15 +15,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Self { context, scheduler, call_builder, verification, report, .. } = self;
         let directories = &context.seeded.directories;
         let is_directory = |variable| directories.contains(&variable);
-        Ok(scheduler.admit(context.options.window.max(1), is_directory, |step, held| {
+        Ok(scheduler.admit(context.options.window.max(1), is_directory, |step, entry| {
             if step.caller.is_reverse {
                 call_builder.cb_getattr_answers.record_answers(step);
             }
-            if held.reason == Some(PlanReason::Filtered) {
-                verification.record_filtered(step, held);
+            if entry.reason == Some(PlanReason::Filtered) {
+                verification.record_filtered(step, entry);
             }
-            if let Some(outcome) = unsent_outcome(held.reason) {
-                report.steps.count(held.id, held.description.title(), outcome);
+            if let Some(outcome) = unsent_outcome(entry.reason) {
+                report.steps.count(entry.id, entry.description.title(), outcome);
             }
         })?)
     }
@@ -47,39 +47,41 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.make_substitutes(transport)?;
         while let Some(window_index) = self.scheduler.queue.pop() {
-            let mut held = self.scheduler.window.take(window_index);
+            let mut entry = self.scheduler.window.take(window_index);
             match self.scheduler.pacer.pace {
-                ReplayPace::Rate(rate) if held.delay_retries == 0 => {
-                    held.due = self.scheduler.pacer.due_time_at_rate(rate);
-                    let due = held.due;
+                ReplayPace::Rate(rate) if entry.delay_retries == 0 => {
+                    entry.due = self.scheduler.pacer.due_time_at_rate(rate);
+                    let due = entry.due;
                     if due.is_some_and(|due| due > Instant::now()) {
-                        self.scheduler.put_back(window_index, held, None);
+                        self.scheduler.put_back(window_index, entry, None);
                         return Ok(due);
                     }
                 }
-                ReplayPace::CapturedDepth if self.scheduler.in_flight >= held.captured.depth as usize => {
-                    self.scheduler.put_back(window_index, held, None);
+                ReplayPace::CapturedDepth if self.scheduler.in_flight >= entry.captured.depth as usize => {
+                    self.scheduler.put_back(window_index, entry, None);
                     return Ok(None);
                 }
                 _ => {}
             }
-            match self.send(window_index, &mut held, transport) {
-                Ok(()) => self.scheduler.window.put(window_index, held),
+            match self.send(window_index, &mut entry, transport) {
+                Ok(()) => self.scheduler.window.put(window_index, entry),
                 Err(StepSendObstacle::Failed(error)) => return Err(error),
                 Err(StepSendObstacle::Finished(outcome)) => {
-                    self.record_undone(&held, &outcome);
-                    self.finish_step(window_index, held, outcome);
+                    self.record_undone(&entry, &outcome);
+                    self.finish_step(window_index, entry, outcome);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.scheduler.unpark_each(1);
                     self.admit()?;
                 }
-                Err(StepSendObstacle::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
-                Err(StepSendObstacle::UnreachableUntil(until)) => {
-                    self.scheduler.put_back(window_index, held, Some(until));
+                Err(StepSendObstacle::RetryLater) => {
+                    self.scheduler.delay(window_index, entry, Instant::now())
                 }
-                Err(StepSendObstacle::Parked(number)) => self.scheduler.park(number, window_index, held),
+                Err(StepSendObstacle::UnreachableUntil(retry_at)) => {
+                    self.scheduler.put_back(window_index, entry, Some(retry_at));
+                }
+                Err(StepSendObstacle::Parked(number)) => self.scheduler.park(number, window_index, entry),
                 Err(StepSendObstacle::SlotBusy(slot)) => {
-                    self.scheduler.wait_for_slot(slot, window_index, held)
+                    self.scheduler.wait_for_slot(slot, window_index, entry)
                 }
             }
         }
@@ -89,10 +91,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
     let reason = reason?;
-    let why = || format!("{}: {}", reason.code(), reason.text());
+    let description = || format!("{}: {}", reason.code(), reason.text());
     match reason.state() {
-        PlannedStepDisposition::Skipped => Some(StepOutcome::Skipped(why())),
-        PlannedStepDisposition::Unreplayable => Some(StepOutcome::Unreplayable(why())),
+        PlannedStepDisposition::Skipped => Some(StepOutcome::Skipped(description())),
+        PlannedStepDisposition::Unreplayable => Some(StepOutcome::Unreplayable(description())),
         PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => None,
     }
 }

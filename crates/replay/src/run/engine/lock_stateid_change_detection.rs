@@ -23,36 +23,38 @@ pub(super) struct LiveLockStateidChangeDetector {
 }
 
 impl LiveLockStateidChangeDetector {
-    /// Records the stateid `given` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
+    /// Records the stateid `stateid` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
     /// stateid for the file and nothing was unlocked since.
     pub(super) fn has_changed_stateid(
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
-        given: Option<[u8; 12]>,
+        stateid: Option<[u8; 12]>,
     ) -> bool {
         if parts.operations.iter().any(|operation| ends_locks(*operation)) {
             self.by_locker.clear();
             return false;
         }
-        given.zip(lock_key(step, parts)).is_some_and(|(given, locker)| self.record_stateid(locker, given))
+        stateid
+            .zip(lock_key(step, parts))
+            .is_some_and(|(stateid, locker)| self.record_stateid(locker, stateid))
     }
 
     /// Records the stateid of a locker. Returns `true` if it had another one before.
-    fn record_stateid(&mut self, locker: LockOwnerAndFileKey, given: [u8; 12]) -> bool {
+    fn record_stateid(&mut self, locker: LockOwnerAndFileKey, stateid: [u8; 12]) -> bool {
         if self.by_locker.len() >= MAX_LOCK_OWNERS {
             self.by_locker.clear();
         }
-        *self.by_locker.entry(locker).or_insert(given) != given
+        *self.by_locker.entry(locker).or_insert(stateid) != stateid
     }
 }
 
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
 fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LockOwnerAndFileKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
-    let named = [TraceSlotValueKind::STATEID, TraceSlotValueKind::OWNER]
+    let variables = [TraceSlotValueKind::STATEID, TraceSlotValueKind::OWNER]
         .map(|kind| slot_variable(&step.call, kind, at));
-    (!named.contains(&NONE)).then_some((step.caller.client, *parts.files.get(at)?, named))
+    (!variables.contains(&NONE)).then_some((step.caller.client, *parts.files.get(at)?, variables))
 }
 
 /// Returns `true` if a server may discard lock stateids after this operation, or if it creates or ends a client or

@@ -105,19 +105,19 @@ impl LiveFileChangeOverlaps {
         mut mark: impl FnMut(CallTag),
     ) -> bool {
         self.in_flight.retain(|other| is_flying(other.tag));
-        let mut is_crowded = false;
+        let mut overlaps_change = false;
         for other in &self.in_flight {
             if (is_change || other.is_change) && objects.may_share(&other.objects) {
                 if is_change {
                     mark(other.tag);
                 }
-                is_crowded |= other.is_change;
+                overlaps_change |= other.is_change;
             }
         }
         if self.in_flight.len() < MAX_OVERLAPPING {
             self.in_flight.push(FileStepInFlight { tag, is_change, objects });
         }
-        is_crowded
+        overlaps_change
     }
 }
 

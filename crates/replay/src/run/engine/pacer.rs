@@ -29,15 +29,15 @@ impl StepPacer {
     }
 
     /// Returns the time when a step is due whose dependencies are satisfied, or `None` if it is due at once.
-    pub(super) fn due_time(&mut self, held: &StepWindowEntry) -> Option<Instant> {
+    pub(super) fn due_time(&mut self, entry: &StepWindowEntry) -> Option<Instant> {
         match self.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
             ReplayPace::CapturedTimes(times) => {
-                let after = held.captured.call_time_ns.saturating_sub(self.first_call_time_ns) as f64;
-                Some(*self.started.get_or_insert_with(Instant::now) + nanoseconds(after / times))
+                let elapsed_ns = entry.captured.call_time_ns.saturating_sub(self.first_call_time_ns) as f64;
+                Some(*self.started.get_or_insert_with(Instant::now) + nanoseconds(elapsed_ns / times))
             }
             ReplayPace::ThinkTime => {
-                self.clients.get(&held.captured.client)?.due_time(held.captured.call_time_ns)
+                self.clients.get(&entry.captured.client)?.due_time(entry.captured.call_time_ns)
             }
         }
     }
@@ -47,10 +47,10 @@ impl StepPacer {
         self.started.map(|started| started + nanoseconds(self.sent as f64 * 1e9 / calls_per_second))
     }
 
-    pub(super) fn record_completion(&mut self, held: &StepWindowEntry, now: Instant) {
+    pub(super) fn record_completion(&mut self, entry: &StepWindowEntry, now: Instant) {
         if self.pace == ReplayPace::ThinkTime {
-            let client = self.clients.entry(held.captured.client).or_default();
-            client.record_completion(held.captured.reply_time_ns, now);
+            let client = self.clients.entry(entry.captured.client).or_default();
+            client.record_completion(entry.captured.reply_time_ns, now);
         }
     }
 }
@@ -68,16 +68,16 @@ impl ThinkTimeHistory {
         if self.0.len() >= MAX_STEPS {
             self.0.pop_front();
         }
-        let at = self.0.partition_point(|(known, _)| *known <= end);
+        let at = self.0.partition_point(|(reply_time_ns, _)| *reply_time_ns <= end);
         self.0.insert(at, (end, now));
     }
 
     /// Returns the send time of a step that was sent at `start` in the capture: as long after the last Reply before it
     /// as there.
     pub(super) fn due_time(&self, start: u64) -> Option<Instant> {
-        let before = self.0.partition_point(|(end, _)| *end <= start).checked_sub(1)?;
-        let (end, done) = self.0.get(before)?;
-        Some(*done + Duration::from_nanos(start.saturating_sub(*end).min(1 << 60)))
+        let index = self.0.partition_point(|(end, _)| *end <= start).checked_sub(1)?;
+        let (end, completed) = self.0.get(index)?;
+        Some(*completed + Duration::from_nanos(start.saturating_sub(*end).min(1 << 60)))
     }
 }
 

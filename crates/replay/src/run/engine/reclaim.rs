@@ -76,20 +76,20 @@ impl LiveCallBuilder {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
         &mut self,
-        restart: &mut ClientReclaim,
+        reclaim: &mut ClientReclaim,
         call: RecoveryCall,
         reply: &RecoveryReply,
     ) {
         let is_sequenced = call.has_sequence() && reply.statuses.first() == Some(&Nfsstat4::NFS4_OK);
-        if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
+        if let Some((_, sequence, _)) = reclaim.session.as_mut().filter(|_| is_sequenced) {
             *sequence = sequence.wrapping_add(1);
         }
         // If the operation was not reached, the server did not count the seqid.
         if reply.statuses.len() < 2 {
             return;
         }
-        for (is_lock, counted) in [false, true].into_iter().zip(restart.seqids) {
-            if let Some((owner, seqid)) = counted {
+        for (is_lock, owner_seqid) in [false, true].into_iter().zip(reclaim.seqids) {
+            if let Some((owner, seqid)) = owner_seqid {
                 self.values.update_owner_seqid(is_lock, owner, seqid, reply.status().0);
             }
         }
@@ -102,9 +102,9 @@ impl LiveCallBuilder {
         }
     }
 
-    fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
-        self.client_state.rename_client(restart.client, id);
-        restart.client = id;
+    fn replace_client_id(&mut self, reclaim: &mut ClientReclaim, id: Clientid4) {
+        self.client_state.rename_client(reclaim.client, id);
+        reclaim.client = id;
         if let Some(client) = self.client_state.clients.get(&id) {
             self.values.set_value(client.variables[0], &id.to_be_bytes());
         }
@@ -123,7 +123,7 @@ impl LiveCallBuilder {
     /// Returns the state of a step that needs state which could not be reclaimed.
     pub(super) fn not_reclaimed_state(
         &self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
     ) -> Option<StepOutcome> {
         if self.unrecovered.is_empty() {
@@ -135,10 +135,10 @@ impl LiveCallBuilder {
                 && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
-        is_lost.then(|| match held.resend.forgotten_status.map(Nfsstat4) {
+        is_lost.then(|| match entry.resend.forgotten_status.map(Nfsstat4) {
             Some(status) => {
-                let why = format!("{status}, and not reclaimed");
-                StepOutcome::Mismatched(vec![missing_reply_difference(held, &why)])
+                let reason = format!("{status}, and not reclaimed");
+                StepOutcome::Mismatched(vec![missing_reply_difference(entry, &reason)])
             }
             None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
@@ -147,42 +147,42 @@ impl LiveCallBuilder {
     /// Records the state at the server that a Call and its Reply create or release.
     pub(super) fn record_state(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) {
-        if may_change_state(&held.description.operations) {
+        if may_change_state(&entry.description.operations) {
             self.client_state.update(&SentCallWithReply {
                 step,
-                sent: &held.call.message,
-                placed: &held.call.placed,
+                sent: &entry.call.message,
+                placed: &entry.call.placed,
                 reply: reply.cursor(),
             });
             self.dropped_values += std::mem::take(&mut self.client_state.dropped);
         }
     }
 
-    fn plan_recovery(&self, restart: &mut ClientReclaim) {
-        let Some(client) = self.client_state.clients.get(&restart.client) else { return };
-        (restart.is_client_lost, restart.session) = (true, None);
-        restart.calls.clear();
+    fn plan_recovery(&self, reclaim: &mut ClientReclaim) {
+        let Some(client) = self.client_state.clients.get(&reclaim.client) else { return };
+        (reclaim.is_client_lost, reclaim.session) = (true, None);
+        reclaim.calls.clear();
         if client.minor_version == 0 {
-            restart.calls.push_back(RecoveryCall::Setclientid);
+            reclaim.calls.push_back(RecoveryCall::Setclientid);
         } else {
-            restart.calls.push_back(RecoveryCall::ExchangeId);
-            let sessions = self.client_state.sessions_of(restart.client);
-            restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
+            reclaim.calls.push_back(RecoveryCall::ExchangeId);
+            let sessions = self.client_state.sessions_of(reclaim.client);
+            reclaim.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
         }
-        restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        reclaim.calls.extend(self.client_state.opens_of(reclaim.client).into_iter().map(RecoveryCall::Open));
         if client.minor_version > 0 && client.is_complete {
-            restart.calls.push_back(RecoveryCall::ReclaimComplete);
+            reclaim.calls.push_back(RecoveryCall::ReclaimComplete);
         }
     }
 
     /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program,
     /// which can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
-    fn replace_delegations(&mut self, restart: &mut ClientReclaim) {
-        for (other, delegation) in self.client_state.take_delegations_of(restart.client) {
+    fn replace_delegations(&mut self, reclaim: &mut ClientReclaim) {
+        for (other, delegation) in self.client_state.take_delegations_of(reclaim.client) {
             let variable = delegation.variable;
             if self.ungranted_delegations.len() < MAX_DIVERGENT_FILES {
                 self.ungranted_delegations.insert(variable);
@@ -195,15 +195,15 @@ impl LiveCallBuilder {
             self.client_state.add_substitute_open(other, delegation);
             // Before RECLAIM_COMPLETE.
             let sessions =
-                restart.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
-            restart.calls.insert(sessions.count(), RecoveryCall::Open(other));
+                reclaim.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
+            reclaim.calls.insert(sessions.count(), RecoveryCall::Open(other));
         }
     }
 
     /// Stores the result of a Reply of a recovery. Returns the number of opens and lock ranges reclaimed.
     fn apply_recovery_result(
         &mut self,
-        restart: &mut ClientReclaim,
+        reclaim: &mut ClientReclaim,
         call: RecoveryCall,
         result: RecoveryCallResult,
     ) -> Result<u64, String> {
@@ -211,14 +211,14 @@ impl LiveCallBuilder {
         match (call, result) {
             (RecoveryCall::ExchangeId, RecoveryCallResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
-                let is_unchanged = is_known && id == restart.client;
+                let is_unchanged = is_known && id == reclaim.client;
                 if is_unchanged {
-                    restart.calls.retain(|call| matches!(call, RecoveryCall::CreateSession(_)));
-                    restart.is_client_lost = false;
+                    reclaim.calls.retain(|call| matches!(call, RecoveryCall::CreateSession(_)));
+                    reclaim.is_client_lost = false;
                 } else {
-                    self.replace_delegations(restart);
+                    self.replace_delegations(reclaim);
                 }
-                self.replace_client_id(restart, id);
+                self.replace_client_id(reclaim, id);
                 // RFC 8881 section 18.35.3: the csa_sequence of a confirmed client does not change.
                 if let Some(client) = self.client_state.clients.get_mut(&id).filter(|_| !is_unchanged) {
                     client.sequence = sequence;
@@ -227,17 +227,17 @@ impl LiveCallBuilder {
                 }
             }
             (RecoveryCall::Setclientid, RecoveryCallResult::Unconfirmed(id, verifier)) => {
-                self.replace_delegations(restart);
-                self.replace_client_id(restart, id);
+                self.replace_delegations(reclaim);
+                self.replace_client_id(reclaim, id);
                 let Some(client) = self.client_state.clients.get(&id) else { return Ok(0) };
                 self.values.set_value(client.variables[1], &verifier);
                 if client.is_complete {
-                    restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
+                    reclaim.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
             (RecoveryCall::CreateSession(old), RecoveryCallResult::Session(id, slots)) => {
                 rename(&mut self.client_state.sessions, &old, id);
-                if let Some(client) = self.client_state.clients.get_mut(&restart.client) {
+                if let Some(client) = self.client_state.clients.get_mut(&reclaim.client) {
                     client.sequence = client.sequence.wrapping_add(1);
                     let (variable, sequence) = (client.variables[0], client.sequence);
                     self.values.set_create_sequence(variable, sequence);
@@ -246,11 +246,11 @@ impl LiveCallBuilder {
                     self.values.set_value(session.variable, &id);
                     self.values.renew_session(session.variable, LiveServerSession::new(slots));
                 }
-                restart.session.get_or_insert((id, 0, slots));
+                reclaim.session.get_or_insert((id, 0, slots));
             }
             (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
-                restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
+                reclaim.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
@@ -259,7 +259,7 @@ impl LiveCallBuilder {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
                 for lock in self.client_state.locks_of(stateid.other).into_iter().rev() {
-                    restart.calls.push_front(RecoveryCall::Lock(lock, 0));
+                    reclaim.calls.push_front(RecoveryCall::Lock(lock, 0));
                 }
             }
             (RecoveryCall::Lock(old, at), RecoveryCallResult::Stateid(stateid)) => {
@@ -268,7 +268,7 @@ impl LiveCallBuilder {
                 if let Some(lock) = self.client_state.locks.get(&stateid.other) {
                     set_stateid(&mut self.values, &lock.variables, &stateid);
                     if at + 1 < lock.ranges.len() {
-                        restart.calls.push_front(RecoveryCall::Lock(stateid.other, at + 1));
+                        reclaim.calls.push_front(RecoveryCall::Lock(stateid.other, at + 1));
                     }
                 }
             }
@@ -305,11 +305,11 @@ impl LiveCallBuilder {
     /// Returns the next Call of a recovery, skipping state that is no longer held. Each attempt takes an XID.
     fn next_recovery_call(
         &self,
-        restart: &mut ClientReclaim,
+        reclaim: &mut ClientReclaim,
         mut next_xid: impl FnMut() -> Xid,
     ) -> Option<(Xid, Vec<u8>)> {
         loop {
-            let call = *restart.calls.front()?;
+            let call = *reclaim.calls.front()?;
             let RecoverableState { clients, opens, locks, .. } = &self.client_state;
             let (open, lock) = match call {
                 RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (opens.get(&open), None),
@@ -322,29 +322,29 @@ impl LiveCallBuilder {
             // Only the first LOCK of a lock-owner uses the open.
             let counted_open = open.filter(|_| !matches!(call, RecoveryCall::Lock(_, 1..)));
             let next = |is_lock, owner| (owner, self.values.next_seqid((is_lock, owner)));
-            restart.seqids = [
+            reclaim.seqids = [
                 counted_open.map(|open| next(false, open.seqid_variable)),
                 lock.map(|lock| next(true, lock.seqid_of)),
             ];
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
-            let is_minor_0 = clients.get(&restart.client).is_some_and(|client| client.minor_version == 0);
+            let is_minor_0 = clients.get(&reclaim.client).is_some_and(|client| client.minor_version == 0);
             let stateid_seqid = |variables: Option<&Vec<u32>>| {
                 let variable = variables.and_then(|variables| variables.first());
                 variable.filter(|_| is_minor_0).map_or(0, |variable| self.values.seqid(*variable))
             };
             let xid = next_xid();
-            let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
-            let with = RecoveryCallContext {
+            let session = reclaim.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
+            let context = RecoveryCallContext {
                 xid,
-                client: restart.client,
+                client: reclaim.client,
                 session: session.filter(|_| call.has_sequence()),
-                seqids: restart.seqids.map(|counted| counted.map_or(0, |(_, seqid)| seqid)),
+                seqids: reclaim.seqids.map(|owner_seqid| owner_seqid.map_or(0, |(_, seqid)| seqid)),
                 stateid_seqids: [open.map(|open| &open.variables), lock.map(|lock| &lock.variables)]
                     .map(stateid_seqid),
             };
-            match calls::encode_call(&self.client_state, call, &with) {
+            match calls::encode_call(&self.client_state, call, &context) {
                 Some(message) => return Some((xid, message)),
-                None => restart.calls.pop_front(),
+                None => reclaim.calls.pop_front(),
             };
         }
     }
@@ -355,24 +355,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// recovered since, so that the Call is sent again.
     pub(super) fn needs_recovery(
         &mut self,
-        held: &mut StepWindowEntry,
+        entry: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         connection: TransportConnectionId,
         outcome: &ReplyStatusesAndSessionGrants,
         recorded_status: impl FnOnce() -> Option<u32>,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
-        if held.resend.renewals >= MAX_RESENDS || recorded_status() == Some(status) {
+        if entry.resend.renewals >= MAX_RESENDS || recorded_status() == Some(status) {
             return false;
         }
         let Some(client) = self.call_builder.client_state.client_of(step, &self.call_builder.values) else {
             return false;
         };
-        let id = held.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
-        self.start_recovery_since(client, id, connection, held.call.recoveries_at_send);
-        held.resend.renewals += 1;
-        held.resend.count += 1;
-        held.resend.forgotten_status = Some(status);
+        let id = entry.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
+        self.start_recovery_since(client, id, connection, entry.call.recoveries_at_send);
+        entry.resend.renewals += 1;
+        entry.resend.count += 1;
+        entry.resend.forgotten_status = Some(status);
         true
     }
 
@@ -384,8 +384,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: TransportConnectionId,
         recoveries: u32,
     ) {
-        let known = self.call_builder.client_state.clients.get(&client);
-        if known.is_none_or(|known| known.recovery_number <= recoveries) {
+        let state = self.call_builder.client_state.clients.get(&client);
+        if state.is_none_or(|state| state.recovery_number <= recoveries) {
             self.start_recovery(client, id, connection);
         }
     }
@@ -401,25 +401,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.connections.reclaim.is_some() || self.report.end.is_interrupted {
             return;
         }
-        let mut restart = ClientReclaim { client, line, ..ClientReclaim::default() };
+        let mut reclaim = ClientReclaim { client, line, ..ClientReclaim::default() };
         match id.filter(|id| self.call_builder.client_state.sessions.contains_key(id)) {
-            Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
-            None => self.call_builder.plan_recovery(&mut restart),
+            Some(id) => reclaim.calls.push_back(RecoveryCall::CreateSession(id)),
+            None => self.call_builder.plan_recovery(&mut reclaim),
         }
-        self.continue_unless_repeated(restart);
+        self.continue_unless_repeated(reclaim);
     }
 
     /// Counts a loss of the client and continues the recovery, unless it was lost too often.
-    fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
-        let restarts = self.call_builder.client_state.clients.get_mut(&restart.client).map(|client| {
+    fn continue_unless_repeated(&mut self, reclaim: ClientReclaim) {
+        let recovery_count = self.call_builder.client_state.clients.get_mut(&reclaim.client).map(|client| {
             client.recovery_count += 1;
             client.recovery_count
         });
-        match restarts {
-            Some(restarts) if restarts > MAX_CLIENT_RECOVERIES => {
-                self.abandon_recovery(&restart, &format!("the server has forgotten it {restarts} times"));
+        match recovery_count {
+            Some(recovery_count) if recovery_count > MAX_CLIENT_RECOVERIES => {
+                self.abandon_recovery(
+                    &reclaim,
+                    &format!("the server has forgotten it {recovery_count} times"),
+                );
             }
-            Some(_) => self.connections.reclaim = Some(restart),
+            Some(_) => self.connections.reclaim = Some(reclaim),
             None => {}
         }
     }
@@ -434,14 +437,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         // Replies from before the recovery are checked against the old state.
         self.check_all()?;
-        let Some(mut restart) = self.connections.reclaim.take() else { return Ok(None) };
-        match self.continue_recovery(&mut restart, transport)? {
+        let Some(mut reclaim) = self.connections.reclaim.take() else { return Ok(None) };
+        match self.continue_recovery(&mut reclaim, transport)? {
             RecoveryProgress::Waiting(due) => {
-                self.connections.reclaim = Some(restart);
+                self.connections.reclaim = Some(reclaim);
                 return Ok(due);
             }
-            RecoveryProgress::Abandoned(why) => self.abandon_recovery(&restart, &why),
-            RecoveryProgress::Finished => self.finish_recovery(&restart),
+            RecoveryProgress::Abandoned(reason) => self.abandon_recovery(&reclaim, &reason),
+            RecoveryProgress::Finished => self.finish_recovery(&reclaim),
         }
         Ok(None)
     }
@@ -449,63 +452,63 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Sends the next Call of a recovery, if it may be sent now.
     fn continue_recovery(
         &mut self,
-        restart: &mut ClientReclaim,
+        reclaim: &mut ClientReclaim,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<RecoveryProgress, ReplayRunError> {
         let now = Instant::now();
-        let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |call| call.name());
-        if let Some(sent) = restart.sent {
+        let name = |reclaim: &ClientReclaim| reclaim.calls.front().map_or("", |call| call.name());
+        if let Some(sent) = reclaim.sent {
             if !self.context.is_overdue(sent, now) {
                 return Ok(RecoveryProgress::Waiting(None));
             }
             let seconds = self.context.options.timeout.as_secs_f64();
-            let why = format!("no Reply to {} within {seconds} s", name(restart));
-            return Ok(RecoveryProgress::Abandoned(why));
+            let reason = format!("no Reply to {} within {seconds} s", name(reclaim));
+            return Ok(RecoveryProgress::Abandoned(reason));
         }
         if self.connections.is_failing() {
             return Ok(RecoveryProgress::Abandoned("connections were lost without a Reply".into()));
         }
-        if let Some(due) = restart.retry_at.filter(|due| *due > now) {
+        if let Some(due) = reclaim.retry_at.filter(|due| *due > now) {
             return Ok(RecoveryProgress::Waiting(Some(due)));
         }
-        if let Some(until) = self.ensure_connected(restart.line, transport)? {
-            return Ok(RecoveryProgress::Waiting(Some(until)));
+        if let Some(retry_at) = self.ensure_connected(reclaim.line, transport)? {
+            return Ok(RecoveryProgress::Waiting(Some(retry_at)));
         }
-        self.bind_sessions(restart.line, transport);
+        self.bind_sessions(reclaim.line, transport);
         if let Some(line) =
-            self.connections.lines.get(restart.line).filter(|line| line.is_waiting_for_binding())
+            self.connections.lines.get(reclaim.line).filter(|line| line.is_waiting_for_binding())
         {
             return Ok(RecoveryProgress::Waiting(line.next_binding));
         }
-        let Some(line) = self.connections.lines.get_mut(restart.line) else {
+        let Some(line) = self.connections.lines.get_mut(reclaim.line) else {
             return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
         };
         let connection = line.connection;
-        let next = restart
+        let next = reclaim
             .message
             .take()
-            .or_else(|| self.call_builder.next_recovery_call(restart, || line.next_xid()));
+            .or_else(|| self.call_builder.next_recovery_call(reclaim, || line.next_xid()));
         let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
-        let client = self.call_builder.client_state.clients.get(&restart.client);
+        let client = self.call_builder.client_state.clients.get(&reclaim.client);
         let client = client.map_or(NONE, |client| client.captured_client);
         match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
             NonStepCallSubmitResult::Sent => {
                 self.report.calls += 1;
-                restart.sent = Some(now);
+                reclaim.sent = Some(now);
             }
             NonStepCallSubmitResult::NotYet => {}
             NonStepCallSubmitResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
-            NonStepCallSubmitResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
-            NonStepCallSubmitResult::Escapes(why) => {
-                return Ok(RecoveryProgress::Abandoned(format!("{}: {why}", name(restart))));
+            NonStepCallSubmitResult::Unsigned(reason) => return Ok(RecoveryProgress::Abandoned(reason)),
+            NonStepCallSubmitResult::Escapes(reason) => {
+                return Ok(RecoveryProgress::Abandoned(format!("{}: {reason}", name(reclaim))));
             }
         }
-        restart.message = Some((xid, bytes));
+        reclaim.message = Some((xid, bytes));
         Ok(RecoveryProgress::Waiting(None))
     }
 
@@ -525,118 +528,118 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !self.is_last_recovery_call(reply.tag) {
             return;
         }
-        let Some(mut restart) = self.connections.reclaim.take().filter(|restart| restart.sent.is_some())
+        let Some(mut reclaim) = self.connections.reclaim.take().filter(|reclaim| reclaim.sent.is_some())
         else {
             return;
         };
-        if let Some((_, bytes)) = &restart.message {
+        if let Some((_, bytes)) = &reclaim.message {
             self.call_builder.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
         }
-        (restart.sent, restart.message) = (None, None);
+        (reclaim.sent, reclaim.message) = (None, None);
         self.connections.stalled_since = None;
-        let Some(call) = restart.calls.front().copied() else { return };
+        let Some(call) = reclaim.calls.front().copied() else { return };
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            return self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", call.name()));
+            return self.abandon_recovery(&reclaim, &format!("{}: its Reply cannot be read", call.name()));
         };
-        self.call_builder.count_recovery_sequences(&mut restart, call, &reply);
+        self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();
         match status {
             Nfsstat4::NFS4_OK => {
-                restart.tries = 0;
-                restart.calls.pop_front();
+                reclaim.tries = 0;
+                reclaim.calls.pop_front();
                 let granted = reply.opened().zip(reply.delegation);
-                match self.call_builder.apply_recovery_result(&mut restart, call, reply.result) {
+                match self.call_builder.apply_recovery_result(&mut reclaim, call, reply.result) {
                     Ok(reclaimed) => self.report.recovery.reclaimed += reclaimed,
-                    Err(why) => return self.abandon_recovery(&restart, &why),
+                    Err(reason) => return self.abandon_recovery(&reclaim, &reason),
                 }
                 self.report.returned_delegations += u64::from(call.is_delegation_return());
                 // No step returns it.
                 if let Some((open, Stateid4 { seqid, other: delegation })) = granted {
-                    restart.calls.push_front(RecoveryCall::ReturnDelegation { open, delegation, seqid });
+                    reclaim.calls.push_front(RecoveryCall::ReturnDelegation { open, delegation, seqid });
                 }
             }
             Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
-                if restart.tries < self.context.options.max_delay_retries =>
+                if reclaim.tries < self.context.options.max_delay_retries =>
             {
-                restart.tries += 1;
-                restart.retry_at = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
+                reclaim.tries += 1;
+                reclaim.retry_at = Some(Instant::now() + RETRY_DELAY * reclaim.tries.min(10));
                 self.report.delayed += 1;
             }
             // The server does not know the client either.
             Nfsstat4::NFS4ERR_STALE_CLIENTID
-                if matches!(call, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
+                if matches!(call, RecoveryCall::CreateSession(_)) && !reclaim.is_client_lost =>
             {
-                self.call_builder.plan_recovery(&mut restart);
+                self.call_builder.plan_recovery(&mut reclaim);
             }
             Nfsstat4::NFS4ERR_STALE_CLIENTID
             | Nfsstat4::NFS4ERR_STALE_STATEID
             | Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION
-                if !restart.is_return =>
+                if !reclaim.is_return =>
             {
-                self.call_builder.plan_recovery(&mut restart);
-                return self.continue_unless_repeated(restart);
+                self.call_builder.plan_recovery(&mut reclaim);
+                return self.continue_unless_repeated(reclaim);
             }
             Nfsstat4::NFS4ERR_COMPLETE_ALREADY if call == RecoveryCall::ReclaimComplete => {
-                restart.calls.pop_front();
+                reclaim.calls.pop_front();
             }
-            _ if restart.is_return => {
+            _ if reclaim.is_return => {
                 if let RecoveryCall::ReturnHeldDelegation(other, _) = call {
                     self.call_builder.client_state.delegations.remove(&other);
                 }
-                restart.calls.pop_front();
+                reclaim.calls.pop_front();
                 self.report.add_refusal(format!("delegation not returned: {status}"));
             }
             _ => {
-                let why = format!("{}: {status}", call.name());
-                restart.calls.pop_front();
+                let reason = format!("{}: {status}", call.name());
+                reclaim.calls.pop_front();
                 let dropped = match call {
                     RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
                         self.call_builder.drop_open(open)
                     }
                     RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
                     call if call.is_delegation_return() => 0,
-                    _ => return self.abandon_recovery(&restart, &why),
+                    _ => return self.abandon_recovery(&reclaim, &reason),
                 };
                 self.report.recovery.not_reclaimed += dropped;
-                (0..dropped).for_each(|_| self.report.add_refusal(why.clone()));
+                (0..dropped).for_each(|_| self.report.add_refusal(reason.clone()));
             }
         }
-        self.connections.reclaim = Some(restart);
+        self.connections.reclaim = Some(reclaim);
     }
 
     /// Gives up the recovery of a client; all its state is lost.
-    fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
-        if restart.is_return {
-            return self.abandon_delegation_return(restart.client, why);
+    fn abandon_recovery(&mut self, reclaim: &ClientReclaim, reason: &str) {
+        if reclaim.is_return {
+            return self.abandon_delegation_return(reclaim.client, reason);
         }
-        let Some(client) = self.call_builder.client_state.clients.get(&restart.client) else { return };
+        let Some(client) = self.call_builder.client_state.clients.get(&reclaim.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
-        self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
-        for open in self.call_builder.client_state.opens_of(restart.client) {
+        self.report.add_refusal(format!("captured client {captured} not re-established: {reason}"));
+        for open in self.call_builder.client_state.opens_of(reclaim.client) {
             self.report.recovery.not_reclaimed += self.call_builder.drop_open(open);
         }
-        for id in self.call_builder.client_state.sessions_of(restart.client) {
+        for id in self.call_builder.client_state.sessions_of(reclaim.client) {
             if let Some(session) = self.call_builder.client_state.sessions.remove(&id) {
                 self.call_builder.values.close_session(session.variable);
                 self.call_builder.unset_variables([session.variable]);
             }
         }
         self.call_builder.unset_variables([variable]);
-        self.call_builder.client_state.remove_client(restart.client);
+        self.call_builder.client_state.remove_client(reclaim.client);
         self.requeue_client(captured);
     }
 
-    fn finish_recovery(&mut self, restart: &ClientReclaim) {
-        if restart.is_return {
+    fn finish_recovery(&mut self, reclaim: &ClientReclaim) {
+        if reclaim.is_return {
             return;
         }
         self.connections.recoveries += 1;
         self.report.recovery.recovered += 1;
-        if restart.is_client_lost {
+        if reclaim.is_client_lost {
             self.verification.checker.record_restart();
         }
-        if let Some((id, sequence, slots)) = restart.session
+        if let Some((id, sequence, slots)) = reclaim.session
             && let Some(session) = self.call_builder.client_state.sessions.get(&id)
         {
             self.call_builder
@@ -644,7 +647,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 .renew_session(session.variable, LiveServerSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.connections.recoveries;
-        let captured = self.call_builder.client_state.clients.get_mut(&restart.client).map(|client| {
+        let captured = self.call_builder.client_state.clients.get_mut(&reclaim.client).map(|client| {
             client.recovery_number = recoveries;
             client.captured_client
         });
@@ -667,14 +670,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let (client, values) = (first.client, &self.call_builder.values);
             if let Some((line, session)) = self.connection_of_client(client) {
                 let delegations = self.call_builder.client_state.delegations.iter();
-                let own = delegations.filter(|(_, delegation)| delegation.client == client);
-                let calls = own.map(|(other, delegation)| {
+                let own_delegations = delegations.filter(|(_, delegation)| delegation.client == client);
+                let calls = own_delegations.map(|(other, delegation)| {
                     RecoveryCall::ReturnHeldDelegation(*other, values.seqid(delegation.variable))
                 });
                 let (calls, is_return) = (calls.collect(), true);
-                let restart =
+                let reclaim =
                     ClientReclaim { client, line, calls, session, is_return, ..ClientReclaim::default() };
-                self.connections.reclaim = Some(restart);
+                self.connections.reclaim = Some(reclaim);
                 return true;
             }
             self.abandon_delegation_return(client, "no connection or session");
@@ -684,11 +687,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Returns the index of a connection of a client and, from NFSv4.1 on, its session.
     fn connection_of_client(&self, client: Clientid4) -> Option<(usize, Option<SessionUsedForReclaim>)> {
-        let known = self.call_builder.client_state.clients.get(&client)?;
-        let own = self.connections.connection_by_client.iter();
-        let own = own.filter(|((captured, _), _)| *captured == known.captured_client);
-        let line = own.map(|(_, line)| *line).min()?;
-        if known.minor_version == 0 {
+        let state = self.call_builder.client_state.clients.get(&client)?;
+        let connections = self.connections.connection_by_client.iter();
+        let connections = connections.filter(|((captured, _), _)| *captured == state.captured_client);
+        let line = connections.map(|(_, line)| *line).min()?;
+        if state.minor_version == 0 {
             return Some((line, None));
         }
         let values = &self.call_builder.values;
@@ -699,10 +702,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         values.is_slot_certain(slot).then_some((line, Some((*id, last, slots))))
     }
 
-    fn abandon_delegation_return(&mut self, client: Clientid4, why: &str) {
+    fn abandon_delegation_return(&mut self, client: Clientid4, reason: &str) {
         let count = self.call_builder.client_state.take_delegations_of(client).len();
         if count > 0 {
-            self.report.add_refusal(format!("{count} delegations not returned: {why}"));
+            self.report.add_refusal(format!("{count} delegations not returned: {reason}"));
         }
     }
 }

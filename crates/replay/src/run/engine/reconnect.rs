@@ -40,25 +40,25 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<usize, StepSendObstacle> {
         let captured = step.caller.connection;
         let max_connections = self.context.options.connections;
-        let captured = max_connections.map_or(captured, |most| captured % u64::from(most.max(1)));
-        let place = (step.caller.client, captured);
-        let number = match self.connections.connection_by_client.get(&place) {
+        let captured = max_connections.map_or(captured, |max_count| captured % u64::from(max_count.max(1)));
+        let key = (step.caller.client, captured);
+        let number = match self.connections.connection_by_client.get(&key) {
             Some(number) => *number,
             None if self.connections.has_given_up() => return Err(no_connection_state().into()),
             None => {
-                let connection = self.open_connection(place, transport)?;
+                let connection = self.open_connection(key, transport)?;
                 self.report.connections += 1;
                 let seed =
-                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
+                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, key).as_bytes());
                 let number = self.connections.lines.len();
                 self.connections.lines.push(LiveConnection::new(connection, seed as u32));
-                self.connections.connection_by_client.insert(place, number);
+                self.connections.connection_by_client.insert(key, number);
                 self.connections.connection_index.insert(connection, number);
                 number
             }
         };
-        if let Some(until) = self.ensure_connected(number, transport)? {
-            return Err(StepSendObstacle::UnreachableUntil(until));
+        if let Some(retry_at) = self.ensure_connected(number, transport)? {
+            return Err(StepSendObstacle::UnreachableUntil(retry_at));
         }
         if self.connections.has_given_up() {
             return Err(no_connection_state().into());
@@ -111,9 +111,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.verification.checker.record_reconnection();
                 Ok(None)
             }
-            Err(until) => {
+            Err(retry_at) => {
                 line.lost = Some(attempts);
-                Ok(until)
+                Ok(retry_at)
             }
         }
     }
@@ -143,30 +143,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// first Call the server may be unreachable for a while.
     fn open_connection(
         &mut self,
-        place: (u32, u64),
+        key: (u32, u64),
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<TransportConnectionId, StepSendObstacle> {
         if self.report.calls == 0 {
             return Ok(transport.connect(self.context.target)?);
         }
-        let known = self.connections.first_attempts.remove(&place);
-        let mut attempts =
-            known.unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
-        self.attempt_connection(&mut attempts, transport)?.map_err(|until| match until {
-            Some(until) => {
-                self.connections.first_attempts.insert(place, attempts);
-                StepSendObstacle::UnreachableUntil(until)
+        let existing = self.connections.first_attempts.remove(&key);
+        let mut attempts = existing
+            .unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
+        self.attempt_connection(&mut attempts, transport)?.map_err(|retry_at| match retry_at {
+            Some(retry_at) => {
+                self.connections.first_attempts.insert(key, attempts);
+                StepSendObstacle::UnreachableUntil(retry_at)
             }
             None => no_connection_state().into(),
         })
     }
 
     /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
-    pub(super) fn mark_unreachable(&mut self, why: &dyn fmt::Display) {
+    pub(super) fn mark_unreachable(&mut self, reason: &dyn fmt::Display) {
         self.connections.failed_connections = u32::MAX;
         // A recovery cannot continue.
         self.connections.reclaim = None;
-        self.report.end.unreachable.get_or_insert_with(|| why.to_string());
+        self.report.end.unreachable.get_or_insert_with(|| reason.to_string());
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
@@ -177,7 +177,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
-    pub(super) fn handle_lost_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_lost_call(&mut self, tag: CallTag, reason: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
                 RECOVERY_INDEX => self.handle_recovery_loss(tag),
@@ -187,18 +187,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(());
         };
-        let is_vain =
-            self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
-        if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
-            return self.handle_failed_call(tag, what);
+        let is_exhausted =
+            self.scheduler.window.get(window_index).is_none_or(|entry| entry.resend.count >= MAX_RESENDS);
+        if is_exhausted || self.connections.is_failing() || self.report.end.is_interrupted {
+            return self.handle_failed_call(tag, reason);
         }
         with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
-        let mut held = self.scheduler.window.take(window_index);
-        held.call.in_flight = None;
-        held.resend.is_pending = true;
-        held.resend.count += 1;
+        let mut entry = self.scheduler.window.take(window_index);
+        entry.call.in_flight = None;
+        entry.resend.is_pending = true;
+        entry.resend.count += 1;
         self.scheduler.end_flight();
-        self.scheduler.put_back(window_index, held, None);
+        self.scheduler.put_back(window_index, entry, None);
         Ok(())
     }
 
@@ -206,13 +206,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn resend(
         &mut self,
         window_index: u32,
-        held: &mut StepWindowEntry,
+        entry: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), StepSendObstacle> {
-        let is_recorded = !held.rewrites.is_substituted;
-        let StepWindowEntry { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let is_recorded = !entry.rewrites.is_substituted;
+        let StepWindowEntry { step: stored_step, description: parts, call, turn, rewrites, .. } = &mut *entry;
         let (sent, placed) = (&mut call.message, &mut call.placed);
-        let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
+        let (Some(step), Some(xid)) = (stored_step.trace_step(), recovery::xid(sent)) else {
             return Err(unreadable_state().into());
         };
         let number = self.live_connection(&step, transport)?;
@@ -225,10 +225,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             swap(&mut self.call_builder.call_buffer, sent);
             swap(&mut self.call_builder.placed, placed);
         }
-        let (since, gives) = submitted?;
-        self.report.recovery.resent += u64::from(!held.resend.is_denied);
-        (held.resend.is_pending, held.resend.is_denied) = (false, false);
-        self.mark_in_flight((number, tag, since), gives, held);
+        let (sent_at, reply_identifiers) = submitted?;
+        self.report.recovery.resent += u64::from(!entry.resend.is_denied);
+        (entry.resend.is_pending, entry.resend.is_denied) = (false, false);
+        self.mark_in_flight((number, tag, sent_at), reply_identifiers, entry);
         Ok(())
     }
 
@@ -236,28 +236,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// executed it.
     pub(super) fn unanswered_state(
         &mut self,
-        held: &StepWindowEntry,
-        what: &str,
+        entry: &StepWindowEntry,
+        reason: &str,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
-        if let Some(slot) = held.call.counts.slot {
+        if let Some(slot) = entry.call.counts.slot {
             self.retire_slot(slot);
         }
-        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
-            walk.mark_uncertain(&step, &held.description);
+        if let (Some(tree), Some(step)) = (&mut self.verification.expected_tree, entry.step.trace_step()) {
+            tree.mark_uncertain(&step, &entry.description);
         }
-        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
+        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(entry, reason)]))
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
-        if let Some(walk) = &mut self.verification.expected_tree {
-            walk.mark_uncertain(step, &held.description);
+        if let Some(tree) = &mut self.verification.expected_tree {
+            tree.mark_uncertain(step, &entry.description);
         }
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
@@ -284,8 +284,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, self.connections.binding_calls);
-            let client =
-                self.call_builder.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
+            let client = self
+                .call_builder
+                .client_state
+                .client_of_session(id)
+                .map_or(NONE, |client| client.captured_client);
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };
@@ -306,32 +309,32 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) {
+    pub(super) fn lose_binding(&mut self, tag: CallTag, reason: &str) {
         let Some((number, line, binding)) = self.connections.take_binding(tag) else { return };
         line.refuse_binding(binding.session);
         self.scheduler.unpark(number, usize::MAX);
-        self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+        self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {reason}"));
     }
 
     pub(super) fn expire_bindings(&mut self, now: Instant) {
         let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
-        let late: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
-        for late in late {
-            self.lose_binding(late.tag, &self.context.timeout_text());
+        let overdue: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
+        for call in overdue {
+            self.lose_binding(call.tag, &self.context.timeout_text());
         }
     }
 
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
         let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
         let PendingSessionBinding { session, direction, .. } = binding;
-        let since = line.recoveries_at_binding;
+        let recoveries = line.recoveries_at_binding;
         self.scheduler.unpark(number, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor(), direction) {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(SessionBindError::UnknownSession) => {
                 let id = self.call_builder.values.identifier(session);
                 if let Some(session) = id.and_then(|id| self.call_builder.client_state.sessions.get(&id)) {
-                    self.start_recovery_since(session.client, id, reply.connection, since);
+                    self.start_recovery_since(session.client, id, reply.connection, recoveries);
                 }
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
@@ -342,9 +345,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 line.refuse_binding(session);
                 self.report.add_refusal("BIND_CONN_TO_SESSION: NFS4ERR_DELAY".to_owned());
             }
-            Err(SessionBindError::Refused(why)) => {
+            Err(SessionBindError::Refused(reason)) => {
                 line.refuse_binding(session);
-                self.report.add_refusal(why);
+                self.report.add_refusal(reason);
             }
         }
     }

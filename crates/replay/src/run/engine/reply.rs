@@ -48,13 +48,13 @@ const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
 impl LiveCallBuilder {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
-    pub(super) fn register_identifiers(&mut self, held: &StepWindowEntry, reply: LiveReply<'_>) {
-        if held.call.reply_identifiers == ReplyIdentifierKinds::Nothing {
+    pub(super) fn register_identifiers(&mut self, entry: &StepWindowEntry, reply: LiveReply<'_>) {
+        if entry.call.reply_identifiers == ReplyIdentifierKinds::Nothing {
             return;
         }
-        let items = TracePayloadInMessage::items(&held.call.placed);
+        let items = TracePayloadInMessage::items(&entry.call.placed);
         self.containment
-            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
+            .record_decoded_reply(Cursor::new(&entry.call.message).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
@@ -82,14 +82,14 @@ impl LiveCallBuilder {
         let (visitor, _) = live_reply_binding::visit_reply(&step.asked, reply.cursor());
         let last = visitor.slot_fields.iter().rev().find(|field| field.holds == TraceSlotValueKind::COOKIE);
         let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
-        let opened = visitor
+        let open_stateid = visitor
             .slot_fields
             .iter()
             .find(|field| field.holds == TraceSlotValueKind::STATEID && !field.is_constant);
-        let opened = opened.and_then(|field| {
+        let open_stateid = open_stateid.and_then(|field| {
             Some((field.operation, live_reply_binding::field_value(reply.message, field)?))
         });
-        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
+        let (values, ungranted, mut dropped) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
         let is_listing = step.reply.variable(TraceSlotValueKind::COOKIE).is_some();
@@ -98,19 +98,19 @@ impl LiveCallBuilder {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
             let value = if slot.holds == TraceSlotValueKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.
-            let stands_in = opened.filter(|(operation, _)| {
+            let replacement = open_stateid.filter(|(operation, _)| {
                 slot.holds == TraceSlotValueKind::STATEID && value.is_none() && *operation == slot.operation
             });
             // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
             let is_established = slot.holds == TraceSlotValueKind::CREATE_SEQUENCE
                 && outcome.has_confirmed_client
                 && values.has_create_sequence(slot.variable);
-            let value = match stands_in {
+            let value = match replacement {
                 _ if is_established => None,
                 Some(_) if substitutes.active.contains(&slot.variable) => None,
                 Some((_, stateid)) => {
-                    if borrowed.len() < MAX_DIVERGENT_FILES {
-                        borrowed.insert(slot.variable);
+                    if ungranted.len() < MAX_DIVERGENT_FILES {
+                        ungranted.insert(slot.variable);
                     }
                     substitutes.missing.get_or_insert((slot.variable, slot.operation));
                     Some(stateid)
@@ -120,9 +120,9 @@ impl LiveCallBuilder {
             if value.is_none() && !is_listing && is_required(slot) {
                 missing.get_or_insert(slot.holds);
             }
-            forgotten += u64::from(!values.bind(slot, value));
+            dropped += u64::from(!values.bind(slot, value));
         });
-        self.dropped_values += forgotten + visitor.dropped_fields;
+        self.dropped_values += dropped + visitor.dropped_fields;
         missing.filter(|_| outcome.is_success())
     }
 
@@ -153,9 +153,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(());
         };
-        let mut held = self.scheduler.window.take(window_index);
+        let mut entry = self.scheduler.window.take(window_index);
         let now = Instant::now();
-        let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
+        let Some((connection, sent)) = entry.call.in_flight.take() else { return Ok(()) };
         with_recorder(self.context.recorder, |recorder| recorder.record_reply(reply));
         self.scheduler.end_flight();
         self.unpark_connection(connection, 1);
@@ -166,11 +166,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(started) = self.scheduler.pacer.started {
             self.report.timing.elapsed = now - started;
         }
-        let signature = held.call.signature.take();
-        let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
+        let signature = entry.call.signature.take();
+        let completed = CompletedStep { window_index, window_step: entry, sent, replied: now };
         match signature {
-            None => self.complete_call(flown, reply),
-            Some(signature) => self.open(signature, reply, flown),
+            None => self.complete_call(completed, reply),
+            Some(signature) => self.open(signature, reply, completed),
         }
     }
 
@@ -187,25 +187,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the verified Reply to a step, or to a piece of it; queues the next piece or completes the step.
     pub(super) fn complete_call(
         &mut self,
-        mut flown: CompletedStep,
+        mut completed: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        let Some(piece) = flown.window_step.rewrites.piece else { return self.complete_step(flown, reply) };
-        flown.sent = piece.first_sent.unwrap_or(flown.sent);
-        match self.handle_piece_reply(&mut flown.window_step, piece, reply) {
+        let Some(piece) = completed.window_step.rewrites.piece else {
+            return self.complete_step(completed, reply);
+        };
+        completed.sent = piece.first_sent.unwrap_or(completed.sent);
+        match self.handle_piece_reply(&mut completed.window_step, piece, reply) {
             SplitIoProgress::NextPiece => {
-                self.scheduler.put_back(flown.window_index, flown.window_step, None);
+                self.scheduler.put_back(completed.window_index, completed.window_step, None);
                 Ok(())
             }
             // The data that was read is kept in case the last piece is sent again.
-            SplitIoProgress::Failed => self.complete_step(flown, reply),
+            SplitIoProgress::Failed => self.complete_step(completed, reply),
             SplitIoProgress::Joined(message) => {
-                let data = std::mem::take(&mut flown.window_step.read_data);
+                let data = std::mem::take(&mut completed.window_step.read_data);
                 let payloads = match data.is_empty() && reply.payloads.items().is_empty() {
                     true => ReplyWriteChunkReceivedData::None,
                     false => [&data[..]].into_iter().collect(),
                 };
-                self.complete_step(flown, &TransportReply { message: &message, payloads, ..reply.clone() })
+                self.complete_step(
+                    completed,
+                    &TransportReply { message: &message, payloads, ..reply.clone() },
+                )
             }
         }
     }
@@ -213,40 +218,40 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the Reply to a step, joined from all its pieces.
     fn complete_step(
         &mut self,
-        CompletedStep { window_index, window_step: mut held, sent, replied: now }: CompletedStep,
+        CompletedStep { window_index, window_step: mut entry, sent, replied: now }: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        let kept = std::mem::take(&mut held.step);
-        let disposition = match kept.trace_step() {
-            Some(step) => self.process_reply(&mut held, &step, reply)?,
+        let stored_step = std::mem::take(&mut entry.step);
+        let disposition = match stored_step.trace_step() {
+            Some(step) => self.process_reply(&mut entry, &step, reply)?,
             None => StepReplyDisposition::Finished(unreadable_state()),
         };
-        held.step = kept;
+        entry.step = stored_step;
         if !matches!(disposition, StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend) {
-            self.scheduler.pacer.record_completion(&held, now);
+            self.scheduler.pacer.record_completion(&entry, now);
         }
         match disposition {
             StepReplyDisposition::Check(mut findings) => {
                 (findings.sent, findings.latency) = (Some(sent), now - sent);
-                let slot = held.captured.slot;
-                let mut entry = self.queue_check(held, findings, reply)?;
-                entry.captured.slot = slot;
-                self.release_after_substitute(window_index, entry, reply.connection);
+                let slot = entry.captured.slot;
+                let mut free_entry = self.queue_check(entry, findings, reply)?;
+                free_entry.captured.slot = slot;
+                self.release_after_substitute(window_index, free_entry, reply.connection);
             }
             StepReplyDisposition::Finished(state) => {
                 // Earlier Replies are checked before its effects become uncertain.
                 self.check_all()?;
-                self.record_undone(&held, &state);
-                self.finish_step(window_index, held, state);
+                self.record_undone(&entry, &state);
+                self.finish_step(window_index, entry, state);
             }
-            StepReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
+            StepReplyDisposition::Retry => self.scheduler.delay(window_index, entry, now),
             StepReplyDisposition::BindAndResend => {
-                held.resend.was_unbound = true;
+                entry.resend.was_unbound = true;
                 // SEQUENCE failed, so that the Call still has its slot.
-                if let Some(slot) = held.call.counts.slot {
+                if let Some(slot) = entry.call.counts.slot {
                     self.call_builder.values.set_slot_state(slot, true, false);
                 }
-                self.resend_denied_step(window_index, held, reply.connection);
+                self.resend_denied_step(window_index, entry, reply.connection);
             }
         }
         Ok(())
@@ -255,59 +260,59 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Extracts from a Reply everything that later steps need.
     pub(super) fn process_reply(
         &mut self,
-        held: &mut StepWindowEntry,
+        entry: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> Result<StepReplyDisposition, ReplayRunError> {
         let procedure = step.asked.find_description();
         let (outcome, structure) = ReplyStatusesAndSessionGrants::with_structure(procedure, reply.cursor());
-        let sent = &held.description.operations;
-        let violation = structure.and_then(|structure| structure.violation(sent));
-        if let (Some(violation), false) = (violation, held.rewrites.is_substituted) {
-            self.report.protocol.count_violation(format!("{violation}: {}", held.description.title()));
+        let operations = &entry.description.operations;
+        let violation = structure.and_then(|structure| structure.violation(operations));
+        if let (Some(violation), false) = (violation, entry.rewrites.is_substituted) {
+            self.report.protocol.count_violation(format!("{violation}: {}", entry.description.title()));
         }
-        let is_echo = held
+        let is_echo = entry
             .call
             .counts
             .slot
             .zip(outcome.sequence)
             .is_none_or(|(slot, sequence)| self.call_builder.values.matches_sequence(slot, sequence));
-        self.count_sequences(&held.call.counts, &outcome);
+        self.count_sequences(&entry.call.counts, &outcome);
         let message = unprotected_reply(step);
         let recorded = LazyCell::new(|| recorded_outcome(step, &message));
         let was_delayed_in_capture =
             (step.asked.program == Program::NLM.0 || may_contain_delay(&message)) && recorded.is_delayed();
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
-        } else if !was_delayed_in_capture && self.may_retry_delayed(held) {
+        } else if !was_delayed_in_capture && self.may_retry_delayed(entry) {
             self.report.delayed += 1;
             return Ok(StepReplyDisposition::Retry);
         }
-        let lists = held.description.operations.contains(&Operation::READDIR);
-        let has_recorded_delayed_entry = lists && has_delayed_entry(&message, Cursor::new(&message));
-        if lists
+        let is_listing = entry.description.operations.contains(&Operation::READDIR);
+        let has_recorded_delayed_entry = is_listing && has_delayed_entry(&message, Cursor::new(&message));
+        if is_listing
             && !has_recorded_delayed_entry
             && has_delayed_entry(reply.message, reply.cursor())
-            && self.may_retry_delayed(held)
+            && self.may_retry_delayed(entry)
         {
             self.report.delayed += 1;
             return Ok(StepReplyDisposition::Retry);
         }
-        if outcome.is_uncached() && held.resend.count > 0 {
-            let is_repeatable = recovery::is_repeatable(&held.description.operations);
-            return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
+        if outcome.is_uncached() && entry.resend.count > 0 {
+            let is_repeatable = recovery::is_repeatable(&entry.description.operations);
+            return Ok(match is_repeatable && entry.delay_retries < self.context.options.max_delay_retries {
                 true => StepReplyDisposition::Retry,
-                false => StepReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
+                false => StepReplyDisposition::Finished(self.unknown_reply_state(entry, step)?),
             });
         }
         if outcome.is_connection_unbound()
-            && held.resend.denials < MAX_RESENDS
+            && entry.resend.denials < MAX_RESENDS
             && !recorded.is_connection_unbound()
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
             && self.connections.queue_binding(reply.connection, session, step.asked.minor_version)
         {
             // The run requests no state protection for Calls that it does not sign.
-            if held.call.signature.is_none() {
+            if entry.call.signature.is_none() {
                 self.report.protocol.count_violation(
                     "NFS4ERR_CONN_NOT_BOUND_TO_SESSION of a client without state protection (RFC 8881 section \
                      15.1.11.6)"
@@ -316,16 +321,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             return Ok(StepReplyDisposition::BindAndResend);
         }
-        let is_done_twice = held.resend.count > 0
+        let is_done_twice = entry.resend.count > 0
             && recovery::failed_by_first_execution(
                 procedure,
-                &held.description.operations,
-                held.resend.renewals > 0,
+                &entry.description.operations,
+                entry.resend.renewals > 0,
                 &outcome,
             )
             && recorded.is_success();
         if !is_done_twice
-            && self.needs_recovery(held, step, reply.connection, &outcome, || recorded.last_status())
+            && self.needs_recovery(entry, step, reply.connection, &outcome, || recorded.last_status())
         {
             return Ok(StepReplyDisposition::Retry);
         }
@@ -334,28 +339,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             outcome.last_status().map(Nfsstat4)
             && recorded.last_status() != Some(status.0)
         {
-            self.report_export_status(held, status);
+            self.report_export_status(entry, status);
         }
-        if let Some(state) = self.call_builder.session_limit_state(held, &outcome, || recorded.last_status())
+        if let Some(state) = self.call_builder.session_limit_state(entry, &outcome, || recorded.last_status())
         {
             // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
             let executed_count = outcome.statuses.len().saturating_sub(1);
             if let Some(tree) = &mut self.verification.expected_tree {
-                tree.mark_effects_uncertain(step, &held.description, executed_count);
+                tree.mark_effects_uncertain(step, &entry.description, executed_count);
             }
             return Ok(StepReplyDisposition::Finished(state));
         }
-        let waits = held.call.reply_identifiers < ReplyIdentifierKinds::State
+        let is_unbound = entry.call.reply_identifiers < ReplyIdentifierKinds::State
             && outcome.fore_channel.is_none()
             && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
-        let missing = match waits {
+        let missing = match is_unbound {
             true => {
                 let used_slots = step.reply.slots.iter().filter(is_used);
                 self.verification.pending_variables.extend(used_slots.map(|slot| slot.variable));
                 None
             }
             false => {
-                self.call_builder.register_identifiers(held, LiveReply::from(reply));
+                self.call_builder.register_identifiers(entry, LiveReply::from(reply));
                 self.bind_values(step, LiveReply::from(reply), &outcome)
             }
         };
@@ -370,29 +375,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.dropped_values += u64::from(!is_recorded);
             }
         }
-        if held.rewrites.is_substituted {
+        if entry.rewrites.is_substituted {
             self.call_builder.substitute_closed(step);
             return Ok(StepReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
-            self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
-        self.call_builder.record_state(held, step, reply);
+            self.verification.locks.has_changed_stateid(step, &entry.description, outcome.lock_stateid_other);
+        self.call_builder.record_state(entry, step, reply);
         let may_grant =
             |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
-        if held.description.operations.iter().any(may_grant) {
-            self.verification.leaves_open |= self.call_builder.record_substitute_request(held, step, reply);
+        if entry.description.operations.iter().any(may_grant) {
+            self.verification.leaves_open |= self.call_builder.record_substitute_request(entry, step, reply);
         }
-        if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
+        if entry.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             let sessions = step.call.variables(TraceSlotValueKind::SESSION);
             sessions.for_each(|session| self.connections.remove_bindings(session));
         }
-        let is_of_server = is_done_twice || held.resend.renewals > 0;
+        let is_of_server = is_done_twice || entry.resend.renewals > 0;
         let fault = outcome.client_error_name();
         // The server has confirmed every earlier Call on the slot.
-        let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
-            && held.resend.count == 0
-            && held.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
-        if is_made_up && recorded.client_error_name().is_none() {
+        let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
+            && entry.resend.count == 0
+            && entry.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
+        if is_false_error && recorded.client_error_name().is_none() {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
@@ -400,15 +405,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
         {
             // After a violation by the server the state of both need not agree.
-            let [call, _] = held.id.frames;
-            let error = format!("{} of frame {call}: {fault}", held.description.title());
+            let [call, _] = entry.id.frames;
+            let error = format!("{} of frame {call}: {fault}", entry.description.title());
             self.report.protocol.add_own(error);
         }
         Ok(StepReplyDisposition::Check(UncheckedLiveReplyFacts {
             outcome,
             was_delayed_in_capture,
             is_echo,
-            is_unbound: waits,
+            is_unbound,
             missing,
             is_other_lock,
             is_done_twice,
@@ -418,30 +423,30 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Reports once that the export is read-only, full, or over quota.
-    fn report_export_status(&mut self, held: &StepWindowEntry, status: Nfsstat4) {
-        let Some(meaning) = advice_for_status(status) else { return };
-        if !self.report.refused.iter().any(|refusal| refusal.starts_with(meaning)) {
-            self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
+    fn report_export_status(&mut self, entry: &StepWindowEntry, status: Nfsstat4) {
+        let Some(advice) = advice_for_status(status) else { return };
+        if !self.report.refused.iter().any(|refusal| refusal.starts_with(advice)) {
+            self.report.add_refusal(format!("{advice} (first seen in {})", entry.description.title()));
         }
     }
 
     /// Returns `true` if a step is to be retried as the server asked.
-    fn may_retry_delayed(&mut self, held: &StepWindowEntry) -> bool {
-        let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
-        if since.elapsed() > self.context.options.delay_timeout {
-            let seconds = since.elapsed().as_secs();
-            let why = format!(
+    fn may_retry_delayed(&mut self, entry: &StepWindowEntry) -> bool {
+        let delayed_since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
+        if delayed_since.elapsed() > self.context.options.delay_timeout {
+            let seconds = delayed_since.elapsed().as_secs();
+            let reason = format!(
                 "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
                  of its grace period",
                 self.context.target.name
             );
-            self.mark_unreachable(&why);
+            self.mark_unreachable(&reason);
             return false;
         }
-        let is_patient = held.delay_retries
+        let may_retry = entry.delay_retries
             < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
-        self.connections.futile_retries += u32::from(!is_patient);
-        is_patient
+        self.connections.futile_retries += u32::from(!may_retry);
+        may_retry
     }
 
     /// Frees a live slot and wakes the steps that wait for it.
@@ -486,10 +491,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Handles a Call that will get no Reply.
-    pub(super) fn handle_failed_call(&mut self, tag: CallTag, what: &str) -> Result<(), ReplayRunError> {
+    pub(super) fn handle_failed_call(&mut self, tag: CallTag, reason: &str) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
-                BIND_INDEX => self.lose_binding(tag, what),
+                BIND_INDEX => self.lose_binding(tag, reason),
                 CONTEXT_INDEX => self.handle_setup_loss(tag),
                 SUBSTITUTE_INDEX => self.lose_substitute(tag, false),
                 _ => {}
@@ -497,33 +502,33 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(());
         };
         with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
-        let mut held = self.scheduler.window.take(window_index);
+        let mut entry = self.scheduler.window.take(window_index);
         self.scheduler.end_flight();
-        if let Some((connection, _)) = held.call.in_flight.take() {
+        if let Some((connection, _)) = entry.call.in_flight.take() {
             self.unpark_connection(connection, 1);
         }
-        let what = match held.resend.count {
-            0 => what.to_owned(),
-            resends => format!("{what} (sent again {resends} times)"),
+        let reason = match entry.resend.count {
+            0 => reason.to_owned(),
+            resends => format!("{reason} (sent again {resends} times)"),
         };
-        let mut state = self.unanswered_state(&held, &what)?;
-        let recorded = held.step.trace_step().map(|step| step.reply.seen);
-        if recorded.is_none_or(|seen| seen == MessageCaptureCompleteness::NOTHING) {
+        let mut state = self.unanswered_state(&entry, &reason)?;
+        let completeness = entry.step.trace_step().map(|step| step.reply.seen);
+        if completeness.is_none_or(|completeness| completeness == MessageCaptureCompleteness::NOTHING) {
             state = StepOutcome::Substituted(PlanReason::ReplyLost.code());
         }
-        self.finish_step(window_index, held, state);
+        self.finish_step(window_index, entry, state);
         Ok(())
     }
 }
 
-/// Returns the difference of a step whose recorded Reply has `what` in its place.
-pub(super) fn missing_reply_difference(held: &StepWindowEntry, what: &str) -> Difference {
+/// Returns the difference of a step whose recorded Reply has `reason` in its place.
+pub(super) fn missing_reply_difference(entry: &StepWindowEntry, reason: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
-    let [call, reply] = held.id.frames.map(frame);
-    let location = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
-    let mut difference = held.difference(DifferenceKind::Reply, "", ["there", what].map(str::to_owned));
-    for half in [&mut difference.a, &mut difference.b] {
-        (half.location, half.frame) = (location, reply.or(call));
+    let [call, reply] = entry.id.frames.map(frame);
+    let location = Some(TransactionCaptureLocation { index: entry.id.step, call, reply });
+    let mut difference = entry.difference(DifferenceKind::Reply, "", ["there", reason].map(str::to_owned));
+    for side in [&mut difference.a, &mut difference.b] {
+        (side.location, side.frame) = (location, reply.or(call));
     }
     difference
 }
@@ -535,10 +540,10 @@ pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
     if step.asked.protection != GssProtection::INTEGRITY {
         return Cow::Borrowed(reply.head.0);
     }
-    let before = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
+    let header = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
     let results = reply.head.0.get(reply.body as usize..reply.end as usize);
-    match before.zip(results) {
-        Some(both) => Cow::Owned([both.0, both.1].concat()),
+    match header.zip(results) {
+        Some(parts) => Cow::Owned([parts.0, parts.1].concat()),
         None => Cow::Borrowed(reply.head.0),
     }
 }
@@ -560,7 +565,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
         let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
         ok.reply.entries.iter().any(|entry| {
             let mut attributes = entry.attrs.items().map_while(Result::ok);
-            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY))
+            attributes.any(|attribute| attribute == v4::Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY))
         })
     })
 }
@@ -571,7 +576,7 @@ fn is_used(slot: &SubstitutableMessageSlot) -> bool {
     match slot.holds {
         TraceSlotValueKind::STATEID_SEQID | TraceSlotValueKind::CREATE_SEQUENCE => true,
         TraceSlotValueKind::SESSION => slot.part == VariableUseKind::DEFINED,
-        holds => !holds.is_count(),
+        kind => !kind.is_count(),
     }
 }
 
@@ -604,8 +609,8 @@ pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
     content: impl Fn(usize) -> Option<&'s [u8]>,
 ) -> Vec<ChunkedDataItem<'s>> {
-    let before = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
-    let body = step.reply.body.saturating_sub(before);
+    let prefix_bytes = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
+    let body = step.reply.body.saturating_sub(prefix_bytes);
     let items = step.reply.items().into_iter().enumerate();
     items
         .filter(|(_, item)| item.length > 0)

@@ -142,33 +142,33 @@ impl ReplyCheckQueue {
     /// Adds a Reply to be checked. Returns buffers for another step.
     fn push(
         &mut self,
-        held: Box<StepWindowEntry>,
+        entry: Box<StepWindowEntry>,
         findings: UncheckedLiveReplyFacts,
         reply: &TransportReply<'_>,
     ) -> Box<StepWindowEntry> {
-        let mut kept = self.free_buffers.pop().unwrap_or_default();
-        self.free_bytes -= kept.reply.bytes.capacity();
-        kept.reply.keep(reply);
-        let window_step = std::mem::replace(&mut kept.window_step, held);
-        kept.findings = findings;
-        self.bytes += kept.size_bytes();
-        self.queue.push_back(kept);
+        let mut queued = self.free_buffers.pop().unwrap_or_default();
+        self.free_bytes -= queued.reply.bytes.capacity();
+        queued.reply.keep(reply);
+        let window_step = std::mem::replace(&mut queued.window_step, entry);
+        queued.findings = findings;
+        self.bytes += queued.size_bytes();
+        self.queue.push_back(queued);
         window_step
     }
 
     fn pop(&mut self) -> Option<QueuedReplyCheck> {
-        let kept = self.queue.pop_front()?;
-        self.bytes = self.bytes.saturating_sub(kept.size_bytes());
-        Some(kept)
+        let queued = self.queue.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(queued.size_bytes());
+        Some(queued)
     }
 
     /// Keeps the buffers of a Reply that was checked.
-    fn recycle(&mut self, mut kept: QueuedReplyCheck) {
-        let free = self.free_bytes + kept.reply.bytes.capacity();
-        if free <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
-            kept.findings = UncheckedLiveReplyFacts::default();
-            self.free_bytes = free;
-            self.free_buffers.push(kept);
+    fn recycle(&mut self, mut queued: QueuedReplyCheck) {
+        let free_bytes = self.free_bytes + queued.reply.bytes.capacity();
+        if free_bytes <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
+            queued.findings = UncheckedLiveReplyFacts::default();
+            self.free_bytes = free_bytes;
+            self.free_buffers.push(queued);
         }
     }
 }
@@ -177,11 +177,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues a Reply to be checked. Returns buffers for another step.
     pub(super) fn queue_check(
         &mut self,
-        held: Box<StepWindowEntry>,
+        entry: Box<StepWindowEntry>,
         findings: UncheckedLiveReplyFacts,
         reply: &TransportReply<'_>,
     ) -> Result<Box<StepWindowEntry>, ReplayRunError> {
-        let window_step = self.verification.unchecked_replies.push(held, findings, reply);
+        let window_step = self.verification.unchecked_replies.push(entry, findings, reply);
         while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
         }
@@ -189,39 +189,39 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
-        let Some(mut kept) = self.verification.unchecked_replies.pop() else { return Ok(()) };
-        let QueuedReplyCheck { window_step: held, findings, reply } = &mut kept;
+        let Some(mut queued) = self.verification.unchecked_replies.pop() else { return Ok(()) };
+        let QueuedReplyCheck { window_step: entry, findings, reply } = &mut queued;
         let payloads = reply.payloads();
         let live = reply.live(&payloads);
-        let outcome = match held.step.trace_step() {
+        let outcome = match entry.step.trace_step() {
             Some(step) => {
-                self.bind_deferred(held, &step, live, findings);
-                self.checked_outcome(held, &step, live, findings)?
+                self.bind_deferred(entry, &step, live, findings);
+                self.checked_outcome(entry, &step, live, findings)?
             }
             None => unreadable_state(),
         };
         if !self.verification.unchecked_replies.is_behind() {
             self.verification.pending_variables.clear();
         }
-        self.report.steps.count(held.id, held.description.title(), outcome);
-        let late = self.verification.checker.take_late_differences(false);
-        if !late.is_empty() {
-            self.report.steps.apply_late_differences(late);
+        self.report.steps.count(entry.id, entry.description.title(), outcome);
+        let late_differences = self.verification.checker.take_late_differences(false);
+        if !late_differences.is_empty() {
+            self.report.steps.apply_late_differences(late_differences);
         }
-        self.verification.unchecked_replies.recycle(kept);
+        self.verification.unchecked_replies.recycle(queued);
         Ok(())
     }
 
     /// Binds the values of a queued Reply, if that is not done yet.
     fn bind_deferred(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         findings: &mut UncheckedLiveReplyFacts,
     ) {
         if std::mem::take(&mut findings.is_unbound) {
-            self.call_builder.register_identifiers(held, live);
+            self.call_builder.register_identifiers(entry, live);
             findings.missing = self.bind_values(step, live, &findings.outcome);
         }
     }
@@ -234,9 +234,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         pending.clear();
         let mut queue = std::mem::take(&mut self.verification.unchecked_replies.queue);
-        for QueuedReplyCheck { window_step: held, findings, reply } in &mut queue {
-            if let Some(step) = held.step.trace_step().filter(|_| findings.is_unbound) {
-                self.bind_deferred(held, &step, reply.live(&reply.payloads()), findings);
+        for QueuedReplyCheck { window_step: entry, findings, reply } in &mut queue {
+            if let Some(step) = entry.step.trace_step().filter(|_| findings.is_unbound) {
+                self.bind_deferred(entry, &step, reply.live(&reply.payloads()), findings);
             }
         }
         self.verification.unchecked_replies.queue = queue;
@@ -253,15 +253,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the outcome of a step from its Reply, and records its latency.
     pub(super) fn checked_outcome(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         findings: &UncheckedLiveReplyFacts,
     ) -> Result<StepOutcome, TraceError> {
-        let outcome = self.verification.check(held, step, live, findings, self.contents)?;
+        let outcome = self.verification.check(entry, step, live, findings, self.contents)?;
         if step.origin.latency > 0 {
             let live_ns = u64::try_from(findings.latency.as_nanos()).unwrap_or(u64::MAX);
-            let operation = self.report.steps.operation(held.description.title());
+            let operation = self.report.steps.operation(entry.description.title());
             for (latencies, value) in operation.latencies.iter_mut().zip([step.origin.latency, live_ns]) {
                 latencies.add(value);
             }

@@ -108,10 +108,11 @@ impl GssCallSigner {
         }
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
-        let mut line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
+        let mut client =
+            RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssContextSetupError::Mechanism)?;
-            Ok(RenewableGssContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
+            Ok(RenewableGssContext::new(version, GssContext::establish(&mut client, version, mechanism)?))
         });
         let contexts =
             contexts.collect::<Result<Vec<_>, GssContextSetupError>>().map_err(ReplayRunError::Security);
@@ -150,19 +151,19 @@ impl GssCallSigner {
             }
             _ => (RpcGssService::rpc_gss_svc_none, message.get(body..)),
         };
-        let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
-        let call = GssSealInput { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
+        let procedure = (Program(step.asked.program), step.asked.version, step.asked.procedure);
+        let call = GssSealInput { xid, procedure, service, arguments: arguments.unwrap_or_default() };
         let context = self.context_index(step);
-        let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
-        let (at, seal) = with.context.seal(&call, &mut self.message)?;
+        let Some(renewable) = self.contexts.get_mut(context) else { return Ok(()) };
+        let (at, seal) = renewable.context.seal(&call, &mut self.message)?;
         self.last_signature =
-            Some(GssReplyVerificationData { context, generation: with.generation, protection: seal });
+            Some(GssReplyVerificationData { context, generation: renewable.generation, protection: seal });
         self.placed.clear();
         if service == RpcGssService::rpc_gss_svc_none {
             self.placed.extend(placed.iter().cloned());
             for placed in &mut self.placed {
-                let after = (placed.position as usize).saturating_sub(body);
-                placed.position = u32::try_from(at + after).unwrap_or(u32::MAX);
+                let offset = (placed.position as usize).saturating_sub(body);
+                placed.position = u32::try_from(at + offset).unwrap_or(u32::MAX);
             }
         }
         Ok(())
@@ -185,31 +186,36 @@ impl GssCallSigner {
             return Ok(None);
         };
         let mut cursor = Cursor::new(message);
-        let read = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok();
-        let Some((xid, call)) = read.as_ref().and_then(|read| Some((read.xid, read.call()?))) else {
+        let decoded = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok();
+        let Some((xid, call)) = decoded.as_ref().and_then(|decoded| Some((decoded.xid, decoded.call()?)))
+        else {
             return Ok(None);
         };
-        let Some(with) = self.contexts.get_mut(context) else { return Ok(None) };
-        with.is_ready()?;
+        let Some(renewable) = self.contexts.get_mut(context) else { return Ok(None) };
+        renewable.is_ready()?;
         let arguments = message.get(cursor.position()..).unwrap_or_default();
         let call = GssSealInput { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
-        let sealed = with.context.seal(&call, &mut self.message);
+        let sealed = renewable.context.seal(&call, &mut self.message);
         let (_, seal) = sealed.map_err(|error| GssUnsignedCallReason::Never(error.to_string()))?;
-        self.own_signatures
-            .insert(tag, GssReplyVerificationData { context, generation: with.generation, protection: seal });
+        self.own_signatures.insert(
+            tag,
+            GssReplyVerificationData { context, generation: renewable.generation, protection: seal },
+        );
         Ok(Some(&self.message))
     }
 
     /// Verifies a Reply and removes its protection.
     fn open(
         &mut self,
-        with: GssReplyVerificationData,
+        signature: GssReplyVerificationData,
         message: &[u8],
         plain: &mut Vec<u8>,
     ) -> Result<(), GssIntegrityError> {
-        let context =
-            self.contexts.get_mut(with.context).and_then(|kept| kept.at_generation(with.generation));
-        context.ok_or(GssIntegrityError::Verifier)?.open(with.protection, message, plain)
+        let context = self
+            .contexts
+            .get_mut(signature.context)
+            .and_then(|renewable| renewable.at_generation(signature.generation));
+        context.ok_or(GssIntegrityError::Verifier)?.open(signature.protection, message, plain)
     }
 }
 
@@ -280,7 +286,8 @@ impl LiveCallBuilder {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
         let Some(current) = signing.contexts.get(at) else { return false };
-        let of_context = in_flight.filter(|of| (of.context, of.generation) == (at, current.generation));
+        let of_context = in_flight
+            .filter(|signature| (signature.context, signature.generation) == (at, current.generation));
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
         oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
     }
@@ -298,8 +305,8 @@ impl LiveCallBuilder {
         match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
             None | Some(Ok(())) => Ok(()),
             Some(Err(GssUnsignedCallReason::NotYet)) => Err(StepSendObstacle::Parked(connection)),
-            Some(Err(GssUnsignedCallReason::Never(why))) => {
-                Err(StepSendObstacle::unreplayable(format_args!("security: {why}")))
+            Some(Err(GssUnsignedCallReason::Never(reason))) => {
+                Err(StepSendObstacle::unreplayable(format_args!("security: {reason}")))
             }
         }
     }
@@ -309,26 +316,28 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a signed Call and processes it without its protection.
     pub(super) fn open(
         &mut self,
-        with: GssReplyVerificationData,
+        signature: GssReplyVerificationData,
         reply: &TransportReply<'_>,
-        flown: CompletedStep,
+        completed: CompletedStep,
     ) -> Result<(), ReplayRunError> {
         if gss::reports_unknown_context(reply.cursor())
-            && flown.window_step.resend.denials < MAX_RESENDS
-            && self.is_re_established(with, reply.connection)
+            && completed.window_step.resend.denials < MAX_RESENDS
+            && self.is_re_established(signature, reply.connection)
         {
-            self.resend_denied_step(flown.window_index, flown.window_step, reply.connection);
+            self.resend_denied_step(completed.window_index, completed.window_step, reply.connection);
             return Ok(());
         }
-        let Some(signing) = &mut self.call_builder.signing else { return self.complete_call(flown, reply) };
+        let Some(signing) = &mut self.call_builder.signing else {
+            return self.complete_call(completed, reply);
+        };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
-        let opened = signing.open(with, reply.message, &mut plain);
-        let outcome = match opened {
-            Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
+        let result = signing.open(signature, reply.message, &mut plain);
+        let outcome = match result {
+            Ok(()) => self.complete_call(completed, &TransportReply { message: &plain, ..reply.clone() }),
             // It is unknown whether the server has executed the step.
-            Err(forged) => {
-                let state = self.unanswered_state(&flown.window_step, &forged.to_string())?;
-                self.finish_step(flown.window_index, flown.window_step, state);
+            Err(error) => {
+                let state = self.unanswered_state(&completed.window_step, &error.to_string())?;
+                self.finish_step(completed.window_index, completed.window_step, state);
                 Ok(())
             }
         };
@@ -341,17 +350,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
     /// processed if it was forged.
     pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(with) =
+        let Some(signature) =
             self.call_builder.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
         else {
             return self.complete_own_call(reply);
         };
-        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
+        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(signature, reply.connection)
+        {
             return self.resend_denied_control(reply);
         }
         let Some(signing) = &mut self.call_builder.signing else { return };
         let mut plain = std::mem::take(&mut signing.unprotected_reply);
-        if signing.open(with, reply.message, &mut plain).is_err() {
+        if signing.open(signature, reply.message, &mut plain).is_err() {
             plain.clear();
         }
         self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });

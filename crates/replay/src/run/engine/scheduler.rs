@@ -92,54 +92,54 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         self.is_exhausted && self.window.count() == 0
     }
 
-    /// Reads steps ahead until `most` are in the window. Calls `notice` for each, with the reason of the plan in it;
+    /// Reads steps ahead until `max_count` are in the window. Calls `notice` for each, with the reason of the plan in it;
     /// those that the plan does not send are not admitted.
     pub(super) fn admit(
         &mut self,
-        most: usize,
+        max_count: usize,
         is_directory: impl Fn(u32) -> bool,
         mut notice: impl FnMut(&TraceStep<'_>, &StepWindowEntry),
     ) -> Result<(), TraceError> {
-        while !self.is_exhausted && self.window.count() < most {
+        while !self.is_exhausted && self.window.count() < max_count {
             let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
                 self.is_exhausted = true;
                 break;
             };
-            let (window_index, mut held) = self.window.take_free();
-            let mut kept = std::mem::take(&mut held.step);
-            let step = kept.store(step, bytes);
-            held.reason = self.plan.plan_step(&step).reason;
-            held.description.read(&step, &mut self.titles);
-            held.id = step_id(&step);
-            notice(&step, &held);
+            let (window_index, mut entry) = self.window.take_free();
+            let mut stored_step = std::mem::take(&mut entry.step);
+            let step = stored_step.store(step, bytes);
+            entry.reason = self.plan.plan_step(&step).reason;
+            entry.description.read(&step, &mut self.titles);
+            entry.id = step_id(&step);
+            notice(&step, &entry);
             if matches!(
-                held.reason.map(|reason| reason.state()),
+                entry.reason.map(|reason| reason.state()),
                 Some(PlannedStepDisposition::Skipped | PlannedStepDisposition::Unreplayable)
             ) {
-                held.step = kept;
-                self.window.release(window_index, held);
+                entry.step = stored_step;
+                self.window.release(window_index, entry);
                 continue;
             }
             let has_session = step.caller.session != NONE
-                && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.captured = CapturedStepFacts {
+                && entry.description.operations.first() == Some(&Operation::SEQUENCE);
+            entry.captured = CapturedStepFacts {
                 call_time_ns: step.origin.time,
                 reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
                 ..CapturedStepFacts::default()
             };
-            (held.turn, held.due) = (self.turns, None);
-            (held.delay_retries, held.rewrites, held.resend) = Default::default();
-            (held.call.in_flight, held.call.overlaps_change) = (None, false);
-            self.dependencies.collect(&step, &held.description, held.captured.slot, &is_directory);
+            (entry.turn, entry.due) = (self.turns, None);
+            (entry.delay_retries, entry.rewrites, entry.resend) = Default::default();
+            (entry.call.in_flight, entry.call.overlaps_change) = (None, false);
+            self.dependencies.collect(&step, &entry.description, entry.captured.slot, &is_directory);
             let objects = step.filehandles().map(|variable| self.dependencies.object(variable));
-            held.objects = ObjectsOfStep::new(objects, held.description.may_use_unseen_objects());
-            held.step = kept;
-            self.record_captured_overlap(window_index, &mut held);
-            let span = (held.captured.call_time_ns, held.captured.reply_time_ns);
+            entry.objects = ObjectsOfStep::new(objects, entry.description.may_use_unseen_objects());
+            entry.step = stored_step;
+            self.record_captured_overlap(window_index, &mut entry);
+            let span = (entry.captured.call_time_ns, entry.captured.reply_time_ns);
             self.turns += 1;
-            self.window.put(window_index, held);
+            self.window.put(window_index, entry);
             if self.graph.admit(window_index, span, &mut self.dependencies.dependencies) {
                 self.enqueue(window_index);
             }
@@ -149,16 +149,16 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
 
     /// Records the steps that a new step overlapped in the capture. A Reply that overlapped a change may show the state
     /// before or after it.
-    fn record_captured_overlap(&mut self, window_index: u32, held: &mut StepWindowEntry) {
-        let span @ (start, end) = (held.captured.call_time_ns, held.captured.reply_time_ns);
-        let (is_change, window) = (held.may_change_size_or_links(), &mut self.window);
-        held.captured.overlaps_change = self.captured_concurrency.admit(
+    fn record_captured_overlap(&mut self, window_index: u32, entry: &mut StepWindowEntry) {
+        let span @ (start, end) = (entry.captured.call_time_ns, entry.captured.reply_time_ns);
+        let (is_change, window) = (entry.may_change_size_or_links(), &mut self.window);
+        entry.captured.overlaps_change = self.captured_concurrency.admit(
             span,
             is_change,
-            (window_index, held.turn),
+            (window_index, entry.turn),
             |window_index, turn| {
-                if let Some(before) = window.get_mut(window_index).filter(|before| before.turn == turn) {
-                    before.captured.overlaps_change = true;
+                if let Some(earlier) = window.get_mut(window_index).filter(|earlier| earlier.turn == turn) {
+                    earlier.captured.overlaps_change = true;
                 }
             },
         );
@@ -168,42 +168,44 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         if self.captured_reply_times.len() < MAX_CAPTURED_DEPTH {
             self.captured_reply_times.push(Reverse(end));
         }
-        held.captured.depth = self.captured_reply_times.len() as u32;
+        entry.captured.depth = self.captured_reply_times.len() as u32;
     }
 
     /// Queues a step whose dependencies are satisfied, for the time when it is due.
     fn enqueue(&mut self, window_index: u32) {
-        let Some(held) = self.window.get_mut(window_index) else { return };
-        held.due = self.pacer.due_time(held);
-        self.queue.push(held.turn, window_index, held.due);
+        let Some(entry) = self.window.get_mut(window_index) else { return };
+        entry.due = self.pacer.due_time(entry);
+        self.queue.push(entry.turn, window_index, entry.due);
     }
 
     /// Puts back a step that cannot be sent now, to be sent as soon as possible or at this time.
-    pub(super) fn put_back(&mut self, window_index: u32, held: Box<StepWindowEntry>, due: Option<Instant>) {
-        self.queue.push(held.turn, window_index, due);
-        self.window.put(window_index, held);
+    pub(super) fn put_back(&mut self, window_index: u32, entry: Box<StepWindowEntry>, due: Option<Instant>) {
+        self.queue.push(entry.turn, window_index, due);
+        self.window.put(window_index, entry);
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
-    pub(super) fn delay(&mut self, window_index: u32, mut held: Box<StepWindowEntry>, now: Instant) {
-        held.delay_retries += 1;
-        held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
-        self.queue.push(held.turn, window_index, held.due);
-        self.window.put(window_index, held);
+    pub(super) fn delay(&mut self, window_index: u32, mut entry: Box<StepWindowEntry>, now: Instant) {
+        entry.delay_retries += 1;
+        entry.due = Some(now + RETRY_DELAY * entry.delay_retries.min(10));
+        self.queue.push(entry.turn, window_index, entry.due);
+        self.window.put(window_index, entry);
     }
 
     /// Records that a step is in flight: its Call has this tag and was sent at this time.
-    pub(super) fn begin_flight(&mut self, tag: CallTag, now: Instant, held: &mut StepWindowEntry) {
+    pub(super) fn begin_flight(&mut self, tag: CallTag, now: Instant, entry: &mut StepWindowEntry) {
         self.pacer.started.get_or_insert(now);
-        let (window, mut crowded) = (&self.window, Vec::new());
+        let (window, mut overlapped) = (&self.window, Vec::new());
         let is_flying = |tag| window.find(tag).is_some();
-        let is_change = held.may_change_size_or_links();
-        held.call.overlaps_change |=
-            self.live_concurrency.admit((tag, is_change), held.objects, is_flying, |tag| crowded.push(tag));
-        for tag in crowded {
-            let other = self.window.find(tag).and_then(|window_index| self.window.get_mut(window_index));
-            if let Some(other) = other {
-                other.call.overlaps_change = true;
+        let is_change = entry.may_change_size_or_links();
+        entry.call.overlaps_change |=
+            self.live_concurrency
+                .admit((tag, is_change), entry.objects, is_flying, |tag| overlapped.push(tag));
+        for tag in overlapped {
+            let overlapping =
+                self.window.find(tag).and_then(|window_index| self.window.get_mut(window_index));
+            if let Some(overlapping) = overlapping {
+                overlapping.call.overlaps_change = true;
             }
         }
         self.in_flight += 1;
@@ -214,8 +216,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Releases the window entry of a step, keeps its buffers for reuse, and queues the steps that waited for it.
-    pub(super) fn release(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
-        self.window.release(window_index, held);
+    pub(super) fn release(&mut self, window_index: u32, entry: Box<StepWindowEntry>) {
+        self.window.release(window_index, entry);
         self.graph.finish(window_index, &mut self.ready);
         while let Some(window_index) = self.ready.pop() {
             self.enqueue(window_index);
@@ -223,8 +225,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Puts back a step that waits for capacity on a connection.
-    pub(super) fn park(&mut self, connection: usize, window_index: u32, held: Box<StepWindowEntry>) {
-        self.window.put(window_index, held);
+    pub(super) fn park(&mut self, connection: usize, window_index: u32, entry: Box<StepWindowEntry>) {
+        self.window.put(window_index, entry);
         if self.parked.len() <= connection {
             self.parked.resize_with(connection + 1, VecDeque::new);
         }
@@ -237,49 +239,49 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         self.parked.iter().any(|parked| !parked.is_empty())
     }
 
-    /// Queues at most `most` of the steps that wait for capacity on a connection.
-    pub(super) fn unpark(&mut self, connection: usize, most: usize) {
+    /// Queues at most `max_count` of the steps that wait for capacity on a connection.
+    pub(super) fn unpark(&mut self, connection: usize, max_count: usize) {
         let Some(parked) = self.parked.get_mut(connection) else { return };
-        let most = most.min(parked.len());
-        parked.drain(..most).for_each(|woken| requeue(&self.window, &mut self.queue, woken));
+        let count = max_count.min(parked.len());
+        parked.drain(..count).for_each(|window_index| requeue(&self.window, &mut self.queue, window_index));
     }
 
-    pub(super) fn unpark_each(&mut self, most: usize) {
-        (0..self.parked.len()).for_each(|connection| self.unpark(connection, most));
+    pub(super) fn unpark_each(&mut self, max_count: usize) {
+        (0..self.parked.len()).for_each(|connection| self.unpark(connection, max_count));
     }
 
     /// Puts back a step that waits for a slot of a live session.
-    pub(super) fn wait_for_slot(&mut self, slot: (u32, u32), window_index: u32, held: Box<StepWindowEntry>) {
-        self.window.put(window_index, held);
+    pub(super) fn wait_for_slot(&mut self, slot: (u32, u32), window_index: u32, entry: Box<StepWindowEntry>) {
+        self.window.put(window_index, entry);
         self.slots.entry(slot).or_default().push_back(window_index);
     }
 
     /// Queues the steps that wait for a slot: all of them, as the first may not be sent.
     pub(super) fn wake_slot(&mut self, slot: (u32, u32)) {
         if !self.slots.is_empty() {
-            let woken = self.slots.remove(&slot).unwrap_or_default();
-            woken.into_iter().for_each(|woken| requeue(&self.window, &mut self.queue, woken));
+            let waiting = self.slots.remove(&slot).unwrap_or_default();
+            waiting.into_iter().for_each(|window_index| requeue(&self.window, &mut self.queue, window_index));
         }
     }
 
     pub(super) fn wake_all_slots(&mut self) {
-        let woken = self.slots.drain().flat_map(|(_, waiting)| waiting);
-        woken.for_each(|woken| requeue(&self.window, &mut self.queue, woken));
+        let waiting = self.slots.drain().flat_map(|(_, waiting)| waiting);
+        waiting.for_each(|window_index| requeue(&self.window, &mut self.queue, window_index));
     }
 
     /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt.
     pub(super) fn requeue_client(&mut self, captured: u32) {
-        for held in self.window.resend_steps_mut().filter(|held| held.captured.client == captured) {
-            held.resend.is_pending = false;
-            held.resend.renewals += 1;
-            held.call.counts.slot = None;
+        for entry in self.window.resend_steps_mut().filter(|entry| entry.captured.client == captured) {
+            entry.resend.is_pending = false;
+            entry.resend.renewals += 1;
+            entry.call.counts.slot = None;
         }
         self.wake_all_slots();
     }
 }
 
 fn requeue(window: &StepWindowSlots, queue: &mut ReadyStepQueue, window_index: u32) {
-    if let Some(held) = window.get(window_index) {
-        queue.push(held.turn, window_index, None);
+    if let Some(entry) = window.get(window_index) {
+        queue.push(entry.turn, window_index, None);
     }
 }

@@ -46,13 +46,14 @@ impl LiveCallBuilder {
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
     ) -> Option<String> {
-        let creates = |act| matches!(act, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
-        if self.missing_values.is_empty() || !parts.effects.iter().any(creates) {
+        let is_create =
+            |effect| matches!(effect, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
+        if self.missing_values.is_empty() || !parts.effects.iter().any(is_create) {
             return None;
         }
-        let mut given = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
-        let lack = given.find_map(|file| self.missing_values.get(&file).copied());
-        lack.filter(|lack| *lack == UnboundVariableReason::Object).map(UnboundVariableReason::text)
+        let mut files = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
+        let reason = files.find_map(|file| self.missing_values.get(&file).copied());
+        reason.filter(|reason| *reason == UnboundVariableReason::Object).map(UnboundVariableReason::text)
     }
 
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
@@ -61,10 +62,10 @@ impl LiveCallBuilder {
         let Some(slot) = self.values.unbound() else {
             return (!is_emitted).then(|| "wrong-slot: a field of the Call cannot hold its value".into());
         };
-        Some(if let Some(lack) = self.missing_values.get(&slot.variable) {
-            lack.text()
-        } else if let Some(why) = self.refused_opens.get(&slot.variable) {
-            format!("no-value: a file that was opened before the capture: {why}")
+        Some(if let Some(reason) = self.missing_values.get(&slot.variable) {
+            reason.text()
+        } else if let Some(reason) = self.refused_opens.get(&slot.variable) {
+            format!("no-value: a file that was opened before the capture: {reason}")
         } else {
             format!("no-value: no Reply of this run returned the {}", slot.holds.display_name())
         })
@@ -84,9 +85,9 @@ impl LiveCallBuilder {
             let is_known = match piece {
                 None => read_content(contents, key, &placed.payload, buffer)?,
                 Some(piece) => {
-                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
-                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
-                    let is_known = read_content(contents, key, &whole, buffer)?;
+                    let payload = step.call.payloads.iter().find(|payload| !payload.is_inside);
+                    let payload = payload.unwrap_or_else(|| placed.payload.clone());
+                    let is_known = read_content(contents, key, &payload, buffer)?;
                     buffer.drain(..buffer.len().min(piece.done_bytes as usize));
                     buffer.truncate(piece.length_bytes as usize);
                     is_known
@@ -107,53 +108,53 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn send(
         &mut self,
         window_index: u32,
-        held: &mut StepWindowEntry,
+        entry: &mut StepWindowEntry,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), StepSendObstacle> {
-        let StepWindowEntry { step: kept, description: parts, .. } = &*held;
-        let Some(step) = kept.trace_step() else {
+        let StepWindowEntry { step: stored_step, description: parts, .. } = &*entry;
+        let Some(step) = stored_step.trace_step() else {
             return Err(unreadable_state().into());
         };
         if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
-            return Err(self.call_auxiliary(held));
+            return Err(self.call_auxiliary(entry));
         }
-        if let Some(why) = self.call_builder.recreates_refused_object(&step, parts) {
-            return Err(StepSendObstacle::unreplayable(why));
+        if let Some(reason) = self.call_builder.recreates_refused_object(&step, parts) {
+            return Err(StepSendObstacle::unreplayable(reason));
         }
         self.bind_deferred_for(&step);
-        if held.resend.is_pending {
-            return match self.resend(window_index, held, transport) {
-                Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(why))) => {
-                    let what = match (held.resend.is_denied, held.resend.was_unbound) {
+        if entry.resend.is_pending {
+            return match self.resend(window_index, entry, transport) {
+                Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(reason))) => {
+                    let cause = match (entry.resend.is_denied, entry.resend.was_unbound) {
                         (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
                         (true, false) => "MSG_DENIED",
                         (false, _) => "the connection went away",
                     };
-                    Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
+                    Err(self.unanswered_state(entry, &format!("{cause}; {reason}"))?.into())
                 }
                 result => result,
             };
         }
-        if let Some(state) = self.call_builder.not_reclaimed_state(held, &step) {
+        if let Some(state) = self.call_builder.not_reclaimed_state(entry, &step) {
             return Err(state.into());
         }
         let root = &self.context.seeded.root;
-        let borrowed = self.call_builder.substituted_stateids(&step);
-        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
-        if gives_back {
+        let substituted = self.call_builder.substituted_stateids(&step);
+        let returns_delegation = parts.operations.contains(&Operation::DELEGRETURN);
+        if returns_delegation {
             let mut stateids = step.call.variables(TraceSlotValueKind::STATEID);
             let is_lost = |variable| {
                 self.call_builder.values.get(variable).is_none()
                     && !self.call_builder.refused_opens.contains_key(&variable)
             };
-            if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
+            if stateids.any(is_lost) || substituted.iter().any(|substitute| !substitute.has_own_owner) {
                 return Err(StepSendObstacle::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
-        let slot = held.captured.slot.and_then(|(session, slot)| {
-            let live = self.call_builder.values.session(session)?;
-            let slot = live.slot(slot);
-            live.is_busy(slot).then_some((session, slot))
+        let slot = entry.captured.slot.and_then(|(session, slot)| {
+            let live_session = self.call_builder.values.session(session)?;
+            let slot = live_session.slot(slot);
+            live_session.is_busy(slot).then_some((session, slot))
         });
         if let Some(slot) = slot {
             return Err(StepSendObstacle::SlotBusy(slot));
@@ -165,13 +166,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let xid = line.next_xid();
         let header = replacement_header(&step, xid);
         let is_unsigned = header.is_some() && self.call_builder.signing.is_none();
-        let is_emitted = self.call_builder.emit_call(&step, header, xid, held.captured.slot);
-        let sends = |operation| parts.operations.contains(&operation);
-        let opens = match !self.context.options.keeps_requested_wants && sends(Operation::OPEN) {
+        let is_emitted = self.call_builder.emit_call(&step, header, xid, entry.captured.slot);
+        let has_operation = |operation| parts.operations.contains(&operation);
+        let opens = match !self.context.options.keeps_requested_wants && has_operation(Operation::OPEN) {
             true => CapturedStepOpenGrants::wants_of_step(&step),
             false => CapturedStepOpenGrants::default(),
         };
-        let callback = match sends(Operation::SETCLIENTID) {
+        let callback = match has_operation(Operation::SETCLIENTID) {
             true => self.callback_address(&step, number, transport),
             false => None,
         };
@@ -181,9 +182,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             opens: &opens,
             is_unsigned,
             callback,
-            substituted_stateids: &borrowed,
+            substituted_stateids: &substituted,
         };
-        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
+        let is_adaptable = !substituted.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
             true => rewrite_compound(
                 &mut self.call_builder.call_buffer,
@@ -193,49 +194,54 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             false => None,
         };
         let adapted = adapted.unwrap_or_default();
-        let rerooted = !parts.has_root() || adapted.has_replaced_root;
-        let refused = match self.call_builder.missing_value_reason(is_emitted) {
-            None if !rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
+        let is_rerooted = !parts.has_root() || adapted.has_replaced_root;
+        let refusal = match self.call_builder.missing_value_reason(is_emitted) {
+            None if !is_rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
             None if self.call_builder.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
                 Some("payloads: more than a Call can carry".into())
             }
-            why => why,
+            reason => reason,
         };
-        if let Some(why) = refused {
-            return Err(StepSendObstacle::unreplayable(why));
+        if let Some(reason) = refusal {
+            return Err(StepSendObstacle::unreplayable(reason));
         }
         let piece = self.call_builder.limit_io(
             &step,
             parts,
-            (held.captured.slot, held.rewrites.piece),
+            (entry.captured.slot, entry.rewrites.piece),
             self.context.seeded.io,
         )?;
-        let tag = call_tag(self.context.number, window_index, held.turn);
+        let tag = call_tag(self.context.number, window_index, entry.turn);
         // The CLOSE of an open of this program is no step of the capture.
-        let is_recorded = !gives_back || borrowed.is_empty();
-        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, is_recorded)?;
+        let is_recorded = !returns_delegation || substituted.is_empty();
+        let (sent, reply_identifiers) =
+            self.submit(&step, (parts, piece), (number, xid, tag), transport, is_recorded)?;
         if let Some(mut piece) = piece {
             piece.first_sent.get_or_insert(sent);
-            if held.rewrites.piece.is_none() {
-                held.read_data.clear();
+            if entry.rewrites.piece.is_none() {
+                entry.read_data.clear();
             }
-            held.rewrites.piece = Some(piece);
+            entry.rewrites.piece = Some(piece);
         }
-        if gives_back {
-            held.rewrites.is_substituted = !borrowed.is_empty();
-            for one in &borrowed {
-                self.call_builder.values.add_seqid(one.variable, one.operation as u32, one.seqid);
+        if returns_delegation {
+            entry.rewrites.is_substituted = !substituted.is_empty();
+            for substitute in &substituted {
+                self.call_builder.values.add_seqid(
+                    substitute.variable,
+                    substitute.operation as u32,
+                    substitute.seqid,
+                );
             }
         }
-        self.call_builder.values.swap_counts(&mut held.call.counts);
-        if let Some(slot) = held.call.counts.slot {
+        self.call_builder.values.swap_counts(&mut entry.call.counts);
+        if let Some(slot) = entry.call.counts.slot {
             self.call_builder.values.set_slot_state(slot, true, false);
         }
-        held.call.recoveries_at_send = self.connections.recoveries;
-        held.rewrites.has_dropped_attributes = adapted.has_changed_attributes;
-        held.rewrites.has_changed_wants = adapted.has_changed_wants;
-        self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
-        self.mark_in_flight((number, tag, sent), gives, held);
+        entry.call.recoveries_at_send = self.connections.recoveries;
+        entry.rewrites.has_dropped_attributes = adapted.has_changed_attributes;
+        entry.rewrites.has_changed_wants = adapted.has_changed_wants;
+        self.scheduler.pacer.sent += u64::from(entry.delay_retries == 0);
+        self.mark_in_flight((number, tag, sent), reply_identifiers, entry);
         Ok(())
     }
 
@@ -248,9 +254,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<SocketAddr> {
         let message = &step.call;
         // A captured client without a callback address was granted no delegation.
-        let listened = message.slots.iter().any(|slot| {
-            let is_told = slot.holds == TraceSlotValueKind::HOST && slot.at >= message.body;
-            let text = captured_value(message.head.0, &slot).filter(|_| is_told);
+        let is_listening = message.slots.iter().any(|slot| {
+            let is_host = slot.holds == TraceSlotValueKind::HOST && slot.at >= message.body;
+            let text = captured_value(message.head.0, &slot).filter(|_| is_host);
             let address = text.and_then(universal_address::parse);
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
         });
@@ -258,7 +264,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let address = self
             .context
             .callbacks
-            .address((self.context.number, step.caller.client), terms.filter(|_| listened)?)?;
+            .address((self.context.number, step.caller.client), terms.filter(|_| is_listening)?)?;
         self.call_builder
             .containment
             .add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
@@ -301,22 +307,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
-        let most = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
+        let max_payloads = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
         self.call_builder.needs.clear();
-        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
+        let piece_bytes = piece.map_or(u32::MAX, |piece| piece.length_bytes);
         self.call_builder
             .needs
-            .extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+            .extend(step.needs.payloads.iter().take(max_payloads).map(|bytes| bytes.min(piece_bytes)));
         let chunks = (self.context.options.captured_chunks && piece.is_none())
             .then(|| CapturedCallChunkLengths::of(step));
         let lists = chunks.as_ref().map(CapturedCallChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
         let lengths = chunks.iter().flat_map(|chunks| &chunks.reply);
-        let offered = lengths.fold(0, |sum: u32, length| sum.saturating_add(*length));
+        let reply_chunk_bytes = lengths.fold(0, |sum: u32, length| sum.saturating_add(*length));
         // Protected data is part of the message.
-        let inside =
+        let inline_bytes =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
-        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
+        let expected = if reply_chunk_bytes > 0 {
+            reply_chunk_bytes
+        } else {
+            step.needs.message.saturating_add(inline_bytes)
+        };
         let call = OutgoingRpcCall {
             xid,
             tag,
@@ -364,18 +374,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn mark_in_flight(
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
-        gives: ReplyIdentifierKinds,
-        held: &mut StepWindowEntry,
+        reply_identifiers: ReplyIdentifierKinds,
+        entry: &mut StepWindowEntry,
     ) {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
-        std::mem::swap(&mut self.call_builder.call_buffer, &mut held.call.message);
-        std::mem::swap(&mut self.call_builder.placed, &mut held.call.placed);
-        held.call.reply_identifiers = gives;
-        self.scheduler.begin_flight(tag, now, held);
-        held.call.in_flight = Some((connection, now));
-        held.call.signature =
+        std::mem::swap(&mut self.call_builder.call_buffer, &mut entry.call.message);
+        std::mem::swap(&mut self.call_builder.placed, &mut entry.call.placed);
+        entry.call.reply_identifiers = reply_identifiers;
+        self.scheduler.begin_flight(tag, now, entry);
+        entry.call.in_flight = Some((connection, now));
+        entry.call.signature =
             self.call_builder.signing.as_mut().and_then(|signing| signing.last_signature.take());
-        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
+        if let Some(due) = entry.due.filter(|_| entry.delay_retries == 0 && entry.resend.count == 0) {
             self.report.timing.issue_delay.add(now.saturating_duration_since(due));
         }
         if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
@@ -385,7 +395,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.connections.expiries.push_back((now, tag));
         // The CLOSE of an open of this program does not count as a Call of the trace.
-        self.report.calls += u64::from(!held.rewrites.is_substituted);
+        self.report.calls += u64::from(!entry.rewrites.is_substituted);
     }
 }
 
@@ -447,11 +457,11 @@ struct CapturedCallChunkLengths {
 impl CapturedCallChunkLengths {
     fn of(step: &TraceStep<'_>) -> Self {
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
-        let most = OutgoingRpcCall::MAX_PAYLOADS;
+        let max_chunks = OutgoingRpcCall::MAX_PAYLOADS;
         Self {
             call: lengths(&step.shape.call),
-            reads: step.shape.reads.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
-            writes: step.shape.writes.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
+            reads: step.shape.reads.iter().take(max_chunks).map(|chunk| lengths(&chunk)).collect(),
+            writes: step.shape.writes.iter().take(max_chunks).map(|chunk| lengths(&chunk)).collect(),
             reply: lengths(&step.shape.reply),
         }
     }

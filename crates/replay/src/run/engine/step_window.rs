@@ -49,7 +49,7 @@ pub(super) struct StepWindowEntry {
 impl StepWindowEntry {
     /// Returns `true` if the step may change the size or the number of links of a file.
     pub(super) fn may_change_size_or_links(&self) -> bool {
-        self.description.effects.iter().any(|act| act.may_change_size_or_links())
+        self.description.effects.iter().any(|effect| effect.may_change_size_or_links())
     }
 
     /// Returns a difference between the captured value and the live one that is not in a decoded field.
@@ -212,15 +212,15 @@ fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32)
 }
 
 fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
-    let message = |of: &TraceMessage<'_>| TraceMessage {
-        seen: of.seen,
+    let message = |source: &TraceMessage<'_>| TraceMessage {
+        seen: source.seen,
         head: Opaque(&[]),
-        body: of.body,
-        end: of.end,
+        body: source.body,
+        end: source.end,
         slots: List::default(),
         payloads: List::default(),
     };
-    let none = || ChunkSegmentLengths { lengths: List::default() };
+    let no_segments = || ChunkSegmentLengths { lengths: List::default() };
     TraceStep {
         origin: step.origin.clone(),
         caller: step.caller.clone(),
@@ -228,10 +228,10 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
         call: message(&step.call),
         reply: message(&step.reply),
         shape: TraceCallChunks {
-            call: none(),
+            call: no_segments(),
             reads: List::default(),
             writes: List::default(),
-            reply: none(),
+            reply: no_segments(),
         },
         carried: CallAndReplyWireForms { returned: List::default(), ..step.carried.clone() },
         needs: TraceReplySizeLimits { payloads: List::default(), ..step.needs.clone() },
@@ -266,15 +266,15 @@ impl StepWindowSlots {
         self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
-    pub(super) fn put(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
-        if let Some(place) = self.held.get_mut(window_index as usize) {
-            *place = Some(held);
+    pub(super) fn put(&mut self, window_index: u32, entry: Box<StepWindowEntry>) {
+        if let Some(slot) = self.held.get_mut(window_index as usize) {
+            *slot = Some(entry);
         }
     }
 
     /// Releases the entry of a step and keeps its buffers.
-    pub(super) fn release(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
-        self.put(window_index, held);
+    pub(super) fn release(&mut self, window_index: u32, entry: Box<StepWindowEntry>) {
+        self.put(window_index, entry);
         self.free.push(window_index);
     }
 
@@ -288,7 +288,7 @@ impl StepWindowSlots {
 
     /// Returns the steps that are to be sent again unchanged.
     pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut StepWindowEntry> {
-        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
+        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|entry| entry.resend.is_pending)
     }
 
     pub(super) fn count(&self) -> usize {
@@ -299,30 +299,30 @@ impl StepWindowSlots {
     pub(super) fn steps_in_order(&self) -> Vec<&StepWindowEntry> {
         let is_free: FxHashSet<u32> = self.free.iter().copied().collect();
         let entries = (0..).zip(&self.held).filter(|(window_index, _)| !is_free.contains(window_index));
-        let mut waiting: Vec<_> = entries.filter_map(|(_, held)| held.as_deref()).collect();
-        waiting.sort_by_key(|held| held.turn);
-        waiting
+        let mut steps: Vec<_> = entries.filter_map(|(_, entry)| entry.as_deref()).collect();
+        steps.sort_by_key(|entry| entry.turn);
+        steps
     }
 
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssReplyVerificationData> + '_ {
         self.held
             .iter()
             .filter_map(Option::as_deref)
-            .filter_map(|held| held.call.in_flight.and(held.call.signature))
+            .filter_map(|entry| entry.call.in_flight.and(entry.call.signature))
     }
 
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
         let entries = (0..).zip(&self.held);
-        let is_flying = |held: &StepWindowEntry| held.call.in_flight.is_some();
-        let flying = entries.filter(|(_, held)| held.as_deref().is_some_and(is_flying));
-        flying.map(|(window_index, _)| window_index).collect()
+        let is_flying = |entry: &StepWindowEntry| entry.call.in_flight.is_some();
+        let in_flight = entries.filter(|(_, entry)| entry.as_deref().is_some_and(is_flying));
+        in_flight.map(|(window_index, _)| window_index).collect()
     }
 
     /// Returns the index of the step in flight with this tag.
     pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
         let window_index = window_index(tag);
-        let held = self.get(window_index)?;
-        (held.call.in_flight.is_some() && turn(tag) == held.turn & TURN_MASK).then_some(window_index)
+        let entry = self.get(window_index)?;
+        (entry.call.in_flight.is_some() && turn(tag) == entry.turn & TURN_MASK).then_some(window_index)
     }
 }
 

@@ -87,8 +87,8 @@ impl<'r> LiveReplyVerificationState<'r> {
     }
 
     /// Records that a step that the filter does not select does not change its files.
-    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &StepWindowEntry) {
-        if held.description.effects.is_empty() || held.may_change_size_or_links() {
+    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, entry: &StepWindowEntry) {
+        if entry.description.effects.is_empty() || entry.may_change_size_or_links() {
             for file in step.filehandles() {
                 record_divergence(&mut self.divergent_files, file, &FileDivergence::everything());
             }
@@ -105,10 +105,10 @@ impl<'r> LiveReplyVerificationState<'r> {
     pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         let files = self.files_of_step(step);
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
-        if parts.effects.iter().any(|act| act.changes_names()) {
-            let room = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
+        if parts.effects.iter().any(|effect| effect.changes_names()) {
+            let free_count = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
             let directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
-            self.unmodified_directories.extend(directories.take(room));
+            self.unmodified_directories.extend(directories.take(free_count));
         }
         self.leaves_open |= parts.operations.iter().any(|operation| {
             matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
@@ -117,18 +117,18 @@ impl<'r> LiveReplyVerificationState<'r> {
 
     pub(super) fn check<R: Read + Seek>(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         findings: &UncheckedLiveReplyFacts,
         contents: &mut ReplayTraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
-        let (mut state, went) = match findings.is_echo {
-            true => self.compare_reply(held, step, live, findings, contents)?,
+        let (mut state, fidelity) = match findings.is_echo {
+            true => self.compare_reply(entry, step, live, findings, contents)?,
             // A Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
             false => {
                 let values = ["the session, slot and sequence ID of the Call", "others"].map(str::to_owned);
-                let difference = held.difference(DifferenceKind::Result, "SEQUENCE", values);
+                let difference = entry.difference(DifferenceKind::Result, "SEQUENCE", values);
                 (StepOutcome::Mismatched(vec![difference]), ExecutedStepFidelity::Differently)
             }
         };
@@ -142,34 +142,35 @@ impl<'r> LiveReplyVerificationState<'r> {
         if let Some(values) = values
             && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_) | StepOutcome::Substituted(_))
         {
-            state = StepOutcome::Mismatched(vec![held.difference(DifferenceKind::Identity, "", values)]);
+            state = StepOutcome::Mismatched(vec![entry.difference(DifferenceKind::Identity, "", values)]);
         }
-        if held.rewrites.piece.is_some() && state == StepOutcome::Matched {
+        if entry.rewrites.piece.is_some() && state == StepOutcome::Matched {
             state = StepOutcome::Substituted(recovery::SPLIT.code);
         }
-        if held.resend.count > 0 {
-            state = recovery::resent_state(state, findings.is_done_twice, held.resend.renewals > 0);
-        } else if held.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
+        if entry.resend.count > 0 {
+            state = recovery::resent_state(state, findings.is_done_twice, entry.resend.renewals > 0);
+        } else if entry.resend.denials > 0
+            && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
         {
-            state = StepOutcome::Substituted(match held.resend.was_unbound {
+            state = StepOutcome::Substituted(match entry.resend.was_unbound {
                 true => recovery::CONNECTION_BOUND.code,
                 false => recovery::CONTEXT_RENEWED.code,
             });
         }
-        if !has_recorded_effects(&state, went) {
-            self.mark_objects_uncertain(held, step, &state);
+        if !has_recorded_effects(&state, fidelity) {
+            self.mark_objects_uncertain(entry, step, &state);
         } else if matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
-            && !held.captured.overlaps_change
-            && !held.call.overlaps_change
+            && !entry.captured.overlaps_change
+            && !entry.call.overlaps_change
         {
-            self.clear_written_divergence(step, &held.description);
+            self.clear_written_divergence(step, &entry.description);
         }
-        if let Some(walk) = &mut self.expected_tree {
+        if let Some(tree) = &mut self.expected_tree {
             // The last status is that of the operation that failed, unless all succeeded.
             let failed_count = usize::from(!findings.outcome.is_success());
             let executed_count = findings.outcome.statuses.len().saturating_sub(failed_count);
-            let circumstances = (held.captured.overlaps_change, executed_count);
-            walk.apply_step(step, &held.description, (&state, went), circumstances, contents);
+            let circumstances = (entry.captured.overlaps_change, executed_count);
+            tree.apply_step(step, &entry.description, (&state, fidelity), circumstances, contents);
         }
         Ok(state)
     }
@@ -179,8 +180,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         if self.divergent_files.is_empty() {
             return;
         }
-        for (at, act) in parts.effects.iter().enumerate() {
-            let OperationEffect::Write(offset, _) = act else { continue };
+        for (at, effect) in parts.effects.iter().enumerate() {
+            let OperationEffect::Write(offset, _) = effect else { continue };
             let file = parts.files.get(at).and_then(|file| self.divergent_files.get_mut(file));
             let Some(file) = file.filter(|_| sends_recorded_data(step, at)) else { continue };
             file.clear_data_range(*offset, offset.saturating_add(written_bytes(step, at)));
@@ -190,22 +191,22 @@ impl<'r> LiveReplyVerificationState<'r> {
     /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
     pub(super) fn mark_objects_uncertain(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         state: &StepOutcome,
     ) {
-        if !matches!(state, StepOutcome::Mismatched(_)) && !held.description.may_change() {
+        if !matches!(state, StepOutcome::Mismatched(_)) && !entry.description.may_change() {
             return;
         }
-        let files = step.filehandles().chain(held.description.files.iter().copied());
-        let description = &held.description;
+        let files = step.filehandles().chain(entry.description.files.iter().copied());
+        let description = &entry.description;
         let may_change_sizes = description.may_change_sizes();
         self.checker.relations.mark_uncertain(files, &description.effects, may_change_sizes);
     }
 
     fn compare_reply<R: Read + Seek>(
         &mut self,
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         findings: &UncheckedLiveReplyFacts,
@@ -227,7 +228,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), ExecutedStepFidelity::Differently));
         }
         let key = contents.summary().key;
-        let is_text = held.description.reads_link(step.asked.find_description());
+        let is_text = entry.description.reads_link(step.asked.find_description());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
         // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
@@ -247,11 +248,11 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         let text = |at: usize| texts.get(at).and_then(Option::as_deref);
         let items = recorded_items(step, text);
-        let parts = &held.description;
+        let parts = &entry.description;
         let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
         self.is_directory.clear();
         self.is_directory.extend(parts.files.iter().map(is_directory));
-        let written = |(at, act): (usize, &OperationEffect)| match act {
+        let written = |(at, effect): (usize, &OperationEffect)| match effect {
             OperationEffect::Write(_, Some(bytes)) => *bytes,
             OperationEffect::Write(..) => written_bytes(step, at),
             _ => 0,
@@ -266,9 +267,9 @@ impl<'r> LiveReplyVerificationState<'r> {
             compound_server_adaptation::may_return_attribute(&step.call, supported, index, attribute)
         };
         let verdict = self.checker.check(&ReplyPair {
-            step: held.id.step,
-            frames: held.id.frames,
-            title: held.description.title(),
+            step: entry.id.step,
+            frames: entry.id.frames,
+            title: entry.description.title(),
             procedure: step.asked.find_description(),
             recorded: Cursor::new(&message).with_chunks(&items),
             known: &self.expected_data,
@@ -280,23 +281,23 @@ impl<'r> LiveReplyVerificationState<'r> {
             execution: findings.sent.map(|sent| ReplyCheckStepContext {
                 parts,
                 slots: [step.call.slots, step.reply.slots],
-                step_turn: held.turn,
+                step_turn: entry.turn,
                 call_time_ns: step.origin.time,
                 times: [sent, sent + findings.latency],
-                has_no_overlap: !held.captured.overlaps_change
-                    && !held.call.overlaps_change
-                    && held.resend.count == 0,
-                was_resent: held.resend.count != 0,
-                was_sent_unchanged: !held.rewrites.has_dropped_attributes
-                    && held.rewrites.piece.is_none()
-                    && held.resend.count == 0,
+                has_no_overlap: !entry.captured.overlaps_change
+                    && !entry.call.overlaps_change
+                    && entry.resend.count == 0,
+                was_resent: entry.resend.count != 0,
+                was_sent_unchanged: !entry.rewrites.has_dropped_attributes
+                    && entry.rewrites.piece.is_none()
+                    && entry.resend.count == 0,
                 seeded: &self.seeded.handles,
                 statuses: &outcome.statuses,
                 written_bytes: &self.written_bytes,
                 may_return: &may_return,
                 path_of: &path_of,
             }),
-            is_racing: held.captured.overlaps_change,
+            is_racing: entry.captured.overlaps_change,
             is_delayed_in_capture,
             listing,
         });
@@ -309,7 +310,10 @@ impl<'r> LiveReplyVerificationState<'r> {
         };
         let files = self.files_of_step(step);
         let mut touched = FileDivergence::default();
-        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
+        files
+            .iter()
+            .filter_map(|file| self.divergent_files.get(file))
+            .for_each(|divergence| touched.merge(divergence));
         if !self.unmodified_directories.is_empty() {
             let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
@@ -320,30 +324,33 @@ impl<'r> LiveReplyVerificationState<'r> {
                 ));
             }
         }
-        let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
+        let is_copy = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
         // Index of the first operation that was executed only in the capture or only here.
         let from = match verdict {
             ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
             ReplyCheckResult::Tolerated(tolerance_rules::ROOM) => Some(0),
-            _ => (copies && !touched.is_empty()).then_some(0),
+            _ => (is_copy && !touched.is_empty()).then_some(0),
         };
         if let Some(from) = from {
             record_operation_divergence(&mut self.divergent_files, step, parts, &files, from);
         }
         if let ReplyCheckResult::Mismatched(differences) = &verdict
             && self.checker.is_enabled(tolerance_rules::AFTER)
-            && !held.captured.overlaps_change
+            && !entry.captured.overlaps_change
             && !touched.is_outside()
             && !touched.explains(differences)
-            && let Some(outside) = self.detect_outside_change(step, parts, live, differences, contents)?
+            && let Some(outside_change) =
+                self.detect_outside_change(step, parts, live, differences, contents)?
         {
-            files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
-            touched.merge(&outside);
+            files
+                .iter()
+                .for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside_change));
+            touched.merge(&outside_change);
         }
         let earlier = earlier.filter(|(differences, _)| {
             !(self.checker.is_enabled(tolerance_rules::AFTER) && touched.explains(differences))
         });
-        let mut went = match verdict {
+        let mut fidelity = match verdict {
             ReplyCheckResult::Tolerated(tolerance_rules::DELAYED) => ExecutedStepFidelity::Differently,
             _ => ExecutedStepFidelity::AsRecorded,
         };
@@ -353,17 +360,17 @@ impl<'r> LiveReplyVerificationState<'r> {
                     || self.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
-                let has = |kind| differences.iter().any(|difference| difference.kind == kind);
+                let has_kind = |kind| differences.iter().any(|difference| difference.kind == kind);
                 let kinds = [DifferenceKind::Status, DifferenceKind::Missing, DifferenceKind::Extra];
-                went = match kinds.into_iter().any(has) {
+                fidelity = match kinds.into_iter().any(has_kind) {
                     true => ExecutedStepFidelity::Differently,
                     false => ExecutedStepFidelity::WithOtherAttributes,
                 };
-                !has(DifferenceKind::Data) || is_data_unchanged_except(step, live, &touched, contents)?
+                !has_kind(DifferenceKind::Data) || is_data_unchanged_except(step, live, &touched, contents)?
             }
             _ => false,
         };
-        if is_after && went == ExecutedStepFidelity::Differently && !touched.is_outside() {
+        if is_after && fidelity == ExecutedStepFidelity::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
@@ -379,7 +386,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                     && !self.options.strict
                     && differences.iter().all(is_entry_attribute) =>
             {
-                went = ExecutedStepFidelity::WithOtherAttributes;
+                fidelity = ExecutedStepFidelity::WithOtherAttributes;
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
@@ -401,7 +408,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
             ReplyCheckResult::Mismatched(_)
-                if is_after && touched.is_outside() && !held.may_change_size_or_links() =>
+                if is_after && touched.is_outside() && !entry.may_change_size_or_links() =>
             {
                 StepOutcome::Unreplayable(CHANGED_OUTSIDE_REASON.into())
             }
@@ -410,16 +417,16 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Tolerated(
                 rule @ (tolerance_rules::ROOM | tolerance_rules::CREDENTIALS | tolerance_rules::DELAYED),
             ) => StepOutcome::Tolerated(rule),
-            ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
-                StepOutcome::Substituted(held.reason.map_or("", PlanReason::code))
+            ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if entry.reason.is_some() => {
+                StepOutcome::Substituted(entry.reason.map_or("", PlanReason::code))
             }
-            ReplyCheckResult::Matched if held.rewrites.has_dropped_attributes => {
+            ReplyCheckResult::Matched if entry.rewrites.has_dropped_attributes => {
                 StepOutcome::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED)
             }
-            ReplyCheckResult::Matched if held.rewrites.has_changed_wants => {
+            ReplyCheckResult::Matched if entry.rewrites.has_changed_wants => {
                 StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
-            ReplyCheckResult::Matched if held.delay_retries > 0 => {
+            ReplyCheckResult::Matched if entry.delay_retries > 0 => {
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Matched => StepOutcome::Matched,
@@ -430,7 +437,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Mismatched(differences)
             | ReplyCheckResult::MismatchedBefore { differences, .. } => StepOutcome::Mismatched(differences),
         };
-        Ok((state, went))
+        Ok((state, fidelity))
     }
 }
 
@@ -441,15 +448,15 @@ fn is_entry_attribute(difference: &Difference) -> bool {
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn has_recorded_effects(state: &StepOutcome, went: ExecutedStepFidelity) -> bool {
+fn has_recorded_effects(state: &StepOutcome, fidelity: ExecutedStepFidelity) -> bool {
     match state {
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
-        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == ExecutedStepFidelity::AsRecorded,
+        StepOutcome::Tolerated(tolerance_rules::DELAYED) => fidelity == ExecutedStepFidelity::AsRecorded,
         StepOutcome::Tolerated(rule) => {
             ![tolerance_rules::ROOM, tolerance_rules::AFTER, tolerance_rules::CREDENTIALS].contains(rule)
         }
         StepOutcome::Mismatched(differences) => {
-            differences.iter().all(|one| one.kind == DifferenceKind::Relation)
+            differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
         }
         StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => false,
     }
@@ -466,18 +473,18 @@ fn is_root_call(step: &TraceStep<'_>) -> bool {
 /// Records changes by operations from index `from` on, which were executed only in the capture or only here. `files`
 /// are all files of the step.
 pub(super) fn record_operation_divergence(
-    otherwise: &mut FxHashMap<u32, FileDivergence>,
+    divergent_files: &mut FxHashMap<u32, FileDivergence>,
     step: &TraceStep<'_>,
     parts: &CallOperationsAndFiles,
     files: &[u32],
     from: usize,
 ) {
-    for (at, act) in parts.effects.iter().enumerate().skip(from) {
+    for (at, effect) in parts.effects.iter().enumerate().skip(from) {
         let written = written_bytes(step, at);
-        let touched = FileDivergence::from_operation(parts.operations.get(at).copied(), *act, written);
+        let touched = FileDivergence::from_operation(parts.operations.get(at).copied(), *effect, written);
         let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.affects_only_names());
         for file in file.map_or(files, std::slice::from_ref) {
-            record_divergence(otherwise, *file, &touched);
+            record_divergence(divergent_files, *file, &touched);
         }
     }
 }

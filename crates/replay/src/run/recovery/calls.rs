@@ -86,51 +86,54 @@ pub(in crate::run) struct RecoveryCallContext {
 pub(in crate::run) fn encode_call(
     held_state: &RecoverableState,
     call: RecoveryCall,
-    with: &RecoveryCallContext,
+    context: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
-    let client = held_state.clients.get(&with.client)?;
+    let client = held_state.clients.get(&context.client)?;
     let minor = client.minor_version;
-    let new = |header: &[u8], operations: &[Args<'_>]| {
-        let sequence = with.session.map(|(id, sequence)| (id, 0, sequence));
-        encode_compound(header, with.xid, minor, sequence, operations)
+    let encode = |header: &[u8], operations: &[Args<'_>]| {
+        let sequence = context.session.map(|(id, sequence)| (id, 0, sequence));
+        encode_compound(header, context.xid, minor, sequence, operations)
     };
-    let put = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
+    let putfh = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
     match call {
-        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => with_xid(client.message.to_vec(), with.xid),
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => {
+            with_xid(client.message.to_vec(), context.xid)
+        }
         RecoveryCall::CreateSession(id) => {
             let (header, mut cursor) = split_header(&held_state.sessions.get(&id)?.message, &[])?;
             let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
             let args =
-                CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..*args };
+                CreateSession4Args { csa_clientid: context.client, csa_sequence: client.sequence, ..*args };
             let mut encoder = Encoder::new();
             encoder.raw(header);
             CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
                 .encode(&mut encoder);
-            with_xid(encoder.finish().0, with.xid)
+            with_xid(encoder.finish().0, context.xid)
         }
         RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
-            let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
-            new(split_header(&client.message, &[])?.0, &[Args::SETCLIENTID_CONFIRM(confirm)])
+            let confirm = SetclientidConfirm { clientid: context.client, setclientid_confirm };
+            encode(split_header(&client.message, &[])?.0, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
         RecoveryCall::Open(other) => {
             let open = held_state.opens.get(&other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
-            let wants = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
+            let want_flags = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
             let args = Open4Args {
-                seqid: with.seqids[0],
-                share_access: ShareAccess(open.access.0 | wants),
+                seqid: context.seqids[0],
+                share_access: ShareAccess(open.access.0 | want_flags),
                 share_deny: open.deny,
-                owner: OpenOwner4 { clientid: with.client, owner: Opaque(&open.owner) },
+                owner: OpenOwner4 { clientid: context.client, owner: Opaque(&open.owner) },
                 openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
                 claim: OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
             };
-            new(&open.header, &[put(&open.file), Args::OPEN(args)])
+            encode(&open.header, &[putfh(&open.file), Args::OPEN(args)])
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
             let open = held_state.opens.get(&other)?;
-            let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
-            new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
+            let confirm =
+                OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: context.seqids[0] };
+            encode(&open.header, &[putfh(&open.file), Args::OPEN_CONFIRM(confirm)])
         }
         RecoveryCall::Lock(other, at) => {
             let lock = held_state.locks.get(&other)?;
@@ -138,14 +141,14 @@ pub(in crate::run) fn encode_call(
             let range = lock.ranges.get(at)?;
             let locker = match at {
                 0 => Locker4::New(OpenToLockOwner4 {
-                    open_seqid: with.seqids[0],
-                    open_stateid: Stateid4 { seqid: with.stateid_seqids[0], other: lock.open },
-                    lock_seqid: with.seqids[1],
-                    lock_owner: LockOwner4 { clientid: with.client, owner: Opaque(&lock.owner) },
+                    open_seqid: context.seqids[0],
+                    open_stateid: Stateid4 { seqid: context.stateid_seqids[0], other: lock.open },
+                    lock_seqid: context.seqids[1],
+                    lock_owner: LockOwner4 { clientid: context.client, owner: Opaque(&lock.owner) },
                 }),
                 _ => Locker4::Existing(ExistLockOwner4 {
-                    lock_stateid: Stateid4 { seqid: with.stateid_seqids[1], other },
-                    lock_seqid: with.seqids[1],
+                    lock_stateid: Stateid4 { seqid: context.stateid_seqids[1], other },
+                    lock_seqid: context.seqids[1],
                 }),
             };
             let args = Lock4Args {
@@ -155,21 +158,21 @@ pub(in crate::run) fn encode_call(
                 length: if range.end == u64::MAX { u64::MAX } else { range.end.saturating_sub(range.start) },
                 locker,
             };
-            new(&lock.header, &[put(&open.file), Args::LOCK(args)])
+            encode(&lock.header, &[putfh(&open.file), Args::LOCK(args)])
         }
         RecoveryCall::ReturnDelegation { open, delegation: other, seqid } => {
             let open = held_state.opens.get(&open)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
-            new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
+            encode(&open.header, &[putfh(&open.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReturnHeldDelegation(other, seqid) => {
             let delegation = held_state.delegations.get(&other)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
-            new(&delegation.header, &[put(&delegation.file), Args::DELEGRETURN(args)])
+            encode(&delegation.header, &[putfh(&delegation.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReclaimComplete => {
-            let done = ReclaimComplete4Args { rca_one_fs: false };
-            new(split_header(&client.message, &[])?.0, &[Args::RECLAIM_COMPLETE(done)])
+            let args = ReclaimComplete4Args { rca_one_fs: false };
+            encode(split_header(&client.message, &[])?.0, &[Args::RECLAIM_COMPLETE(args)])
         }
     }
 }

@@ -178,8 +178,8 @@ struct CompoundCurrentFilehandles<'a> {
 
 impl RecoverableState {
     /// Updates the state from a Call and its Reply.
-    pub(in crate::run) fn update(&mut self, spoken: &SentCallWithReply<'_>) {
-        let SentCallWithReply { step, sent, placed, reply } = *spoken;
+    pub(in crate::run) fn update(&mut self, exchange: &SentCallWithReply<'_>) {
+        let SentCallWithReply { step, sent, placed, reply } = *exchange;
         let items = TracePayloadInMessage::items(placed);
         let (Some((header, mut cursor)), Some(mut reply)) =
             (split_header(sent, &items), successful_results(reply))
@@ -193,35 +193,35 @@ impl RecoverableState {
             return;
         };
         let minor = call.head.minorversion;
-        let mut place = CompoundCurrentFilehandles::default();
-        let both = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
-        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
+        let mut handles = CompoundCurrentFilehandles::default();
+        let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (at, (args, results)) in pairs.take(MAX_OPERATIONS).enumerate() {
             match (&args, &results) {
                 (Args::SEQUENCE(args), Results::SEQUENCE(StatusUnion::Ok(_))) => {
-                    place.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
+                    handles.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
                 }
-                (Args::PUTFH(args), _) => place.current = Some(args.object.0),
-                (Args::SAVEFH(_), _) => place.saved = place.current,
-                (Args::RESTOREFH(_), _) => place.current = place.saved,
+                (Args::PUTFH(args), _) => handles.current = Some(args.object.0),
+                (Args::SAVEFH(_), _) => handles.saved = handles.current,
+                (Args::RESTOREFH(_), _) => handles.current = handles.saved,
                 (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::CREATE(_) | Args::OPENATTR(_), _) => {
-                    place.current = None;
+                    handles.current = None;
                 }
-                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
-                    place.current = Some(got.object.0);
-                    if let Some((other, open)) = place.open_without_handle.take() {
-                        self.add_open(other, RecoverableOpen { file: got.object.0.into(), ..open });
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
+                    handles.current = Some(ok.object.0);
+                    if let Some((other, open)) = handles.open_without_handle.take() {
+                        self.add_open(other, RecoverableOpen { file: ok.object.0.into(), ..open });
                     }
-                    if let Some((other, delegation)) = place.delegation_without_handle.take() {
-                        let file = got.object.0.into();
+                    if let Some((other, delegation)) = handles.delegation_without_handle.take() {
+                        let file = ok.object.0.into();
                         self.add_delegation(other, RecoverableDelegation { file, ..delegation });
                     }
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
-                    let by_handle = matches!(args.claim, OpenClaim4::Fh);
-                    let file = place.current.take().filter(|_| by_handle);
-                    place.current = file;
+                    let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let file = handles.current.take().filter(|_| is_by_handle);
+                    handles.current = file;
                     let mut variables = stateid_variables(step, at);
-                    let client = place.client.unwrap_or(args.owner.clientid);
+                    let client = handles.client.unwrap_or(args.owner.clientid);
                     if let Some(stateid) = ok.delegation.stateid()
                         && CapturedStepOpenGrants::recorded(step).delegated_access(at) != 0
                         && let Some(variable) = variables.pop()
@@ -235,7 +235,7 @@ impl RecoverableState {
                         };
                         match file {
                             Some(_) => self.add_delegation(stateid.other, delegation),
-                            None => place.delegation_without_handle = Some((stateid.other, delegation)),
+                            None => handles.delegation_without_handle = Some((stateid.other, delegation)),
                         }
                     }
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID) {
@@ -253,10 +253,10 @@ impl RecoverableState {
                     };
                     match file {
                         Some(_) => self.add_open(ok.stateid.other, open),
-                        None => place.open_without_handle = Some((ok.stateid.other, open)),
+                        None => handles.open_without_handle = Some((ok.stateid.other, open)),
                     }
                 }
-                _ => self.apply_operation(step, at, minor, (&args, &results), (sent, header), &place),
+                _ => self.apply_operation(step, at, minor, (&args, &results), (sent, header), &handles),
             }
         }
     }
@@ -266,21 +266,21 @@ impl RecoverableState {
         step: &TraceStep<'_>,
         at: usize,
         minor: u32,
-        both: (&Args<'_>, &Results<'_>),
+        pair: (&Args<'_>, &Results<'_>),
         (sent, header): (&[u8], &[u8]),
-        place: &CompoundCurrentFilehandles<'_>,
+        handles: &CompoundCurrentFilehandles<'_>,
     ) {
-        match both {
+        match pair {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
-                let of = slot_variable(&step.reply, TraceSlotValueKind::CLIENTID, at);
+                let variable = slot_variable(&step.reply, TraceSlotValueKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
-                self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
+                self.add_client(client, minor, step.caller.client, [variable, NONE], ok.eir_sequenceid, sent);
                 self.update_sequence(ok);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
-                let of = [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER]
-                    .map(|holds| slot_variable(&step.reply, holds, at));
-                self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
+                let variables = [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER]
+                    .map(|kind| slot_variable(&step.reply, kind, at));
+                self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, variables, 0, sent);
             }
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
                 self.complete_client(args.clientid);
@@ -288,7 +288,7 @@ impl RecoverableState {
             (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_)))
                 if !args.rca_one_fs =>
             {
-                place.client.iter().for_each(|client| self.complete_client(*client));
+                handles.client.iter().for_each(|client| self.complete_client(*client));
             }
             (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
                 if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
@@ -319,11 +319,11 @@ impl RecoverableState {
             }
             (Args::LOCK(args), Results::LOCK(LockRes::Ok(ok))) => {
                 let range = RecoverableLockRange::of(args.offset, args.length, args.locktype);
-                let new = match &args.locker {
-                    Locker4::New(new) => Some((new.open_stateid.other, new.lock_owner.owner.0)),
+                let new_owner = match &args.locker {
+                    Locker4::New(locker) => Some((locker.open_stateid.other, locker.lock_owner.owner.0)),
                     Locker4::Existing(_) => None,
                 };
-                if let Some((open, owner)) = new {
+                if let Some((open, owner)) = new_owner {
                     let lock = RecoverableLockOwnerFileLocks {
                         open,
                         owner: owner.into(),
@@ -353,7 +353,7 @@ impl RecoverableState {
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
                 let variable = slot_variable(&step.reply, TraceSlotValueKind::STATEID, at);
                 if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
-                    (&**ok, place.client, place.current)
+                    (&**ok, handles.client, handles.current)
                     && variable != NONE
                 {
                     let delegation = RecoverableDelegation {
@@ -375,10 +375,10 @@ impl RecoverableState {
             (Args::RELEASE_LOCKOWNER(args), Results::RELEASE_LOCKOWNER(StatusUnion::Ok(_))) => {
                 let owner = &args.lock_owner;
                 let opens = &self.opens;
-                let is_of = |lock: &RecoverableLockOwnerFileLocks| {
+                let is_of_client = |lock: &RecoverableLockOwnerFileLocks| {
                     opens.get(&lock.open).is_some_and(|open| open.client == owner.clientid)
                 };
-                self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of(lock));
+                self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of_client(lock));
             }
             _ => {}
         }
@@ -394,8 +394,8 @@ impl RecoverableState {
         sequence: u32,
         sent: &[u8],
     ) {
-        if let Some(known) = self.clients.get_mut(&id) {
-            known.variables = variables;
+        if let Some(existing) = self.clients.get_mut(&id) {
+            existing.variables = variables;
             return;
         }
         // In NFSv4.0 the old client is removed when the new one is confirmed.
@@ -458,7 +458,7 @@ impl RecoverableState {
         replaced: RecoverableDelegation,
     ) {
         let RecoverableDelegation { client, file, access, header, variable } = replaced;
-        self.opens.values_mut().for_each(|open| open.variables.retain(|own| *own != variable));
+        self.opens.values_mut().for_each(|open| open.variables.retain(|existing| *existing != variable));
         let open = RecoverableOpen {
             client,
             file,
@@ -509,10 +509,11 @@ impl RecoverableState {
         &mut self,
         client: Clientid4,
     ) -> BTreeMap<StateidOther, RecoverableDelegation> {
-        let (own, others) =
-            std::mem::take(&mut self.delegations).into_iter().partition(|(_, of)| of.client == client);
-        self.delegations = others;
-        own
+        let (removed, remaining) = std::mem::take(&mut self.delegations)
+            .into_iter()
+            .partition(|(_, delegation)| delegation.client == client);
+        self.delegations = remaining;
+        removed
     }
 
     /// Removes an open with its locks.
@@ -565,9 +566,15 @@ impl RecoverableState {
 
     pub(in crate::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
         rename(&mut self.clients, &old, new);
-        self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
-        self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
-        self.delegations.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+        self.sessions
+            .values_mut()
+            .filter(|session| session.client == old)
+            .for_each(|session| session.client = new);
+        self.opens.values_mut().filter(|open| open.client == old).for_each(|open| open.client = new);
+        self.delegations
+            .values_mut()
+            .filter(|delegation| delegation.client == old)
+            .for_each(|delegation| delegation.client = new);
     }
 
     pub(in crate::run) fn rename_open(&mut self, old: StateidOther, new: StateidOther) {
@@ -606,34 +613,35 @@ pub(in crate::run) fn slot_variable(
 /// Returns the variables of the stateids that an operation gave.
 fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
-    let of = slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
-    of.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
+    let stateid_slots =
+        slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
+    stateid_slots.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
 }
 
-fn add_variables(variables: &mut Vec<u32>, more: Vec<u32>) {
-    for variable in more {
+fn add_variables(variables: &mut Vec<u32>, added: Vec<u32>) {
+    for variable in added {
         if variables.len() < MAX_VARIABLES && !variables.contains(&variable) {
             variables.push(variable);
         }
     }
 }
 
-fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
-    let mut left = Vec::with_capacity(ranges.len() + 1);
+fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, removed: RecoverableLockRange) {
+    let mut remaining = Vec::with_capacity(ranges.len() + 1);
     for range in ranges.drain(..) {
-        if range.end <= gone.start || gone.end <= range.start {
-            left.push(range);
+        if range.end <= removed.start || removed.end <= range.start {
+            remaining.push(range);
             continue;
         }
-        if range.start < gone.start {
-            left.push(RecoverableLockRange { end: gone.start, ..range });
+        if range.start < removed.start {
+            remaining.push(RecoverableLockRange { end: removed.start, ..range });
         }
-        if gone.end < range.end {
-            left.push(RecoverableLockRange { start: gone.end, ..range });
+        if removed.end < range.end {
+            remaining.push(RecoverableLockRange { start: removed.end, ..range });
         }
     }
-    left.truncate(MAX_RANGES);
-    *ranges = left;
+    remaining.truncate(MAX_RANGES);
+    *ranges = remaining;
 }
 
 #[cfg(test)]

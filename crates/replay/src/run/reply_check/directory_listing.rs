@@ -54,49 +54,51 @@ impl DirectoryListingChecks {
         needed: &mut Vec<BuiltInToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
         let ends = [is_end(a), is_end(b)];
-        let (Some(mut of_a), Some(mut of_b)) = (take_entries(a), take_entries(b)) else { return Vec::new() };
+        let (Some(mut entries_a), Some(mut entries_b)) = (take_entries(a), take_entries(b)) else {
+            return Vec::new();
+        };
         if is_first {
             self.by_directory.remove(&directory);
         }
         if self.by_directory.len() >= MAX_LISTINGS && !self.by_directory.contains_key(&directory) {
             self.by_directory.clear();
         }
-        let known = self.by_directory.entry(directory).or_default();
-        let is_more = known.has_ended && of_b.iter().any(|(name, _)| known.is_new(name));
-        known.has_ended |= ends[1];
-        of_a.sort_by(|a, b| a.0.cmp(&b.0));
-        of_b.sort_by(|a, b| a.0.cmp(&b.0));
-        let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
-        let (mut before, mut twice) = (None, Vec::new());
+        let listing = self.by_directory.entry(directory).or_default();
+        let is_more = listing.has_ended && entries_b.iter().any(|(name, _)| listing.is_new(name));
+        listing.has_ended |= ends[1];
+        entries_a.sort_by(|a, b| a.0.cmp(&b.0));
+        entries_b.sort_by(|a, b| a.0.cmp(&b.0));
+        let (mut rest_a, mut rest_b) = (entries_a.into_iter().peekable(), entries_b.into_iter().peekable());
+        let (mut previous, mut differences) = (None, Vec::new());
         while let Some((name, _)) =
             rest_a.peek().into_iter().chain(rest_b.peek()).min_by_key(|(name, _)| name)
         {
             let name = name.clone();
-            let is_it = |entry: &ReaddirReplyEntry| entry.0 == name;
-            match (rest_a.next_if(is_it), rest_b.next_if(is_it)) {
+            let is_same_name = |entry: &ReaddirReplyEntry| entry.0 == name;
+            match (rest_a.next_if(is_same_name), rest_b.next_if(is_same_name)) {
                 (Some((_, recorded)), Some((_, live))) => {
                     a.entries.extend(recorded);
                     b.entries.extend(live);
-                    known.record_common(&name);
+                    listing.record_common(&name);
                 }
-                (Some(_), None) => known.record_name(name.clone(), true),
+                (Some(_), None) => listing.record_name(name.clone(), true),
                 (None, _) => {
-                    if before.as_ref() == Some(&name) {
-                        twice.push(name_difference([None, quoted_name(&name)]));
+                    if previous.as_ref() == Some(&name) {
+                        differences.push(name_difference([None, quoted_name(&name)]));
                     }
-                    known.record_name(name.clone(), false);
+                    listing.record_name(name.clone(), false);
                 }
             }
-            before = Some(name);
+            previous = Some(name);
         }
         if is_more {
-            let values = ["no names after an eof", "more of them"].map(|word| Some(word.to_owned()));
-            twice.push(("READDIR.reply.eof".to_owned(), values));
+            let values = ["no names after an eof", "more of them"].map(|text| Some(text.to_owned()));
+            differences.push(("READDIR.reply.eof".to_owned(), values));
         }
-        if !twice.is_empty() {
-            return twice;
+        if !differences.is_empty() {
+            return differences;
         }
-        if known.recorded.is_empty() && known.live.is_empty() {
+        if listing.recorded.is_empty() && listing.live.is_empty() {
             // Both sides have returned the same names, so their ends must agree.
             if ends == [true, true] {
                 self.by_directory.remove(&directory);
@@ -107,10 +109,10 @@ impl DirectoryListingChecks {
         for section in [a, b] {
             section.entries.retain(|entry| entry.path.leaf() != "eof");
         }
-        if ends[0] && (ends[1] || !known.live.is_empty()) || is_strict {
-            let known = self.by_directory.remove(&directory).unwrap_or_default();
-            if !known.is_over_limit {
-                return known.remaining_differences();
+        if ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
+            let listing = self.by_directory.remove(&directory).unwrap_or_default();
+            if !listing.is_over_limit {
+                return listing.remaining_differences();
             }
         }
         needed.push(tolerance_rules::LISTING);
@@ -135,16 +137,16 @@ impl ReplayListingCheck {
         if matches!(&*name, b"." | b"..") {
             return;
         }
-        let (own, others) = match is_recorded {
+        let (own_names, other_names) = match is_recorded {
             true => (&mut self.recorded, &mut self.live),
             false => (&mut self.live, &mut self.recorded),
         };
-        if others.contains(&name) {
+        if other_names.contains(&name) {
             self.record_common(&name);
-        } else if own.len() >= MAX_NAMES {
+        } else if own_names.len() >= MAX_NAMES {
             self.is_over_limit = true;
         } else if !self.common.contains(&hash(&name)) {
-            own.insert(name);
+            own_names.insert(name);
         }
     }
 
@@ -185,12 +187,12 @@ fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirR
         return None;
     }
     let is_below = |entry: &ComparableMessageField| entry.path.text.contains("entries.");
-    let (below, other): (Vec<_>, Vec<_>) =
+    let (entry_fields, other_fields): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
-    section.entries = other;
+    section.entries = other_fields;
     let mut elements: Vec<ReaddirReplyEntry> = Vec::new();
-    let first = below.first().map(|entry| Rc::clone(&entry.path));
-    for entry in below {
+    let first = entry_fields.first().map(|entry| Rc::clone(&entry.path));
+    for entry in entry_fields {
         if first.as_ref().is_some_and(|first| Rc::ptr_eq(first, &entry.path)) || elements.is_empty() {
             elements.push((Box::default(), Vec::new()));
         }

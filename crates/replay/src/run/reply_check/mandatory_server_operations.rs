@@ -37,12 +37,12 @@ pub(in crate::run) fn required_attributes() -> impl Iterator<Item = u32> {
     (Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR).chain([Attributes::FILEHANDLE])
 }
 
-fn violation(place: &LocatedField<'_>, relation: &str, values: [&str; 2]) -> AttributeRelationViolation {
-    let (section, operation) = &place.section;
+fn violation(field: &LocatedField<'_>, relation: &str, values: [&str; 2]) -> AttributeRelationViolation {
+    let (section, operation) = &field.section;
     AttributeRelationViolation {
         section: *section,
-        path: format!("{operation}.{} ({relation})", place.path.text),
-        field: place.path.field,
+        path: format!("{operation}.{} ({relation})", field.path.text),
+        field: field.path.field,
         object: NONE,
         values: values.map(str::to_owned),
         rule: None,
@@ -58,20 +58,20 @@ pub(super) fn missing_attributes(
     if has_same_layout(recorded, live) {
         return Vec::new();
     }
-    let mut known = FxHashSet::default();
+    let mut live_attributes = FxHashSet::default();
     let mut sections = FxHashSet::default();
-    for place in live.iter().filter(|place| is_attribute(&place.path.text)) {
-        sections.insert(place.section.0);
-        known.insert((place.section.0, &*place.path.text));
+    for field in live.iter().filter(|field| is_attribute(&field.path.text)) {
+        sections.insert(field.section.0);
+        live_attributes.insert((field.section.0, &*field.path.text));
     }
     let required: Vec<_> = required_attributes().filter_map(Attributes::name).collect();
-    let listed = listed_attributes(live);
+    let entries = listed_attributes(live);
     let (mut missing, mut entry) = (Vec::new(), None);
-    let mut seen = FxHashSet::default();
-    for place in recorded {
-        let text = &*place.path.text;
-        if let Some(name) = entry_name(place) {
-            entry = listed.get(name);
+    let mut reported = FxHashSet::default();
+    for field in recorded {
+        let text = &*field.path.text;
+        if let Some(name) = entry_name(field) {
+            entry = entries.get(name);
         }
         if !is_attribute(text) {
             continue;
@@ -79,10 +79,10 @@ pub(super) fn missing_attributes(
         let name = attribute(text);
         // Attributes whose values are compared differ without this.
         let is_compared = matches!(
-            place.path.class,
+            field.path.class,
             FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
         );
-        let has_rule = || rule_of_field(&place.section.1, text, place.path.field).is_some();
+        let has_rule = || rule_of_field(&field.section.1, text, field.path.field).is_some();
         let relation = match () {
             () if required.contains(&name) => "required",
             () if is_supported(name) && !is_compared && !has_rule() => "supported",
@@ -91,11 +91,11 @@ pub(super) fn missing_attributes(
         // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
         let is_missing = match text.contains("entries.") {
             true => entry.is_some_and(|entry| !entry.has_error && !entry.paths.contains(text)),
-            false => !known.contains(&(place.section.0, text)),
+            false => !live_attributes.contains(&(field.section.0, text)),
         };
         // Each attribute once per operation.
-        if sections.contains(&place.section.0) && is_missing && seen.insert((place.section.0, text)) {
-            missing.push(violation(place, relation, ["returned", "not returned"]));
+        if sections.contains(&field.section.0) && is_missing && reported.insert((field.section.0, text)) {
+            missing.push(violation(field, relation, ["returned", "not returned"]));
         }
     }
     missing
@@ -109,9 +109,9 @@ struct ReaddirEntryAttributePaths<'p> {
 }
 
 /// Returns the name of a directory entry, if this is its field.
-fn entry_name<'a>(place: &LocatedField<'a>) -> Option<&'a [u8]> {
-    match place.value {
-        FieldValue::Text(name) | FieldValue::Bytes(name) if place.path.text.ends_with("entries.name") => {
+fn entry_name<'a>(field: &LocatedField<'a>) -> Option<&'a [u8]> {
+    match field.value {
+        FieldValue::Text(name) | FieldValue::Bytes(name) if field.path.text.ends_with("entries.name") => {
             Some(name)
         }
         _ => None,
@@ -120,22 +120,22 @@ fn entry_name<'a>(place: &LocatedField<'a>) -> Option<&'a [u8]> {
 
 /// Returns the attributes of each directory entry, which follow its name.
 fn listed_attributes<'p, 'a>(
-    places: &'p [LocatedField<'a>],
+    fields: &'p [LocatedField<'a>],
 ) -> FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> {
-    let mut listed: FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> = FxHashMap::default();
+    let mut entries: FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> = FxHashMap::default();
     let mut current: &[u8] = &[];
-    for place in places {
-        if let Some(name) = entry_name(place) {
+    for field in fields {
+        if let Some(name) = entry_name(field) {
             current = name;
-            listed.entry(name).or_default();
-        } else if let Some(entry) = listed.get_mut(current) {
-            entry.paths.insert(&place.path.text);
-            let is_error = attribute(&place.path.text) == "rdattr_error";
+            entries.entry(name).or_default();
+        } else if let Some(entry) = entries.get_mut(current) {
+            entry.paths.insert(&field.path.text);
+            let is_error = attribute(&field.path.text) == "rdattr_error";
             entry.has_error |=
-                is_error && !matches!(place.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
+                is_error && !matches!(field.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
         }
     }
-    listed
+    entries
 }
 
 /// Returns the violations by a live Reply that has attributes which neither the recorded Reply has nor the Call
@@ -148,26 +148,26 @@ pub(super) fn unrequested_attributes(
     if has_same_layout(recorded, live) {
         return Vec::new();
     }
-    let recorded = recorded.iter().filter(|place| is_attribute_value(place));
-    let mut known: FxHashSet<_> =
-        recorded.map(|place| (place.section.0, attribute(&place.path.text))).collect();
+    let recorded = recorded.iter().filter(|field| is_attribute_value(field));
+    let mut attributes: FxHashSet<_> =
+        recorded.map(|field| (field.section.0, attribute(&field.path.text))).collect();
     let mut violations = Vec::new();
-    for place in live.iter().filter(|place| is_attribute_value(place)) {
-        let section = place.section.0;
-        let name = attribute(&place.path.text);
+    for field in live.iter().filter(|field| is_attribute_value(field)) {
+        let section = field.section.0;
+        let name = attribute(&field.path.text);
         // Each attribute once per operation; the first section is the header.
-        let is_new = known.insert((section, name));
+        let is_new = attributes.insert((section, name));
         let Some(index) = section.checked_sub(1).filter(|_| is_new) else { continue };
         if !may_return(index, name) {
-            violations.push(violation(place, "not requested", ["not returned", "returned"]));
+            violations.push(violation(field, "not requested", ["not returned", "returned"]));
         }
     }
     violations
 }
 
 /// Returns `true` for a field of an attribute; the mask of the attributes is none.
-fn is_attribute_value(place: &LocatedField<'_>) -> bool {
-    is_attribute(&place.path.text) && attribute(&place.path.text) != "attrmask"
+fn is_attribute_value(field: &LocatedField<'_>) -> bool {
+    is_attribute(&field.path.text) && attribute(&field.path.text) != "attrmask"
 }
 
 fn has_same_layout(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> bool {

@@ -173,13 +173,13 @@ pub struct ReplyChecker {
 }
 
 impl ReplyChecker {
-    /// Creates a checker. `off` are the rules that are turned off.
+    /// Creates a checker. `disabled_rules` are the rules that are turned off.
     pub fn new(
         is_strict: bool,
-        off: impl IntoIterator<Item = &'static str>,
+        disabled_rules: impl IntoIterator<Item = &'static str>,
         selection: ComparisonOptions,
     ) -> Self {
-        Self { is_strict, disabled_rules: off.into_iter().collect(), selection, ..Self::default() }
+        Self { is_strict, disabled_rules: disabled_rules.into_iter().collect(), selection, ..Self::default() }
     }
 
     pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
@@ -238,27 +238,27 @@ impl ReplyChecker {
         }
         self.depends_on_objects = false;
         let before = self.compared;
-        let mut places = [Vec::new(), Vec::new()];
-        let (verdict, excused) = self.compare(replies, places.each_mut().map(Some));
+        let mut fields = [Vec::new(), Vec::new()];
+        let (verdict, excused) = self.compare(replies, fields.each_mut().map(Some));
         let compared = self.compared.since(before);
-        let places = places.each_ref().map(Vec::as_slice);
-        let related = reply_attribute_values::paired_attributes(places[0], places[1]);
-        let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
+        let fields = fields.each_ref().map(Vec::as_slice);
+        let related = reply_attribute_values::paired_attributes(fields[0], fields[1]);
+        let sections = fields[1].iter().map(|field| field.section.0).max().unwrap_or(0);
         let sides = [replies.recorded.rest(), replies.live.rest()];
-        let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
-        broken.append(&mut self.relations.check_entries(replies, places, sides));
-        let mut lacking = missing_attributes(places, |name| self.offered_attributes.contains(name));
+        let mut violations = self.relations.check_attributes(replies, &related, sections, sides);
+        violations.append(&mut self.relations.check_entries(replies, fields, sides));
+        let mut lacking = missing_attributes(fields, |name| self.offered_attributes.contains(name));
         if let Some(execution) = &replies.execution {
-            lacking.append(&mut unrequested_attributes(places, execution.may_return));
+            lacking.append(&mut unrequested_attributes(fields, execution.may_return));
         }
         if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
             let (compared, related) = ((&verdict, compared), (related, sections));
             let pattern =
-                CheckedReplyPairPattern::of(replies, places, compared, related, self.may_have_restarted);
+                CheckedReplyPairPattern::of(replies, fields, compared, related, self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
-        broken.append(&mut lacking);
-        self.add_violations(replies, verdict, excused, broken)
+        violations.append(&mut lacking);
+        self.add_violations(replies, verdict, excused, violations)
     }
 
     /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
@@ -269,17 +269,17 @@ impl ReplyChecker {
         owner: Option<&FileUserAndGroup>,
         was_listed: bool,
     ) -> FinalAttributeDifferences {
-        let is_tolerated = |found: &FinalAttributeDifference| {
+        let is_tolerated = |attribute: &FinalAttributeDifference| {
             let difference = Difference {
                 kind: DifferenceKind::Relation,
                 operation: "GETATTR".into(),
-                path: format!("GETATTR.{}", found.aspect),
-                field: found.field,
+                path: format!("GETATTR.{}", attribute.aspect),
+                field: attribute.field,
                 count: 1,
                 a: DifferenceSideValue::default(),
                 b: DifferenceSideValue::default(),
             };
-            found.rule.is_some_and(|rule| self.is_enabled(rule))
+            attribute.rule.is_some_and(|rule| self.is_enabled(rule))
                 || self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
         let other_fsid = self.relations.unknown_file_system(version).map(|fsid| FinalAttributeDifference {
@@ -290,8 +290,8 @@ impl ReplyChecker {
         });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
-            let found = self.relations.final_differences(*handle, version, owner, was_listed);
-            found.into_iter().partition::<Vec<_>, _>(is_tolerated)
+            let final_differences = self.relations.final_differences(*handle, version, owner, was_listed);
+            final_differences.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
         let (mut tolerated, mut differences) = by_handle
             .max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len()))
@@ -309,28 +309,29 @@ impl ReplyChecker {
         replies: &ReplyPair<'_>,
         mut verdict: ReplyCheckResult,
         excused: Option<ExcusedStatusDifference>,
-        mut broken: Vec<AttributeRelationViolation>,
+        mut violations: Vec<AttributeRelationViolation>,
     ) -> ReplyCheckResult {
         if let Some(excused) = &excused {
-            broken.retain(|violation| violation.section < excused.section);
+            violations.retain(|violation| violation.section < excused.section);
         }
-        if broken.is_empty() {
+        if violations.is_empty() {
             return verdict;
         }
-        let (tolerated, broken): (Vec<_>, Vec<_>) = broken
+        let (tolerated, violations): (Vec<_>, Vec<_>) = violations
             .into_iter()
             .partition(|violation| violation.rule.is_some_and(|rule| self.is_enabled(rule)));
-        if broken.is_empty() {
+        if violations.is_empty() {
             let rule = tolerated.into_iter().find_map(|violation| violation.rule);
             return match (verdict, rule) {
                 (ReplyCheckResult::Matched, Some(rule)) => ReplyCheckResult::Tolerated(rule),
                 (verdict, _) => verdict,
             };
         }
-        let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
-        let path_of = |variable| replies.execution.as_ref().and_then(|of| (of.path_of)(variable));
-        let differences =
-            broken.into_iter().map(|violation| violation.difference(place, operation.clone(), &path_of));
+        let (location, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
+        let path_of = |variable| replies.execution.as_ref().and_then(|context| (context.path_of)(variable));
+        let differences = violations
+            .into_iter()
+            .map(|violation| violation.difference(location, operation.clone(), &path_of));
         let mut differences: Vec<_> =
             differences.filter(|difference| self.selection.includes(difference)).collect();
         if differences.is_empty() {
@@ -368,41 +369,41 @@ impl ReplyChecker {
         let pattern = self.patterns.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let names =
-            pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
-        let place = replies.place();
-        for (named, [one, other]) in pattern.identities.iter().zip(names) {
-            self.identities.record_pair(one, other, || FirstOccurrenceOfIdentifierPair {
+            pattern.identities.iter_mut().map(|slot| slot.names(sides)).collect::<Option<Vec<_>>>()?;
+        let location = replies.place();
+        for (slot, [recorded, live]) in pattern.identities.iter().zip(names) {
+            self.identities.record_pair(recorded, live, || FirstOccurrenceOfIdentifierPair {
                 operation: self.recorder.word(replies.title),
-                section: Rc::clone(&named.section),
-                path: Rc::clone(&named.path),
-                identity: named.identity,
-                places: [place; 2],
-                frames: [place.reply; 2],
-                values: named.values(sides),
+                section: Rc::clone(&slot.section),
+                path: Rc::clone(&slot.path),
+                identity: slot.identity,
+                places: [location; 2],
+                frames: [location.reply; 2],
+                values: slot.values(sides),
             });
         }
         if pattern.makes_names {
             self.listings.reopen_all();
         }
         self.compared += pattern.compared;
-        let broken = self.relations.check_attributes(
+        let violations = self.relations.check_attributes(
             replies,
             &pattern.attribute_pairs,
             pattern.operation_count,
             sides,
         );
         let verdict = pattern.verdict.clone();
-        Some(self.add_violations(replies, verdict, None, broken))
+        Some(self.add_violations(replies, verdict, None, violations))
     }
 
     /// Decodes both Replies and compares them field by field. Stores the positions of their fields if requested.
     fn compare<'a>(
         &mut self,
         replies: &ReplyPair<'a>,
-        [of_recorded, of_live]: [Option<&mut Vec<LocatedField<'a>>>; 2],
+        [recorded_fields, live_fields]: [Option<&mut Vec<LocatedField<'a>>>; 2],
     ) -> (ReplyCheckResult, Option<ExcusedStatusDifference>) {
-        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
-        let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
+        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, recorded_fields);
+        let mut live = self.recorder.reply(replies.procedure, replies.live, live_fields);
         fill_hashes(&mut recorded, replies.known);
         align_root_sections(&recorded, &mut live);
         // The inline length depends on names in the Reply.
@@ -412,8 +413,8 @@ impl ReplyChecker {
             self.listings.reopen_all();
         }
         let mut tolerated = Vec::new();
-        let mut alone = Vec::new();
-        let is_same_way = statuses(&recorded) == statuses(&live);
+        let mut listing_differences = Vec::new();
+        let has_same_statuses = statuses(&recorded) == statuses(&live);
         for at in 0..recorded.sections.len().min(live.sections.len()) {
             let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
                 break;
@@ -423,8 +424,14 @@ impl ReplyChecker {
                 remove_incomparable(section, self.may_have_restarted);
                 clear_undefined_mode_bits(section);
             }
-            if let (Some(listing), true) = (replies.listing, is_same_way) {
-                alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
+            if let (Some(listing), true) = (replies.listing, has_same_statuses) {
+                listing_differences.extend(self.listings.compare(
+                    listing,
+                    a,
+                    b,
+                    self.is_strict,
+                    &mut tolerated,
+                ));
             }
             if !self.is_strict && section_status(a) == section_status(b) {
                 if replies.creates_exclusively
@@ -437,9 +444,9 @@ impl ReplyChecker {
             }
         }
         let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
-        let place = replies.place();
+        let step_location = replies.place();
         let record = |reply| ComparisonRecord {
-            location: place,
+            location: step_location,
             title: Rc::clone(&title),
             class: Rc::clone(&title),
             status: Rc::clone(&status),
@@ -447,7 +454,8 @@ impl ReplyChecker {
             is_racing: replies.is_racing,
             ..ComparisonRecord::default()
         };
-        let half = |value| DifferenceSideValue { location: Some(place), frame: place.reply, value };
+        let side_value =
+            |value| DifferenceSideValue { location: Some(step_location), frame: step_location.reply, value };
         let other_status = first_differing_status(&recorded, &live);
         let failing =
             other_status.and_then(|at| recorded.sections.get(at)).map(|section| Rc::clone(&section.name));
@@ -460,8 +468,8 @@ impl ReplyChecker {
         }
         .compare(&recorded, &live);
         differences.retain(|difference| self.selection.includes(difference));
-        differences.extend(alone.into_iter().map(|(path, values)| {
-            let [a, b] = values.map(half);
+        differences.extend(listing_differences.into_iter().map(|(path, values)| {
+            let [a, b] = values.map(side_value);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
             let (kind, field) = match is_name {
@@ -472,7 +480,7 @@ impl ReplyChecker {
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
         let wrong_chunk = returned.map(|lengths| {
-            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let [a, b] = lengths.map(|length| side_value(Some(length.to_string())));
             let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
             Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
         });
@@ -481,24 +489,27 @@ impl ReplyChecker {
             self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
         let Some(difference) = status else { return (verdict, None) };
         let excused = ExcusedStatusDifference { section: other_status.unwrap_or(0), difference };
-        let mut earlier = Vec::from_iter(wrong_chunk);
+        let mut earlier_differences = Vec::from_iter(wrong_chunk);
         if let Some([recorded, live]) = before {
-            let mut found = RecordComparer {
+            let mut record_differences = RecordComparer {
                 options: &self.selection,
                 identities: &mut CrossCaptureIdentityMap::default(),
                 compared: &mut ComparedFieldAndByteCounts::default(),
             }
             .compare(&record(recorded), &record(live));
-            found.retain(|difference| self.selection.includes(difference));
-            earlier.append(&mut found);
+            record_differences.retain(|difference| self.selection.includes(difference));
+            earlier_differences.append(&mut record_differences);
         }
-        self.remove_tolerated(&mut earlier);
-        if earlier.is_empty() {
+        self.remove_tolerated(&mut earlier_differences);
+        if earlier_differences.is_empty() {
             return (verdict, Some(excused));
         }
         let status = Box::new(excused.difference.clone());
-        let verdict =
-            ReplyCheckResult::MismatchedBefore { differences: earlier, status, otherwise: Box::new(verdict) };
+        let verdict = ReplyCheckResult::MismatchedBefore {
+            differences: earlier_differences,
+            status,
+            otherwise: Box::new(verdict),
+        };
         (verdict, Some(excused))
     }
 
@@ -527,7 +538,7 @@ impl ReplyChecker {
         // The status of the COMPOUND itself is that of its last operation.
         let status = statuses().find(is_of_failing).or_else(|| statuses().next());
         if let (Some(status), false) = (status, self.is_strict) {
-            let [a, b] = [&status.a, &status.b].map(|half| half.value.clone().unwrap_or_default());
+            let [a, b] = [&status.a, &status.b].map(|side| side.value.clone().unwrap_or_default());
             // An unsupported operation has a result with its own name.
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
@@ -581,9 +592,9 @@ impl ReplyChecker {
             u32::from_str_radix(number, 16).ok()
         };
         let is_more = |difference: &Difference| {
-            let both = rights(&difference.a).zip(rights(&difference.b));
+            let rights_pair = rights(&difference.a).zip(rights(&difference.b));
             difference.path.ends_with("ACCESS.access")
-                && both.is_some_and(|(a, b)| a & CHANGE == 0 && b & a == a && b & !a & !CHANGE == 0)
+                && rights_pair.is_some_and(|(a, b)| a & CHANGE == 0 && b & a == a && b & !a & !CHANGE == 0)
         };
         self.is_enabled(tolerance_rules::READ_ONLY_EXPORT) && differences.iter().all(is_more)
     }
@@ -604,14 +615,14 @@ impl ReplyChecker {
 
     /// Returns late differences: identifiers of other objects, and operations that are supported after all.
     pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
-        let mut wrong = self.identities.take_differences(is_last);
-        wrong.append(&mut self.inconsistent);
+        let mut differences = self.identities.take_differences(is_last);
+        differences.append(&mut self.inconsistent);
         if is_last {
-            wrong.extend(self.relations.sizes.take_unexplained());
+            differences.extend(self.relations.sizes.take_unexplained());
         }
-        self.remove_tolerated(&mut wrong);
-        wrong.retain(|difference| self.selection.includes(difference));
-        wrong
+        self.remove_tolerated(&mut differences);
+        differences.retain(|difference| self.selection.includes(difference));
+        differences
     }
 
     fn record_capabilities(&mut self, live: &ComparableMessage) {
@@ -633,20 +644,20 @@ impl ReplyChecker {
 
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
 fn align_root_sections(recorded: &ComparableMessage, live: &mut ComparableMessage) {
-    for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
+    for (section, live_section) in recorded.sections.iter().zip(&mut live.sections) {
         let is_root =
             [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
-        if is_root && of.is_operation(Operation::PUTFH) {
-            of.name = Rc::clone(&section.name);
+        if is_root && live_section.is_operation(Operation::PUTFH) {
+            live_section.name = Rc::clone(&section.name);
         }
     }
 }
 
 /// Fills in the hashes of data that the message does not contain.
-fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
+fn fill_hashes(message: &mut ComparableMessage, hashes: &[(u32, Option<u128>)]) {
     let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
-    for (entry, (length, hash)) in unknown.zip(known) {
+    for (entry, (length, hash)) in unknown.zip(hashes) {
         if let Some(hash) = hash {
             entry.datum = ComparedFieldValue::Digest(u64::from(*length), *hash);
         }
@@ -657,8 +668,8 @@ fn is_status(entry: &ComparableMessageField) -> bool {
     entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status)
 }
 
-fn is_ok(datum: &ComparedFieldValue) -> bool {
-    match datum {
+fn is_ok(value: &ComparedFieldValue) -> bool {
+    match value {
         ComparedFieldValue::Named(name) => {
             name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED"
         }

@@ -54,18 +54,18 @@ impl ReplyPatternIdentitySlot {
     /// Returns the identifiers of both sides and stores them as last pair; `None` if it must be decoded.
     pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[ServerAssignedValueHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
-        let of = [a?, b?];
-        if let Some([one, other]) = &self.last_pair
-            && *one.0 == *of[0]
-            && *other.0 == *of[1]
+        let side_bytes = [a?, b?];
+        if let Some([recorded, live]) = &self.last_pair
+            && *recorded.0 == *side_bytes[0]
+            && *live.0 == *side_bytes[1]
         {
-            return Some([one.1, other.1]);
+            return Some([recorded.1, live.1]);
         }
         let name = |bytes: &[u8]| {
             ServerAssignedValueHash::from_value(self.identity, &ComparedFieldValue::from_bytes(bytes), None)
         };
-        let names = [name(of[0])?, name(of[1])?];
-        self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
+        let names = [name(side_bytes[0])?, name(side_bytes[1])?];
+        self.last_pair = Some([(side_bytes[0].into(), names[0]), (side_bytes[1].into(), names[1])]);
         Some(names)
     }
 
@@ -94,13 +94,13 @@ pub(super) struct CheckedReplyPairPattern {
 }
 
 impl CheckedReplyPairPattern {
-    /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
+    /// Creates the pattern of a decoded pair. `live_fields` are the fields of both messages with their positions, `compared`
     /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
         replies: &ReplyPair<'_>,
-        [of_recorded, places]: [&[LocatedField<'_>]; 2],
+        [recorded_fields, live_fields]: [&[LocatedField<'_>]; 2],
         (verdict, compared): (&ReplyCheckResult, ComparedFieldAndByteCounts),
-        (related, sections): (Vec<MatchedReplyAttribute>, usize),
+        (pairs, sections): (Vec<MatchedReplyAttribute>, usize),
         may_have_restarted: bool,
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
@@ -108,13 +108,13 @@ impl CheckedReplyPairPattern {
         let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
             && compared.unknown == 0;
         // The segments of READ_PLUS are joined before the comparison.
-        let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
-        let is_place = |(one, other): (&LocatedField<'_>, &LocatedField<'_>)| {
-            Rc::ptr_eq(&one.path, &other.path) && one.bytes == other.bytes && one.section.0 == other.section.0
+        let is_in_parts = live_fields.iter().any(|field| &*field.section.1 == "READ_PLUS");
+        let is_same_field = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| {
+            Rc::ptr_eq(&a.path, &b.path) && a.bytes == b.bytes && a.section.0 == b.section.0
         };
         let is_read_alike = recorded.len() == live.len()
-            && of_recorded.len() == places.len()
-            && of_recorded.iter().zip(places).all(is_place);
+            && recorded_fields.len() == live_fields.len()
+            && recorded_fields.iter().zip(live_fields).all(is_same_field);
         if !is_known
             || !is_read_alike
             || live.len() > MAX_MESSAGE_BYTES
@@ -123,44 +123,44 @@ impl CheckedReplyPairPattern {
         {
             return None;
         }
-        let mut this = Self {
+        let mut pattern = Self {
             procedure: replies.procedure,
             overlapped_in_capture: replies.is_racing,
             sides: sides.map(Box::from),
             byte_classes: Vec::new(),
             items: Vec::new(),
             identities: Vec::new(),
-            attribute_pairs: related,
+            attribute_pairs: pairs,
             operation_count: sections,
             verdict: verdict.clone(),
             compared,
-            makes_names: places.iter().any(|place| makes_names(&place.section.1)),
+            makes_names: live_fields.iter().any(|field| makes_names(&field.section.1)),
         };
         let mut classes = vec![ReplyPatternByteRequirement::Fixed; live.len()];
-        for place in places {
-            let ((_, section), path) = (&place.section, &place.path);
-            if let FieldValue::Chunk(length, _) = place.value {
-                this.items.push(length);
+        for field in live_fields {
+            let ((_, section), path) = (&field.section, &field.path);
+            if let FieldValue::Chunk(length, _) = field.value {
+                pattern.items.push(length);
             }
             let is_left_out = is_incomparable(section, path, may_have_restarted);
-            let (bytes, class) = field_byte_class(place, is_left_out);
+            let (bytes, class) = field_byte_class(field, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
                 if class != ReplyPatternByteRequirement::Free {
                     return None;
                 }
                 let (section, path, bytes) = (Rc::clone(section), Rc::clone(path), bytes.clone());
                 let slot = ReplyPatternIdentitySlot { section, path, identity, bytes, last_pair: None };
-                this.identities.push(slot);
+                pattern.identities.push(slot);
             }
             classes.get_mut(bytes)?.fill(class);
         }
         let mut at = 0;
         for run in classes.chunk_by(PartialEq::eq) {
             let end = at + run.len();
-            this.byte_classes.extend(run.first().map(|class| (at..end, *class)));
+            pattern.byte_classes.extend(run.first().map(|class| (at..end, *class)));
             at = end;
         }
-        this.matches_messages(sides).then_some(this)
+        pattern.matches_messages(sides).then_some(pattern)
     }
 
     /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
@@ -181,27 +181,27 @@ impl CheckedReplyPairPattern {
     }
 
     /// Returns `true` if the Write chunks have the lengths of the items and the expected content.
-    fn matches_chunk_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkedDataItem<'_>]) -> bool {
-        let is_it =
-            |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkedDataItem<'_>)| {
+    fn matches_chunk_data(&self, hashes: &[(u32, Option<u128>)], chunks: &[ChunkedDataItem<'_>]) -> bool {
+        let is_same_item =
+            |((length, (stored, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkedDataItem<'_>)| {
                 let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
-                length == of
+                length == stored
                     && chunk.length == *length
                     && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
             };
-        self.items.len() == known.len()
+        self.items.len() == hashes.len()
             && self.items.len() == chunks.len()
-            && self.items.iter().zip(known).zip(chunks).all(is_it)
+            && self.items.iter().zip(hashes).zip(chunks).all(is_same_item)
     }
 }
 
 /// Returns the bytes of a field that matter, and their class.
 fn field_byte_class(
-    place: &LocatedField<'_>,
+    field: &LocatedField<'_>,
     is_left_out: bool,
 ) -> (Range<usize>, ReplyPatternByteRequirement) {
     use ReplyPatternByteRequirement::{Equal, Fixed, Free};
-    let LocatedField { path, bytes, value, .. } = place;
+    let LocatedField { path, bytes, value, .. } = field;
     let is_compared =
         matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
     let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
@@ -280,7 +280,7 @@ impl ReplyCheckResultCache {
         of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };
         match of_length.patterns.get_mut(of_length.next) {
-            Some(place) => *place = pattern,
+            Some(entry) => *entry = pattern,
             None => of_length.patterns.push(pattern),
         }
         of_length.next = (of_length.next + 1) % MAX_PATTERNS_PER_LENGTH;

@@ -24,9 +24,9 @@ impl ReplyChecker {
         needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let operation = &Rc::clone(&a.name);
-        let mut rulings = std::mem::take(&mut self.rule_cache);
-        if needs_no_rule(a, b, |path| rulings.rule_of(operation, path).is_some()) {
-            self.rule_cache = rulings;
+        let mut cache = std::mem::take(&mut self.rule_cache);
+        if needs_no_rule(a, b, |path| cache.rule_of(operation, path).is_some()) {
+            self.rule_cache = cache;
             return;
         }
         let is_same_data = has_same_data(a, b);
@@ -49,14 +49,14 @@ impl ReplyChecker {
             needed.push(tolerance_rules::NAMELESS_LINKS);
             self.depends_on_objects = true;
         }
-        let mut taken: [Vec<(BuiltInToleranceRule, ComparableMessageField)>; 2] = [Vec::new(), Vec::new()];
-        for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
+        let mut removed: [Vec<(BuiltInToleranceRule, ComparableMessageField)>; 2] = [Vec::new(), Vec::new()];
+        for (section, removed) in [&mut *a, &mut *b].into_iter().zip(&mut removed) {
             let mut kinds = DirectoryAttributePaths::default();
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
                 let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
-                let rule = match rulings.rule_of(operation, path) {
+                let rule = match cache.rule_of(operation, path) {
                     None if is_size && kinds.describes_directory(path, is_directory) => {
                         Some(tolerance_rules::DIRECTORY_SIZE)
                     }
@@ -69,21 +69,21 @@ impl ReplyChecker {
                 });
                 match rule.filter(|rule| self.is_enabled(*rule)) {
                     Some(rule) => {
-                        taken.push((rule, entry.clone()));
+                        removed.push((rule, entry.clone()));
                         false
                     }
                     None => true,
                 }
             });
         }
-        self.rule_cache = rulings;
-        let [of_a, of_b] = &taken;
-        let differing = of_a
+        self.rule_cache = cache;
+        let [removed_a, removed_b] = &removed;
+        let differing = removed_a
             .iter()
-            .zip(of_b)
+            .zip(removed_b)
             .find(|((_, a), (_, b))| a.path.text != b.path.text || !a.datum.is_same(&b.datum));
-        let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
-        let first = differing.map(|(a, _)| a).or_else(|| longer.get(of_a.len().min(of_b.len())));
+        let longer = if removed_a.len() > removed_b.len() { removed_a } else { removed_b };
+        let first = differing.map(|(a, _)| a).or_else(|| longer.get(removed_a.len().min(removed_b.len())));
         needed.extend(first.map(|(rule, _)| *rule));
         self.remove_optional(a, b, needed);
     }
@@ -104,11 +104,11 @@ impl ReplyChecker {
         if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
-        let (of_a, of_b) = (names(a), names(b));
-        for (section, others, is_recorded) in [(&mut *a, &of_b, true), (&mut *b, &of_a, false)] {
+        let (names_a, names_b) = (names(a), names(b));
+        for (section, other_names, is_recorded) in [(&mut *a, &names_b, true), (&mut *b, &names_a, false)] {
             section.entries.retain(|entry| {
                 let text = &entry.path.text;
-                if others.contains(text) {
+                if other_names.contains(text) {
                     return true;
                 }
                 let rule = if is_post_op(text) {
@@ -161,8 +161,8 @@ type KeptAddresses = (Rc<str>, Rc<FieldPath>);
 
 impl ReplyToleranceRuleCache {
     fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<BuiltInToleranceRule> {
-        let place = (operation.as_ptr(), Rc::as_ptr(path));
-        let (_, rule) = self.rules.entry(place).or_insert_with(|| {
+        let key = (operation.as_ptr(), Rc::as_ptr(path));
+        let (_, rule) = self.rules.entry(key).or_insert_with(|| {
             let rule = tolerance_rules::rule_of_field(operation, &path.text, path.field);
             ((Rc::clone(operation), Rc::clone(path)), rule)
         });
@@ -195,14 +195,14 @@ pub(super) fn is_attribute(path: &str) -> bool {
 
 /// Returns the name of an attribute, without its subfields.
 pub(super) fn attribute(path: &str) -> &str {
-    let after = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
-    after.and_then(|rest| rest.split('.').next()).unwrap_or_default()
+    let suffix = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
+    suffix.and_then(|rest| rest.split('.').next()).unwrap_or_default()
 }
 
 /// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
 fn is_post_op(path: &str) -> bool {
     path.contains("_wcc.")
-        || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
+        || path.split('.').any(|part| part.ends_with("_attributes") && part != "obj_attributes")
 }
 
 /// Paths whose attributes are those of a directory, according to their type field.
@@ -216,8 +216,8 @@ impl DirectoryAttributePaths {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
-            self.directories.retain(|above| {
-                !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
+            self.directories.retain(|directory| {
+                !directory.strip_prefix(entries).is_some_and(|rest| rest.starts_with("entries."))
             });
         }
         if path.leaf() == "type" && matches!(entry.datum, ComparedFieldValue::Named("NF4DIR" | "NF3DIR")) {
@@ -225,13 +225,13 @@ impl DirectoryAttributePaths {
         }
     }
 
-    /// Returns `true` if an attribute is that of a directory. `is_about` is `true` if the operation applies to one; its
+    /// Returns `true` if an attribute is that of a directory. `is_directory` is `true` if the operation applies to one; its
     /// entries need not be directories.
-    fn describes_directory(&self, path: &FieldPath, is_about: bool) -> bool {
-        let above = path.parent_path();
-        is_about && !path.text.contains("entries.")
-            || above.contains("dir_wcc.")
-            || self.directories.iter().any(|known| **known == *above)
+    fn describes_directory(&self, path: &FieldPath, is_directory: bool) -> bool {
+        let parent = path.parent_path();
+        is_directory && !path.text.contains("entries.")
+            || parent.contains("dir_wcc.")
+            || self.directories.iter().any(|directory| **directory == *parent)
     }
 }
 
@@ -280,14 +280,14 @@ fn tolerate_squashed_owner(
         _ => None,
     };
     // One side may lack attributes (RFC 1813 section 2.6), and a listing has a path once per entry.
-    let mut of_live: FxHashMap<&str, VecDeque<&ComparedFieldValue>> = FxHashMap::default();
+    let mut live_values: FxHashMap<&str, VecDeque<&ComparedFieldValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
-        of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
+        live_values.entry(&entry.path.text).or_default().push_back(&entry.datum);
     }
     let mut is_needed = false;
     for recorded in &mut a.entries {
         let Some(owner) = owner(recorded) else { continue };
-        let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
+        let Some(live) = live_values.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
             continue;
         };
         let is_squashed = matches!(live, ComparedFieldValue::Number(number) if *number == u64::from(owner));
@@ -309,21 +309,21 @@ fn tolerate_nameless_links(
         return false;
     }
     let is_links = |entry: &&ComparableMessageField| matches!(entry.path.leaf(), "numlinks" | "nlink");
-    let number = |datum: &ComparedFieldValue| match datum {
+    let number = |value: &ComparedFieldValue| match value {
         ComparedFieldValue::Number(number) => Some(*number),
         _ => None,
     };
     // The file ID is after the link count in NFSv3, before it in NFSv4 (RFC 1813 section 2.6, RFC 8881 section 5.6).
     let fileid = |at: usize, links: &ComparableMessageField| {
-        let above = links.path.parent_path();
+        let parent = links.path.parent_path();
         let is_fileid = |entry: &&ComparableMessageField| {
-            entry.path.leaf() == "fileid" && entry.path.parent_path() == above
+            entry.path.leaf() == "fileid" && entry.path.parent_path() == parent
         };
-        let found = match links.path.leaf() {
+        let nearest = match links.path.leaf() {
             "nlink" => b.entries.get(at..)?.iter().find(is_fileid),
             _ => b.entries.get(..at)?.iter().rfind(is_fileid),
         };
-        found.and_then(|entry| number(&entry.datum))
+        nearest.and_then(|entry| number(&entry.datum))
     };
     let live: Vec<_> = b.entries.iter().enumerate().filter(|(_, entry)| is_links(entry)).collect();
     let recorded = || a.entries.iter().filter(is_links);
@@ -356,13 +356,13 @@ fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
 /// Removes access rights that are equal in the bits that both servers support. Returns `true` if these bits differ.
 fn tolerate_access(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
     let masks = |leaf: &str| mask(a, leaf).zip(mask(b, leaf));
-    let (true, Some((one, other)), Some(rights)) =
+    let (true, Some((recorded, live)), Some(rights)) =
         (a.is_operation(Operation::ACCESS), masks("supported"), masks("access"))
     else {
         return false;
     };
-    let common = one & other;
-    let is_tolerated = one != other && rights.0 & common == rights.1 & common;
+    let common = recorded & live;
+    let is_tolerated = recorded != live && rights.0 & common == rights.1 & common;
     if is_tolerated {
         remove_fields([a, b], "access");
     }

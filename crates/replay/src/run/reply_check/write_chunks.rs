@@ -24,8 +24,8 @@ impl<'a, I: Iterator<Item = u32>> FieldObserver<'a> for WriteChunkLengthComparis
 
     fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         if let FieldValue::Chunk(length, _) = value {
-            let came = self.returned_lengths.next().unwrap_or(0);
-            let differs = (came != length).then_some([length, came]);
+            let returned = self.returned_lengths.next().unwrap_or(0);
+            let differs = (returned != length).then_some([length, returned]);
             self.first_difference = self.first_difference.or(differs);
         }
     }
@@ -37,16 +37,16 @@ pub(super) fn differing_lengths(
     mut reply: Cursor<'_>,
     chunks: &[ChunkedDataItem<'_>],
 ) -> Option<[u32; 2]> {
-    let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
+    let lengths = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
     // Most Replies have none.
-    came.clone().next()?;
-    let mut items = WriteChunkLengthComparisonVisitor { returned_lengths: came, first_difference: None };
+    lengths.clone().next()?;
+    let mut items = WriteChunkLengthComparisonVisitor { returned_lengths: lengths, first_difference: None };
     let message = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver).ok()?;
     if !message.reply()?.status().is_success() {
         return None;
     }
     let is_read = procedure?.results(&mut reply, &mut items).is_ok();
     // A chunk without an item.
-    let more = items.returned_lengths.next().filter(|_| is_read);
-    items.first_difference.or(more.map(|came| [0, came]))
+    let extra = items.returned_lengths.next().filter(|_| is_read);
+    items.first_difference.or(extra.map(|length| [0, length]))
 }

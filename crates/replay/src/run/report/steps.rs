@@ -146,19 +146,19 @@ impl StepResultsOfRun {
         operation: &str,
     ) -> u64 {
         let key = (state, reason.to_owned());
-        let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
-        let key = if has_room { key } else { (state, "other".to_owned()) };
+        let has_capacity = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
+        let key = if has_capacity { key } else { (state, "other".to_owned()) };
         let number = self.total;
-        let because = self
+        let entry = self
             .reasons
             .entry(key)
             .or_insert_with(|| StepOutcomeReasonCount { number, ..Default::default() });
-        because.steps += 1;
-        *because.operations.entry(operation.to_owned()).or_default() += 1;
-        if because.first.len() < MAX_EXAMPLES {
-            because.first.push(step);
+        entry.steps += 1;
+        *entry.operations.entry(operation.to_owned()).or_default() += 1;
+        if entry.first.len() < MAX_EXAMPLES {
+            entry.first.push(step);
         }
-        because.number
+        entry.number
     }
 
     fn uncount_reason(
@@ -168,61 +168,61 @@ impl StepResultsOfRun {
         step: StepIdWithFrames,
         operation: &str,
     ) {
-        self.reasons.retain(|(of, _), because| {
-            if *of != state || because.number != number {
+        self.reasons.retain(|(entry_state, _), count| {
+            if *entry_state != state || count.number != number {
                 return true;
             }
-            because.steps = because.steps.saturating_sub(1);
-            because.first.retain(|first| *first != step);
-            if let Some(steps) = because.operations.get_mut(operation) {
+            count.steps = count.steps.saturating_sub(1);
+            count.first.retain(|first| *first != step);
+            if let Some(steps) = count.operations.get_mut(operation) {
                 *steps = steps.saturating_sub(1);
             }
-            because.operations.retain(|_, steps| *steps > 0);
-            because.steps > 0
+            count.operations.retain(|_, steps| *steps > 0);
+            count.steps > 0
         });
     }
 
     /// Adds a mismatch, and those that are similar to it, to its group, or begins one if the limit allows it.
-    fn keep_mismatch(&mut self, new: StepMismatch) {
-        let steps = 1 + new.similar_steps;
-        if let Some(known) = self.mismatches.iter_mut().find(|known| known.is_similar(&new)) {
-            let first = CopyStepId { step: new.step, copy: new.copy };
-            known.first_similar.extend(std::iter::once(first).chain(new.first_similar));
-            known.first_similar.truncate(MAX_EXAMPLES);
-            known.similar_steps += steps;
+    fn keep_mismatch(&mut self, mismatch: StepMismatch) {
+        let steps = 1 + mismatch.similar_steps;
+        if let Some(existing) = self.mismatches.iter_mut().find(|existing| existing.is_similar(&mismatch)) {
+            let first = CopyStepId { step: mismatch.step, copy: mismatch.copy };
+            existing.first_similar.extend(std::iter::once(first).chain(mismatch.first_similar));
+            existing.first_similar.truncate(MAX_EXAMPLES);
+            existing.similar_steps += steps;
         } else if self.mismatches.len() < self.max_mismatches {
-            self.mismatches.push(new);
+            self.mismatches.push(mismatch);
         } else {
             self.unlisted_mismatches += steps;
         }
     }
 
     /// Adds mismatches of the client copy with this number to those of the copies before it.
-    pub(in crate::run) fn join_mismatches(&mut self, others: Vec<StepMismatch>, copy: u32) {
+    pub(in crate::run) fn join_mismatches(&mut self, mismatches: Vec<StepMismatch>, copy: u32) {
         number_first_copy(&mut self.mismatches);
-        for mut other in others {
-            other.copy = copy;
-            other.first_similar.iter_mut().for_each(|similar| similar.copy = copy);
-            self.keep_mismatch(other);
+        for mut mismatch in mismatches {
+            mismatch.copy = copy;
+            mismatch.first_similar.iter_mut().for_each(|similar| similar.copy = copy);
+            self.keep_mismatch(mismatch);
         }
     }
 
     /// Returns the results of an operation; beyond the limit, those of `other`.
     pub fn operation(&mut self, operation: &str) -> &mut StepResultsOfOperationType {
-        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
-        self.operations.entry(if has_room { operation } else { "other" }.to_owned()).or_default()
+        let has_capacity = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
+        self.operations.entry(if has_capacity { operation } else { "other" }.to_owned()).or_default()
     }
 
     /// Changes the state of steps whose difference was only detected later.
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
         for difference in differences {
-            let place = difference.a.location.unwrap_or_default();
-            let frames = [place.call, place.reply].map(|frame| frame.map_or(0, |frame| frame.0));
-            let step = StepIdWithFrames { step: place.index, frames };
+            let location = difference.a.location.unwrap_or_default();
+            let frames = [location.call, location.reply].map(|frame| frame.map_or(0, |frame| frame.0));
+            let step = StepIdWithFrames { step: location.index, frames };
             // A group keeps its fields.
-            let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
-            if let Some(known) = known.filter(|known| known.similar_steps == 0) {
-                known.differences.push(difference);
+            let existing = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
+            if let Some(existing) = existing.filter(|existing| existing.similar_steps == 0) {
+                existing.differences.push(difference);
                 continue;
             }
             let operation = difference.operation.clone();
@@ -245,8 +245,8 @@ impl StepResultsOfRun {
     /// Returns the state that a step was counted in, and the number of its reason. If too many steps did not match to
     /// remember all, it may be any state of the operation.
     fn state_of(&mut self, step: StepIdWithFrames, operation: &str) -> (FinalStepState, u64) {
-        if let Some(known) = self.uncommon.get(&step.step) {
-            return *known;
+        if let Some(entry) = self.uncommon.get(&step.step) {
+            return *entry;
         }
         let states = self.operation(operation).states;
         let mut likely =
@@ -256,7 +256,7 @@ impl StepResultsOfRun {
 
     /// Returns `true` if each step is in exactly one state.
     pub fn is_consistent(&self) -> bool {
-        let by_operation: u64 = self.operations.values().map(|of| of.states.total()).sum();
+        let by_operation: u64 = self.operations.values().map(|results| results.states.total()).sum();
         self.states.total() == self.total && by_operation == self.total
     }
 }
@@ -270,9 +270,9 @@ pub(in crate::run) fn number_first_copy(mismatches: &mut [StepMismatch]) {
 }
 
 fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
-    let counted = states.get_mut(from);
-    if *counted > 0 {
-        *counted -= 1;
+    let count = states.get_mut(from);
+    if *count > 0 {
+        *count -= 1;
         states.mismatched += 1;
     }
 }

@@ -55,7 +55,7 @@ impl std::error::Error for ToleranceRuleFileError {}
 impl ToleranceFileRule {
     /// Returns `true` if the rule tolerates a difference.
     pub fn allows(&self, difference: &Difference) -> bool {
-        let is_about = |words: &ComparisonOptions| !words.includes(difference);
+        let is_about = |options: &ComparisonOptions| !options.includes(difference);
         self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
     }
 }
@@ -71,8 +71,8 @@ pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, ToleranceRuleFi
     }
     if let Some(rule) = rules.iter().find(|rule| rule.lines.is_empty()) {
         let name = rule.rule.name;
-        let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
-        let line = text.lines().position(is_it).map_or(1, |at| at + 1);
+        let is_header = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
+        let line = text.lines().position(is_header).map_or(1, |at| at + 1);
         let message = format!("[{name}] tolerates nothing; write ignore WORD below it");
         return Err(ToleranceRuleFileError { line, message });
     }
@@ -80,7 +80,7 @@ pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, ToleranceRuleFi
 }
 
 fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
-    if line.chars().any(|letter| letter.is_control() && letter != '\t') {
+    if line.chars().any(|character| character.is_control() && character != '\t') {
         return Err("a control character; remove it".to_owned());
     }
     let content = line.split('#').next().unwrap_or_default().trim();
@@ -88,26 +88,27 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         return Ok(());
     }
     if let Some(rest) = content.strip_prefix('[') {
-        let Some((name, why)) = rest.split_once(']') else {
+        let Some((name, reason)) = rest.split_once(']') else {
             return Err("missing ']' after the name; write [NAME] REASON".to_owned());
         };
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
-        let why = why.trim();
+        let is_plain =
+            |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+        let reason = reason.trim();
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             return Err(format!("invalid name {name:?}; use letters, digits, - and _"));
         }
-        if why.is_empty() {
+        if reason.is_empty() {
             return Err(format!("[{name}] has no reason; write [{name}] REASON"));
         }
-        let mut others = ALL.iter().chain(rules.iter().map(|rule| &rule.rule));
-        if others.any(|rule| rule.name == name) {
+        let mut existing_rules = ALL.iter().chain(rules.iter().map(|rule| &rule.rule));
+        if existing_rules.any(|rule| rule.name == name) {
             return Err(format!("duplicate rule {name}; use another name"));
         }
         if rules.len() >= MAX_RULES {
             return Err(format!("more than {MAX_RULES} rules; merge some of them"));
         }
         // Rule names are `'static`, as reports also name built-in rules.
-        let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
+        let [name, why] = [name, reason].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
         rules.push(ToleranceFileRule { rule: BuiltInToleranceRule { name, why }, lines: Vec::new() });
         return Ok(());
     }
@@ -116,14 +117,14 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         ["ignore", list] => (parse_words(list)?, None),
         ["ignore", list, "in", operations] => {
             let within = parse_words(operations)?;
-            if let Some(word) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
-                return Err(format!("{word} is not an operation; write it before `in`"));
+            if let Some(key) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
+                return Err(format!("{key} is not an operation; write it before `in`"));
             }
             (parse_words(list)?, Some(within))
         }
         _ => {
-            let shown: String = content.chars().take(60).collect();
-            return Err(format!("invalid rule {shown:?}; write ignore WORD, or ignore WORD in OPERATION"));
+            let excerpt: String = content.chars().take(60).collect();
+            return Err(format!("invalid rule {excerpt:?}; write ignore WORD, or ignore WORD in OPERATION"));
         }
     };
     let rule = rules.last_mut().ok_or("no rule has a name yet; write [NAME] REASON before")?;

@@ -22,48 +22,50 @@ struct LearnedDifference<'r> {
 
 /// Returns the key of the rule for a difference: a word, and an operation if there is one.
 fn rule_key(difference: &Difference, title: &str) -> (String, Option<String>) {
-    let word = match difference.field {
+    let key = match difference.field {
         "" => difference.kind.word(),
         _ if difference.kind == DifferenceKind::Status => difference.kind.word(),
         field => field,
     };
     let is_operation = |name: &&str| {
-        let mut letters = name.chars();
+        let mut characters = name.chars();
         !name.is_empty()
-            && letters.all(|letter| letter.is_ascii_uppercase() || letter == '_' || letter.is_ascii_digit())
+            && characters.all(|character| {
+                character.is_ascii_uppercase() || character == '_' || character.is_ascii_digit()
+            })
     };
     let section = difference.path.split('.').next().filter(is_operation);
-    (word.to_owned(), section.or(title.rsplit(' ').next().filter(is_operation)).map(str::to_owned))
+    (key.to_owned(), section.or(title.rsplit(' ').next().filter(is_operation)).map(str::to_owned))
 }
 
 /// Returns a file of rules that tolerates the differences of these runs. Rules for results that a server must get right
 /// (status, name, file data, ...) are commented out, so that none is tolerated without review.
 pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String {
-    let mut all: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
+    let mut learned: BTreeMap<(String, Option<String>), LearnedDifference<'_>> = BTreeMap::new();
     let mut left_out = 0u64;
     for (at, run) in runs.iter().enumerate() {
         for mismatch in &run.steps.mismatches {
             for difference in &mismatch.differences {
                 let key = rule_key(difference, &mismatch.operation);
-                if all.len() >= MAX_RULES && !all.contains_key(&key) {
+                if learned.len() >= MAX_RULES && !learned.contains_key(&key) {
                     left_out += 1;
                     continue;
                 }
-                let seen = all.entry(key).or_insert_with(|| LearnedDifference {
+                let entry = learned.entry(key).or_insert_with(|| LearnedDifference {
                     step: mismatch.step,
                     values: [&difference.a, &difference.b]
-                        .map(|half| half.value.as_deref().unwrap_or("nothing")),
+                        .map(|side| side.value.as_deref().unwrap_or("nothing")),
                     kind: difference.kind,
                     steps: vec![0; runs.len()],
                 });
-                if let Some(steps) = seen.steps.get_mut(at) {
+                if let Some(steps) = entry.steps.get_mut(at) {
                     *steps += 1 + mismatch.similar_steps;
                 }
             }
         }
     }
     let mut text = String::new();
-    let kinds = all.len();
+    let kinds = learned.len();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "# Differences between {trace} and {} runs on {server}.", runs.len());
     let _ = writeln!(
@@ -76,38 +78,38 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
     if left_out > 0 {
         let _ = writeln!(text, "# {left_out} further differences omitted (limit of {MAX_RULES} rules).");
     }
-    for (number, ((word, operation), seen)) in (1..).zip(&all) {
+    for (number, ((key, operation), entry)) in (1..).zip(&learned) {
         let short = |value: &str| -> String {
             value
                 .chars()
                 .take(MAX_VALUE_CHARS)
-                .map(|letter| if letter.is_control() { ' ' } else { letter })
+                .map(|character| if character.is_control() { ' ' } else { character })
                 .collect()
         };
-        let [recorded, live] = seen.values.map(short);
+        let [recorded, live] = entry.values.map(short);
         let steps: Vec<_> =
-            (1..).zip(&seen.steps).map(|(run, steps): (u32, _)| format!("{steps} in run {run}")).collect();
-        let frame = seen.step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0);
+            (1..).zip(&entry.steps).map(|(run, steps): (u32, _)| format!("{steps} in run {run}")).collect();
+        let frame = entry.step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0);
         let _ = writeln!(
             text,
             "\n# {}; first at frame {frame}: recorded {recorded}, live {live}",
             steps.join(", ")
         );
-        let must = matches!(
-            seen.kind,
+        let is_probable_bug = matches!(
+            entry.kind,
             DifferenceKind::Status
                 | DifferenceKind::Data
                 | DifferenceKind::Name
                 | DifferenceKind::Reply
                 | DifferenceKind::Identity
         );
-        let mark = if must { "# " } else { "" };
-        if must {
+        let prefix = if is_probable_bug { "# " } else { "" };
+        if is_probable_bug {
             let _ = writeln!(text, "# Probably a server bug: uncomment only if the difference is intended.");
         }
         let within = operation.as_ref().map(|operation| format!(" in {operation}")).unwrap_or_default();
-        let _ = writeln!(text, "{mark}[learnt-{number}] seen on a known good server");
-        let _ = writeln!(text, "{mark}ignore {word}{within}");
+        let _ = writeln!(text, "{prefix}[learnt-{number}] seen on a known good server");
+        let _ = writeln!(text, "{prefix}ignore {key}{within}");
     }
     text
 }

@@ -78,36 +78,36 @@ impl DelegationSubstituteOpenRequest {
     /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation
     /// that the live Reply lacks: its variable and operation.
     pub(super) fn of(
-        held: &StepWindowEntry,
+        entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
         let opens = CapturedStepOpenGrants::recorded(step);
-        let items = TracePayloadInMessage::items(&held.call.placed);
-        let (header, mut arguments) = split_header(&held.call.message, &items)?;
+        let items = TracePayloadInMessage::items(&entry.call.placed);
+        let (header, mut arguments) = split_header(&entry.call.message, &items)?;
         let mut results = successful_results(reply.cursor())?;
         let call = CompoundCall::decode(&mut arguments, &mut NullFieldObserver).ok()?;
         let results = CompoundReply::decode(&mut results, &mut NullFieldObserver).ok()?;
-        let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
+        let pairs = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
         let minor_version = call.head.minorversion;
         let mut current: Option<&[u8]> = None;
-        let mut wanted: Option<Self> = None;
-        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
+        let mut request: Option<Self> = None;
+        for (at, (args, results)) in pairs.take(MAX_OPERATIONS).enumerate() {
             match (&args, &results) {
                 (Args::PUTFH(args), _) => current = Some(args.object.0),
-                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
-                    current = Some(got.object.0);
-                    if let Some(wanted) = wanted.as_mut().filter(|wanted| wanted.file.is_empty()) {
-                        wanted.file = got.object.0.into();
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
+                    current = Some(ok.object.0);
+                    if let Some(request) = request.as_mut().filter(|request| request.file.is_empty()) {
+                        request.file = ok.object.0.into();
                     }
                 }
                 (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
-                    if wanted.is_none()
+                    if request.is_none()
                         && slot_variable(&step.reply, TraceSlotValueKind::STATEID, at) == NONE =>
                 {
                     if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
-                        wanted = Some(Self {
+                        request = Some(Self {
                             unwanted: Some(granted.gddr_stateid.clone()),
                             minor_version,
                             header: header.into(),
@@ -116,28 +116,28 @@ impl DelegationSubstituteOpenRequest {
                         });
                     }
                 }
-                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if wanted.is_none() => {
-                    let of = missing.filter(|(_, operation)| *operation as usize == at);
+                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if request.is_none() => {
+                    let delegation = missing.filter(|(_, operation)| *operation as usize == at);
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
                     // If the owner had the file open before, other steps close it.
                     let is_surplus = has_open && ok.stateid.seqid == 1 && opens.granted_only_delegation(at);
-                    let by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
                     let name = match &args.claim {
                         OpenClaim4::Null(name) => current.map(|directory| [directory.into(), name.0.into()]),
                         _ => None,
                     };
-                    let file = current.filter(|_| by_handle).unwrap_or_default();
+                    let file = current.filter(|_| is_by_handle).unwrap_or_default();
                     let must_confirm = minor_version == 0
                         && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
                         && !opens.must_confirm(at);
                     // One of another type than the captured one counts as missing.
-                    let is_unwanted = of.is_some() || opens.delegated_access(at) == 0;
+                    let is_unwanted = delegation.is_some() || opens.delegated_access(at) == 0;
                     let unwanted = ok.delegation.stateid().filter(|_| is_unwanted);
-                    if of.is_some() || is_surplus || must_confirm || unwanted.is_some() {
+                    if delegation.is_some() || is_surplus || must_confirm || unwanted.is_some() {
                         let access = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0;
                         let access = access | opens.delegated_access(at);
-                        wanted = Some(Self {
-                            delegation: of.map(|(variable, _)| (variable, ShareAccess(access))),
+                        request = Some(Self {
+                            delegation: delegation.map(|(variable, _)| (variable, ShareAccess(access))),
                             surplus_open: is_surplus.then(|| ok.stateid.clone()),
                             unconfirmed: must_confirm.then(|| UnconfirmedOpen {
                                 stateid: ok.stateid.clone(),
@@ -155,15 +155,15 @@ impl DelegationSubstituteOpenRequest {
                             name,
                         });
                     }
-                    current = Some(file).filter(|_| by_handle);
+                    current = Some(file).filter(|_| is_by_handle);
                 }
                 (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::OPEN(_) | Args::CREATE(_), _) => current = None,
                 _ => {}
             }
         }
-        let wanted = wanted?;
-        let has_way = wanted.minor_version > 0 || wanted.name.is_some() || wanted.delegation.is_none();
-        (has_way && !wanted.file.is_empty()).then_some(wanted)
+        let request = request?;
+        let can_open = request.minor_version > 0 || request.name.is_some() || request.delegation.is_none();
+        (can_open && !request.file.is_empty()).then_some(request)
     }
 
     /// Returns the variable of the owner whose seqid the Call of a stage counts, if it counts one. Substitutes count
@@ -187,29 +187,29 @@ impl DelegationSubstituteOpenRequest {
         owner: &'w [u8],
         seqid: u32,
     ) -> Vec<Args<'w>> {
-        let put = |handle: &'w [u8]| Args::PUTFH(ObjectFh4 { object: Opaque(handle) });
+        let putfh = |handle: &'w [u8]| Args::PUTFH(ObjectFh4 { object: Opaque(handle) });
         if let DelegationSubstituteCall::Confirm(stateid)
         | DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen { stateid, .. }) = stage
         {
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
-            return vec![put(&self.file), Args::OPEN_CONFIRM(confirm)];
+            return vec![putfh(&self.file), Args::OPEN_CONFIRM(confirm)];
         }
         if let DelegationSubstituteCall::ReturnDelegation(stateid) = stage {
             let args = Delegreturn4Args { deleg_stateid: stateid.clone() };
-            return vec![put(&self.file), Args::DELEGRETURN(args)];
+            return vec![putfh(&self.file), Args::DELEGRETURN(args)];
         }
         let mut operations = Vec::new();
         if let Some((_, access)) = self.delegation {
-            let (begin, claim, wants) = match &self.name {
+            let (handle, claim, want_flags) = match &self.name {
                 Some([directory, name]) if self.minor_version == 0 => {
                     (directory, OpenClaim4::Null(Text(name)), 0)
                 }
                 _ => (&self.file, OpenClaim4::Fh, WANT_NO_DELEGATION),
             };
-            operations.push(put(begin));
+            operations.push(putfh(handle));
             operations.push(Args::OPEN(Open4Args {
                 seqid,
-                share_access: ShareAccess(access.0 | wants),
+                share_access: ShareAccess(access.0 | want_flags),
                 share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
                 owner: OpenOwner4 { clientid: self.clientid, owner: Opaque(owner) },
                 openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
@@ -217,7 +217,7 @@ impl DelegationSubstituteOpenRequest {
             }));
         }
         if let Some(stateid) = &self.surplus_open {
-            operations.push(put(&self.file));
+            operations.push(putfh(&self.file));
             operations.push(Args::CLOSE(Close4Args { seqid: 0, open_stateid: stateid.clone() }));
         }
         operations

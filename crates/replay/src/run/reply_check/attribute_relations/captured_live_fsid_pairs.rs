@@ -29,7 +29,7 @@ impl FileSystemPairs {
     pub(super) fn is_unknown(&self, live: u128) -> bool {
         !self.is_incomplete
             && !self.live_by_recorded.is_empty()
-            && self.live_by_recorded.values().all(|known| *known != live)
+            && self.live_by_recorded.values().all(|existing| *existing != live)
     }
 }
 

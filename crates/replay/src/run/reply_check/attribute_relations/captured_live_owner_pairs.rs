@@ -27,11 +27,11 @@ impl CapturedToLiveFileOwners {
         if self.live.len() >= MAX_ENTRIES {
             self.live.clear();
         }
-        let known = &**self.live.entry((kind, is_seeded, recorded.into())).or_insert_with(|| live.into());
-        if known == live || is_root(known) && is_root(live) {
+        let existing = &**self.live.entry((kind, is_seeded, recorded.into())).or_insert_with(|| live.into());
+        if existing == live || is_root(existing) && is_root(live) {
             return None;
         }
-        Some([owner_text(recorded), format!("{}, then {}", owner_text(known), owner_text(live))])
+        Some([owner_text(recorded), format!("{}, then {}", owner_text(existing), owner_text(live))])
     }
 
     /// Returns the live owner of this number in words, unless both are root, which has a name and a number.
@@ -41,8 +41,8 @@ impl CapturedToLiveFileOwners {
             return None;
         }
         match self.live.values().find(|live| encoding_number(live) == number) {
-            Some(known) if is_root(known) && is_root_name(other.as_bytes()) => None,
-            Some(known) => Some(owner_text(known)),
+            Some(owner) if is_root(owner) && is_root_name(other.as_bytes()) => None,
+            Some(owner) => Some(owner_text(owner)),
             None => Some("another one".to_owned()),
         }
     }

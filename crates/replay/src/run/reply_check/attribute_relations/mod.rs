@@ -180,12 +180,12 @@ impl AttributeRelationCheckState {
     pub(super) fn record_restart(&mut self) {
         for object in self.objects.values_mut() {
             let is_lost = std::mem::take(&mut object.has_uncommitted_data);
-            for place in object.ordered.iter_mut().take(ComparedAttributeKind::Owner as usize) {
+            for entry in object.ordered.iter_mut().take(ComparedAttributeKind::Owner as usize) {
                 if is_lost {
-                    *place = None;
-                } else if let Some(known) = place {
-                    known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
-                    known.is_before_restart = true;
+                    *entry = None;
+                } else if let Some(last_pair) = entry {
+                    last_pair.likelihood = last_pair.likelihood.max(AttributeChangeLikelihood::Possible);
+                    last_pair.is_before_restart = true;
                 }
             }
             object.floors = Default::default();
@@ -206,7 +206,7 @@ impl AttributeRelationCheckState {
     pub(in crate::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
-        acts: &[OperationEffect],
+        effects: &[OperationEffect],
         may_change_sizes: bool,
     ) {
         for object in objects {
@@ -214,15 +214,18 @@ impl AttributeRelationCheckState {
                 self.sizes.set_unlimited(object);
             }
             let object = if self.roots.contains(&object) { ROOT } else { object };
-            let known = self.objects.remove(&object);
-            let has_uncommitted_data = known.is_some_and(|known| known.has_uncommitted_data)
-                || acts.iter().any(|act| act.writes_data());
+            let state = self.objects.remove(&object);
+            let has_uncommitted_data = state.is_some_and(|state| state.has_uncommitted_data)
+                || effects.iter().any(|effect| effect.writes_data());
             if has_uncommitted_data {
                 let unknown = ReplyCheckFileState { has_uncommitted_data, ..ReplyCheckFileState::default() };
                 self.objects.insert(object, unknown);
             }
         }
-        if acts.iter().any(|act| act.changes_names() || matches!(act, OperationEffect::Open(_, true))) {
+        if effects
+            .iter()
+            .any(|effect| effect.changes_names() || matches!(effect, OperationEffect::Open(_, true)))
+        {
             self.clear_names();
         }
     }
@@ -232,53 +235,57 @@ impl AttributeRelationCheckState {
         self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
     }
 
-    fn was_created_in_run(&self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
-        object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
+    fn was_created_in_run(&self, context: &ReplyCheckStepContext<'_>, object: u32) -> bool {
+        object < ROOT && !self.roots.contains(&object) && !context.seeded.contains_key(&object)
     }
 
     /// Checks the attributes of a reply pair against earlier ones. `sections` is the number of executed operations.
     pub(super) fn check_attributes<'s>(
         &mut self,
         replies: &ReplyPair<'_>,
-        facts: &'s [MatchedReplyAttribute],
+        attributes: &'s [MatchedReplyAttribute],
         sections: usize,
         sides: [&'s [u8]; 2],
     ) -> Vec<AttributeRelationViolation> {
-        let mut broken = Vec::new();
-        let Some(done) = &replies.execution else { return broken };
-        let Some(names) = OperationFilehandleVariables::from_step(replies, done) else { return broken };
-        self.record_root_handles(done, &names);
+        let mut violations = Vec::new();
+        let Some(context) = &replies.execution else { return violations };
+        let Some(names) = OperationFilehandleVariables::from_step(replies, context) else {
+            return violations;
+        };
+        self.record_root_handles(context, &names);
         let mut name = None;
-        for (index, act) in done.parts.effects.iter().enumerate().take(sections) {
+        for (index, effect) in context.parts.effects.iter().enumerate().take(sections) {
             // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881
             // section 18.16.4.
-            let has_parent = !matches!(act, OperationEffect::Open(None, _));
-            let of = |is_before: bool| {
-                facts.iter().filter(move |both| {
-                    both.recorded.section == index + 1
-                        && both.recorded.is_before == is_before
-                        && (has_parent || both.recorded.subject != AttributeSubject::Parent)
+            let has_parent = !matches!(effect, OperationEffect::Open(None, _));
+            let operation_attributes = |is_before: bool| {
+                attributes.iter().filter(move |attribute| {
+                    attribute.recorded.section == index + 1
+                        && attribute.recorded.is_before == is_before
+                        && (has_parent || attribute.recorded.subject != AttributeSubject::Parent)
                 })
             };
-            let observation = |both: &'s MatchedReplyAttribute, name| {
-                let bytes = [sides[0].get(both.recorded.bytes.clone())?, sides[1].get(both.live.clone())?];
-                let object = names.subject(both.recorded.subject, index);
-                Some(RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name })
+            let observation = |attribute: &'s MatchedReplyAttribute, name| {
+                let bytes =
+                    [sides[0].get(attribute.recorded.bytes.clone())?, sides[1].get(attribute.live.clone())?];
+                let object = names.subject(attribute.recorded.subject, index);
+                Some(RecordedLiveAttributePair { fact: &attribute.recorded, bytes, object, name })
             };
-            for observation in of(true).filter_map(|both| observation(both, None)) {
-                self.check_value(done, &observation, &mut broken);
+            for observation in operation_attributes(true).filter_map(|attribute| observation(attribute, None))
+            {
+                self.check_value(context, &observation, &mut violations);
             }
-            self.apply_effect(done, &names, index, is_unchanged(of, sides));
-            self.record_possible_sizes(replies, done, &names, index);
-            name = self.reached_name(done, &names, index, name);
+            self.apply_effect(context, &names, index, is_unchanged(operation_attributes, sides));
+            self.record_possible_sizes(replies, context, &names, index);
+            name = self.reached_name(context, &names, index, name);
             let (mut times, mut change) = (Vec::new(), None);
-            for both in of(false) {
-                let subject = both.recorded.subject;
+            for attribute in operation_attributes(false) {
+                let subject = attribute.recorded.subject;
                 let is_reached = matches!(subject, AttributeSubject::Current | AttributeSubject::ReplyHandle);
-                let Some(observation) = observation(both, name.filter(|_| is_reached)) else { continue };
-                self.check_value(done, &observation, &mut broken);
+                let Some(observation) = observation(attribute, name.filter(|_| is_reached)) else { continue };
+                self.check_value(context, &observation, &mut violations);
                 self.check_size(replies, &observation);
-                match both.recorded.aspect {
+                match attribute.recorded.aspect {
                     ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                         times.extend(server_clock_granularity::decode_time(observation.bytes[1]));
                     }
@@ -292,22 +299,22 @@ impl AttributeRelationCheckState {
                 self.clock.record_change(change, &times);
             }
         }
-        broken
+        violations
     }
 
     fn record_root_handles(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
     ) {
-        for (index, operation) in done.parts.operations.iter().enumerate() {
+        for (index, operation) in context.parts.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
             }
-            let is_given = |slot: &SubstitutableMessageSlot| {
+            let is_of_operation = |slot: &SubstitutableMessageSlot| {
                 slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == index
             };
-            let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
+            let root = context.slots[1].iter().find(is_of_operation).map(|slot| slot.variable);
             let is_new = |root: &u32| self.roots.len() < MAX_ROOT_HANDLES && !self.roots.contains(root);
             self.roots.extend(root.filter(is_new));
         }
@@ -320,14 +327,18 @@ impl AttributeRelationCheckState {
         [recorded, live]: [&[LocatedField<'_>]; 2],
         sides: [&[u8]; 2],
     ) -> Vec<AttributeRelationViolation> {
-        let mut broken = Vec::new();
-        let (Some(done), Some((directory, _))) = (&replies.execution, replies.listing) else { return broken };
-        let here: FxHashMap<&[u8], _> = reply_attribute_values::listed_entries(live)
+        let mut violations = Vec::new();
+        let (Some(context), Some((directory, _))) = (&replies.execution, replies.listing) else {
+            return violations;
+        };
+        let live_entries: FxHashMap<&[u8], _> = reply_attribute_values::listed_entries(live)
             .into_iter()
             .map(|entry| (entry.name, entry.facts))
             .collect();
         for entry in reply_attribute_values::listed_entries(recorded) {
-            let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
+            let (Some(live_occurrences), false) = (live_entries.get(entry.name), entry.name == b"..") else {
+                continue;
+            };
             let is_itself = entry.name == b".";
             let has_handle = |slot: &SubstitutableMessageSlot, handle: &Range<usize>| {
                 let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
@@ -339,21 +350,23 @@ impl AttributeRelationCheckState {
                 let slot = entry
                     .handle
                     .as_ref()
-                    .and_then(|handle| done.slots[1].iter().find(|slot| has_handle(slot, handle)));
+                    .and_then(|handle| context.slots[1].iter().find(|slot| has_handle(slot, handle)));
                 slot.map_or(NONE, |slot| slot.variable)
             };
             let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
-            for (fact, other) in entry.facts.iter().zip(others) {
-                let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
-                let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
-                if let (true, Some((recorded, live))) = (same, bytes) {
+            for (occurrence, live_occurrence) in entry.facts.iter().zip(live_occurrences) {
+                let is_same = occurrence.aspect == live_occurrence.aspect
+                    && occurrence.path.text == live_occurrence.path.text;
+                let bytes =
+                    sides[0].get(occurrence.bytes.clone()).zip(sides[1].get(live_occurrence.bytes.clone()));
+                if let (true, Some((recorded, live))) = (is_same, bytes) {
                     let bytes = [recorded, live];
-                    let observation = RecordedLiveAttributePair { fact, bytes, object, name };
-                    self.check_value(done, &observation, &mut broken);
+                    let observation = RecordedLiveAttributePair { fact: occurrence, bytes, object, name };
+                    self.check_value(context, &observation, &mut violations);
                 }
             }
         }
-        broken
+        violations
     }
 
     /// Compares the final state of an object with its last values in Replies, unless it was changed since. The final
@@ -361,66 +374,67 @@ impl AttributeRelationCheckState {
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        marks: &ObjectVersionAttributes,
+        version: &ObjectVersionAttributes,
         owner: Option<&FileUserAndGroup>,
         was_listed: bool,
     ) -> Vec<FinalAttributeDifference> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
-        let of = |aspect: ComparedAttributeKind| {
-            let known = object.ordered.get(aspect as usize)?.as_ref()?;
+        let last_value = |aspect: ComparedAttributeKind| {
+            let last_pair = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
-            let field = if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { known.field };
+            let field =
+                if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { last_pair.field };
             // Removing or renaming an object does not change its owner.
             let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
-            (known.likelihood == AttributeChangeLikelihood::None
-                && (is_owner || known.names == self.changed_names))
-                .then_some((field, known.values[1]))
+            (last_pair.likelihood == AttributeChangeLikelihood::None
+                && (is_owner || last_pair.names == self.changed_names))
+                .then_some((field, last_pair.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
-        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
-            ("change (stays)", of(ComparedAttributeKind::Change), marks.change, &number),
-            ("time_modify (stays)", of(ComparedAttributeKind::Modified), marks.modified, &time),
-            ("time_metadata (stays)", of(ComparedAttributeKind::Metadata), marks.metadata, &time),
-            ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
+        let aspects: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
+            ("change (stays)", last_value(ComparedAttributeKind::Change), version.change, &number),
+            ("time_modify (stays)", last_value(ComparedAttributeKind::Modified), version.modified, &time),
+            ("time_metadata (stays)", last_value(ComparedAttributeKind::Metadata), version.metadata, &time),
+            ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), version.fileid, &number),
         ];
         let owners = [
             ("owner (stays)", ComparedAttributeKind::Owner, owner.map(|owner| &owner.user)),
             ("group (stays)", ComparedAttributeKind::Group, owner.map(|owner| &owner.group)),
         ];
         let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
-            let ((field, last), now) = (of(kind)?, now?);
+            let ((field, last), now) = (last_value(kind)?, now?);
             captured_live_owner_pairs::owner_number(now).filter(|now| *now != last)?;
             let last = self.owners.other_than(last, now)?;
             Some(FinalAttributeDifference { aspect, field, values: [last, format!("{now:?}")], rule: None })
         });
-        let differing = shown.into_iter().filter_map(|(aspect, last, now, shown)| {
+        let differing = aspects.into_iter().filter_map(|(aspect, last, now, format)| {
             let ((field, last), now) = (last?, now?);
             let change = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
             // The check itself may have listed a directory.
             let is_read = aspect.starts_with("change")
-                && change.is_some_and(|known| {
-                    let reads = known.reads.saturating_add(was_listed.into());
-                    is_raised_by_reads(known.values[1], reads, now)
+                && change.is_some_and(|last_pair| {
+                    let reads = last_pair.reads.saturating_add(was_listed.into());
+                    is_raised_by_reads(last_pair.values[1], reads, now)
                 });
             let rule = is_read.then_some(ACCESS_TIME);
-            let values = [shown(last), shown(now)];
+            let values = [format(last), format(now)];
             (last != now).then_some(FinalAttributeDifference { aspect, field, values, rule })
         });
         other_owners.chain(differing).collect()
     }
 
     /// Returns the fsid if file systems are known, and this one is not among them.
-    pub(super) fn unknown_file_system(&self, marks: &ObjectVersionAttributes) -> Option<u128> {
-        marks.file_system.filter(|live| self.file_systems.is_unknown(*live))
+    pub(super) fn unknown_file_system(&self, version: &ObjectVersionAttributes) -> Option<u128> {
+        version.file_system.filter(|live| self.file_systems.is_unknown(*live))
     }
 
     fn check_value(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
-        broken: &mut Vec<AttributeRelationViolation>,
+        violations: &mut Vec<AttributeRelationViolation>,
     ) {
         match observation.fact.aspect {
             ComparedAttributeKind::ChangeType => {
@@ -428,24 +442,24 @@ impl AttributeRelationCheckState {
             }
             ComparedAttributeKind::FileSystem => {
                 let [recorded, live] = observation.number();
-                let known = self.file_systems.insert(recorded, live);
-                let violation = || observation.violation_after("one", [recorded, known]);
-                broken.extend((known != live).then(violation));
+                let expected = self.file_systems.insert(recorded, live);
+                let violation = || observation.violation_after("one", [recorded, expected]);
+                violations.extend((expected != live).then(violation));
             }
             ComparedAttributeKind::Fileid | ComparedAttributeKind::MountedOn => {
-                broken.extend(self.check_fileid(done, observation))
+                violations.extend(self.check_fileid(context, observation))
             }
             ComparedAttributeKind::Owner | ComparedAttributeKind::Group => {
-                broken.extend(self.check_owner(done, observation));
-                broken.extend(self.check_ordered(done, observation));
+                violations.extend(self.check_owner(context, observation));
+                violations.extend(self.check_ordered(context, observation));
             }
             ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                 if let Some(time) = server_clock_granularity::decode_time(observation.bytes[1]) {
                     self.clock.record_time(time);
                 }
-                broken.extend(self.check_ordered(done, observation));
+                violations.extend(self.check_ordered(context, observation));
             }
-            ComparedAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
+            ComparedAttributeKind::Change => violations.extend(self.check_ordered(context, observation)),
             ComparedAttributeKind::Size | ComparedAttributeKind::FileType => {}
         }
     }
@@ -476,15 +490,15 @@ impl AttributeRelationCheckState {
 
     fn check_fileid(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         let now = observation.number();
         let is_own = observation.fact.aspect == ComparedAttributeKind::Fileid;
-        let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
+        let is_other = |pair: &[u128; 2]| pair[0] == now[0] && pair[1] != now[1];
         let mut before = None;
         if observation.object != NONE {
-            let object = self.object_state(observation.object, done.step_turn);
+            let object = self.object_state(observation.object, context.step_turn);
             before = object.fileid.filter(is_other);
             if is_own {
                 object.fileid = Some(now);
@@ -494,15 +508,15 @@ impl AttributeRelationCheckState {
             }
         }
         if let Some(name) =
-            observation.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap)
+            observation.name.filter(|(directory, _)| *directory != NONE && context.has_no_overlap)
         {
             if self.names.len() >= MAX_ENTRIES {
                 self.names.clear();
             }
-            let known = self.names.get(&name).copied();
-            before = before.or(known.map(|(fileid, _)| fileid).filter(is_other));
+            let existing = self.names.get(&name).copied();
+            before = before.or(existing.map(|(fileid, _)| fileid).filter(is_other));
             if is_own {
-                let object = known
+                let object = existing
                     .filter(|_| observation.object == NONE)
                     .map_or(observation.object, |(_, object)| object);
                 self.names.insert(name, (now, object));
@@ -514,7 +528,7 @@ impl AttributeRelationCheckState {
     /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
     fn check_owner(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if observation.object == NONE {
@@ -522,8 +536,8 @@ impl AttributeRelationCheckState {
         }
         let is_seeded = observation.object == ROOT
             || self.roots.contains(&observation.object)
-            || done.seeded.contains_key(&observation.object);
-        if is_seeded && self.object_state(observation.object, done.step_turn).is_set {
+            || context.seeded.contains_key(&observation.object);
+        if is_seeded && self.object_state(observation.object, context.step_turn).is_set {
             return None;
         }
         let values = self.owners.insert(observation.fact.aspect, is_seeded, observation.bytes)?;
@@ -532,7 +546,7 @@ impl AttributeRelationCheckState {
 
     fn check_ordered(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if observation.object == NONE {
@@ -542,25 +556,27 @@ impl AttributeRelationCheckState {
         let is_time = matches!(aspect, ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata);
         // A step that writes or creates an object sets its time to now, whatever else was in flight.
         if is_time {
-            let is_of_run = self.was_created_in_run(done, observation.object);
+            let is_of_run = self.was_created_in_run(context, observation.object);
             // A step may have set a live time that has the recorded second.
             let [recorded_seconds, live_seconds] = observation.seconds();
-            let object = self.object_state(observation.object, done.step_turn);
-            let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
+            let object = self.object_state(observation.object, context.step_turn);
+            let is_written = !observation.fact.is_before && object.written == Some(context.step_turn);
             let may_be_set = aspect == ComparedAttributeKind::Modified
                 && (object.is_set || recorded_seconds == live_seconds);
-            if (is_written || is_of_run && !may_be_set) && observation.is_unexpected_time(done.call_time_ns) {
+            if (is_written || is_of_run && !may_be_set)
+                && observation.is_unexpected_time(context.call_time_ns)
+            {
                 return Some(observation.violation_after("of now", observation.number()));
             }
         }
-        if let Some(before) = self.value_above(done, observation) {
+        if let Some(before) = self.value_above(context, observation) {
             return Some(observation.violation_after("rises", before));
         }
-        if !done.has_no_overlap {
+        if !context.has_no_overlap {
             return None;
         }
         if aspect == ComparedAttributeKind::Modified
-            && let Some(set) = self.object_state(observation.object, done.step_turn).set_modify_seconds
+            && let Some(set) = self.object_state(observation.object, context.step_turn).set_modify_seconds
         {
             let [recorded, live] = observation.seconds();
             let set = Some(set.cast_unsigned());
@@ -569,25 +585,27 @@ impl AttributeRelationCheckState {
             }
         }
         if aspect == ComparedAttributeKind::Change
-            && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
-            && self.clock.is_below_run(done.step_turn, observation.number().map(|value| value as u64))
+            && self.object_state(observation.object, context.step_turn).made == Some(context.step_turn)
+            && self.clock.is_below_run(context.step_turn, observation.number().map(|value| value as u64))
         {
             return Some(observation.violation_after("of now", observation.number()));
         }
         let (now, names) = (observation.number(), self.changed_names);
         let is_directory = is_directory_change(observation);
-        let object = self.object_state(observation.object, done.step_turn);
+        let object = self.object_state(observation.object, context.step_turn);
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
-        let place = object.ordered.get_mut(at)?;
-        let known = place.take();
+        let entry = object.ordered.get_mut(at)?;
+        let last_pair = entry.take();
         // A read that was in flight with this Call may have been executed after it.
-        let overlapping_read =
-            known.as_ref().filter(|known| known.last_read.is_some_and(|arrival| arrival > done.times[0]));
-        let (reads, last_read) = overlapping_read.map_or((0, None), |known| (known.reads, known.last_read));
+        let overlapping_read = last_pair
+            .as_ref()
+            .filter(|pair| pair.last_read.is_some_and(|arrival| arrival > context.times[0]));
+        let (reads, last_read) = overlapping_read.map_or((0, None), |pair| (pair.reads, pair.last_read));
         // The live value has been the same since it was first received.
-        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
-        let first_received = since.unwrap_or(done.times[1]);
-        *place = Some(LastAttributeValuePair {
+        let unchanged_since =
+            last_pair.as_ref().filter(|pair| pair.values[1] == now[1]).map(|known| known.received);
+        let first_received = unchanged_since.unwrap_or(context.times[1]);
+        *entry = Some(LastAttributeValuePair {
             values: now,
             likelihood: AttributeChangeLikelihood::None,
             reads,
@@ -599,59 +617,63 @@ impl AttributeRelationCheckState {
             names,
             field: observation.fact.path.field,
         });
-        let known = known?;
-        let then = |relation| Some(observation.violation_after(relation, known.values));
-        let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
-        let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
-        if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
-            let violation = if live { then("stays") } else { None };
+        let last_pair = last_pair?;
+        let relation_violation = |relation| Some(observation.violation_after(relation, last_pair.values));
+        let [recorded, live] = [0, 1].map(|side| last_pair.values[side] != now[side]);
+        let is_same_names =
+            last_pair.names[1] == names[1] && (is_directory || last_pair.names[0] == names[0]);
+        if !recorded && last_pair.likelihood == AttributeChangeLikelihood::None && is_same_names {
+            let violation = if live { relation_violation("stays") } else { None };
             let is_read = aspect == ComparedAttributeKind::Change
-                && is_raised_by_reads(known.values[1], known.reads, now[1]);
-            return violation
-                .map(|found| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..found });
+                && is_raised_by_reads(last_pair.values[1], last_pair.reads, now[1]);
+            return violation.map(|violation| AttributeRelationViolation {
+                rule: is_read.then_some(ACCESS_TIME),
+                ..violation
+            });
         }
         // A restart may change a value that stayed in the capture, but does not reduce it.
-        let may_rise = recorded || known.is_before_restart;
+        let may_rise = recorded || last_pair.is_before_restart;
         if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !may_rise {
             return None;
         }
-        if recorded && known.likelihood == AttributeChangeLikelihood::Certain {
-            let changed = known.changed.unwrap_or(known.received);
-            let apart = changed.saturating_duration_since(known.received);
+        if recorded && last_pair.likelihood == AttributeChangeLikelihood::Certain {
+            let changed = last_pair.changed.unwrap_or(last_pair.received);
+            let elapsed = changed.saturating_duration_since(last_pair.received);
             let must_move = match aspect {
                 ComparedAttributeKind::Change => {
-                    let between =
-                        known.previous_change.map(|before| done.times[1].saturating_duration_since(before));
-                    if live && self.clock.is_below_run(done.step_turn, now.map(|value| value as u64)) {
-                        return then("of now");
+                    let change_interval = last_pair
+                        .previous_change
+                        .map(|before| context.times[1].saturating_duration_since(before));
+                    if live && self.clock.is_below_run(context.step_turn, now.map(|value| value as u64)) {
+                        return relation_violation("of now");
                     }
-                    self.clock.must_move(apart, between, live)
+                    self.clock.must_move(elapsed, change_interval, live)
                 }
-                _ => !live && apart >= self.clock.granularity(),
+                _ => !live && elapsed >= self.clock.granularity(),
             };
             if must_move {
-                return then("moves");
+                return relation_violation("moves");
             }
-            if is_time && live && is_written && observation.is_unexpected_time(done.call_time_ns) {
-                return then("of now");
+            if is_time && live && is_written && observation.is_unexpected_time(context.call_time_ns) {
+                return relation_violation("of now");
             }
         }
-        let is_recorded_rising = !recorded || known.values[0] < now[0];
+        let is_recorded_rising = !recorded || last_pair.values[0] < now[0];
         let falls = match aspect {
             ComparedAttributeKind::Change => {
-                let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
+                let [before, now] = [last_pair.values[1], now[1]].map(|value| value as u64);
                 self.clock.is_forbidden_decrease(before, now) && is_recorded_rising
             }
-            ComparedAttributeKind::Metadata => is_recorded_rising && now[1] < known.values[1],
+            ComparedAttributeKind::Metadata => is_recorded_rising && now[1] < last_pair.values[1],
             _ => false,
         };
-        if falls { then("rises") } else { None }
+        if falls { relation_violation("rises") } else { None }
     }
 
     /// Returns both values of an earlier Reply that the live value is below, although it must not decrease.
     fn value_above(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<[u128; 2]> {
         let aspect = observation.fact.aspect;
@@ -662,15 +684,15 @@ impl AttributeRelationCheckState {
             _ => return None,
         };
         let is_change = aspect == ComparedAttributeKind::Change;
-        let (turn, now) = (done.step_turn, observation.number());
+        let (turn, now) = (context.step_turn, observation.number());
         let reply = ReplyOfStep {
             turn,
-            sent: done.times[0],
-            received: done.times[1],
+            sent: context.times[0],
+            received: context.times[1],
             is_before: observation.fact.is_before,
         };
         let floor = self.object_state(observation.object, turn).floors.get_mut(at)?;
-        let before = floor.before(reply).filter(|_| !done.was_resent);
+        let before = floor.before(reply).filter(|_| !context.was_resent);
         let is_below = before.is_some_and(|before| now[1] < before[1]);
         let is_forbidden = match before {
             Some(before) if is_change => self.clock.is_forbidden_decrease(before[1] as u64, now[1] as u64),
@@ -708,15 +730,15 @@ fn is_raised_by_reads(before: u128, reads: u32, live: u128) -> bool {
 
 /// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
 fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
-    of: impl Fn(bool) -> I,
+    attributes: impl Fn(bool) -> I,
     sides: [&[u8]; 2],
 ) -> bool {
     let change = |is_before: bool| {
-        let both = of(is_before).find(|both| {
-            both.recorded.aspect == ComparedAttributeKind::Change
-                && both.recorded.subject == AttributeSubject::Parent
+        let attribute = attributes(is_before).find(|attribute| {
+            attribute.recorded.aspect == ComparedAttributeKind::Change
+                && attribute.recorded.subject == AttributeSubject::Parent
         })?;
-        sides[0].get(both.recorded.bytes.clone())
+        sides[0].get(attribute.recorded.bytes.clone())
     };
     change(true).is_some_and(|before| change(false) == Some(before))
 }

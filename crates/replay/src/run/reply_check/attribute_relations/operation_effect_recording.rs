@@ -17,22 +17,22 @@ impl AttributeRelationCheckState {
     pub(super) fn record_possible_sizes(
         &mut self,
         replies: &ReplyPair<'_>,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
     ) {
-        let Some(act) = done.parts.effects.get(index) else { return };
+        let Some(effect) = context.parts.effects.get(index) else { return };
         let file = names.subject(AttributeSubject::Current, index);
-        let is_new = self.was_created_in_run(done, file);
-        match act {
+        let is_new = self.was_created_in_run(context, file);
+        match effect {
             OperationEffect::Write(offset, _) => {
-                let written = done.written_bytes.get(index).copied().unwrap_or(0);
+                let written = context.written_bytes.get(index).copied().unwrap_or(0);
                 self.sizes.add(file, offset.saturating_add(written));
             }
             OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
             OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
             OperationEffect::ChangeAttributes => {
-                if let Some(bytes) = done.parts.set_size_bytes {
+                if let Some(bytes) = context.parts.set_size_bytes {
                     self.sizes.add(file, bytes);
                 }
             }
@@ -46,11 +46,11 @@ impl AttributeRelationCheckState {
             }
             OperationEffect::Create(_) => {
                 self.sizes.set_unlimited(names.subject(AttributeSubject::CallHandle(0), index));
-                let made = names.subject(AttributeSubject::ReplyHandle, index);
+                let created = names.subject(AttributeSubject::ReplyHandle, index);
                 // NFSv4 has OPEN for regular files.
                 match replies.title.ends_with(" CREATE") && names.is_v3 {
-                    true => self.sizes.add_base(made, 0),
-                    false => self.sizes.set_unlimited(made),
+                    true => self.sizes.add_base(created, 0),
+                    false => self.sizes.set_unlimited(created),
                 }
             }
             OperationEffect::Lookup(_) => {
@@ -69,216 +69,218 @@ impl AttributeRelationCheckState {
 
     pub(super) fn apply_effect(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
         is_unchanged: bool,
     ) {
         use AttributeChangeLikelihood::{Certain, Possible};
-        let Some(act) = done.parts.effects.get(index).copied() else { return };
-        let operation = done.parts.operations.get(index).copied();
+        let Some(effect) = context.parts.effects.get(index).copied() else { return };
+        let operation = context.parts.operations.get(index).copied();
         let [first, second] =
             [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
-        if act.writes_data() && first != NONE {
-            self.object_state(first, done.step_turn).has_uncommitted_data = true;
+        if effect.writes_data() && first != NONE {
+            self.object_state(first, context.step_turn).has_uncommitted_data = true;
         }
-        match done.statuses.get(index) {
+        match context.statuses.get(index) {
             None | Some(0) => {}
             Some(status) if is_refusal(*status) => return,
             Some(_) => {
                 for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
-                    self.record_change(done, object, [Possible; 3]);
-                    self.record_owner_change(done, object);
+                    self.record_change(context, object, [Possible; 3]);
+                    self.record_owner_change(context, object);
                 }
-                if act.changes_names() {
+                if effect.changes_names() {
                     self.clear_names();
                 }
                 return;
             }
         }
         if names.is_commit(operation) && first != NONE {
-            self.object_state(first, done.step_turn).has_uncommitted_data = false;
+            self.object_state(first, context.step_turn).has_uncommitted_data = false;
         }
-        match act {
+        match effect {
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.record_certain_write(done, first);
+                self.record_certain_write(context, first);
             }
-            OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
+            OperationEffect::Write(..) => self.record_change(context, first, [Possible; 3]),
             OperationEffect::Copy(..) => {
-                self.record_change(done, first, [Possible; 3]);
-                self.record_read(done, second);
+                self.record_change(context, first, [Possible; 3]);
+                self.record_read(context, second);
             }
-            OperationEffect::ChangeAttributes if done.parts.sets_only_delegated_times => {
-                self.record_change(done, first, [Possible; 3]);
+            OperationEffect::ChangeAttributes if context.parts.sets_only_delegated_times => {
+                self.record_change(context, first, [Possible; 3]);
                 if first != NONE {
-                    self.object_state(first, done.step_turn).floors = Default::default();
+                    self.object_state(first, context.step_turn).floors = Default::default();
                 }
             }
             OperationEffect::ChangeAttributes => {
-                let modify_time = match done.parts.may_set_modify_time {
+                let modify_time = match context.parts.may_set_modify_time {
                     true => Possible,
                     false => AttributeChangeLikelihood::None,
                 };
-                self.record_change(done, first, [Certain, modify_time, Certain]);
-                self.record_owner_change(done, first);
-                self.record_write(done, first, false);
+                self.record_change(context, first, [Certain, modify_time, Certain]);
+                self.record_owner_change(context, first);
+                self.record_write(context, first, false);
                 if first != NONE {
-                    let object = self.object_state(first, done.step_turn);
+                    let object = self.object_state(first, context.step_turn);
                     object.is_set = true;
-                    if done.was_sent_unchanged && done.has_no_overlap {
-                        object.set_modify_seconds = done.parts.set_modify_seconds;
+                    if context.was_sent_unchanged && context.has_no_overlap {
+                        object.set_modify_seconds = context.parts.set_modify_seconds;
                     }
                 }
             }
             OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
                 let parent = names.subject(AttributeSubject::Parent, index);
                 if !is_unchanged {
-                    self.record_certain_write(done, parent);
+                    self.record_certain_write(context, parent);
                 }
-                let made =
+                let created =
                     if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
-                let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
-                self.record_change(done, made, [Possible; 3]);
-                self.record_owner_change(done, made);
-                self.record_write(done, made, false);
+                let is_new =
+                    self.was_created_in_run(context, created) && !self.objects.contains_key(&created);
+                self.record_change(context, created, [Possible; 3]);
+                self.record_owner_change(context, created);
+                self.record_write(context, created, false);
                 if is_new {
-                    self.object_state(made, done.step_turn).made = Some(done.step_turn);
+                    self.object_state(created, context.step_turn).made = Some(context.step_turn);
                 }
             }
             OperationEffect::Remove(name) => {
-                self.remove_name(done, (first, name), 0);
-                self.record_certain_write(done, first);
+                self.remove_name(context, (first, name), 0);
+                self.record_certain_write(context, first);
             }
             OperationEffect::Rename(..) | OperationEffect::Link(_) => {
                 let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
-                match act {
+                match effect {
                     OperationEffect::Rename(from, to) => {
-                        self.remove_name(done, (object, from), 1);
-                        self.remove_name(done, (directory, to), 0);
-                        self.record_certain_write(done, object);
+                        self.remove_name(context, (object, from), 1);
+                        self.remove_name(context, (directory, to), 0);
+                        self.record_certain_write(context, object);
                     }
                     OperationEffect::Link(name) => {
                         self.names.remove(&(directory, name));
-                        self.record_change(done, object, [Certain, Possible, Certain]);
+                        self.record_change(context, object, [Certain, Possible, Certain]);
                     }
                     _ => {}
                 }
-                self.record_certain_write(done, directory);
+                self.record_certain_write(context, directory);
             }
-            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
-            _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
+            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(context, first),
+            _ if operation == Some(Operation::READLINK) => self.record_read(context, first),
             // COMMIT flushes earlier writes, which some file systems count as a change, and DELEGRETURN returns what a
             // client kept.
             _ if operation == Some(Operation::DELEGRETURN) || names.is_commit(operation) => {
-                self.record_change(done, first, [Possible; 3]);
+                self.record_change(context, first, [Possible; 3]);
             }
             // Data that is not yet stable may be flushed.
-            _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(done, first) => {
-                self.record_change(done, first, [Possible; 3]);
+            _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(context, first) => {
+                self.record_change(context, first, [Possible; 3]);
             }
             _ => {}
         }
     }
 
     /// Records that an object was read, which may raise its change attribute.
-    fn record_read(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
+    fn record_read(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         let change = ComparedAttributeKind::Change as usize;
         let object = self.objects.get_mut(&object);
-        if let Some(known) = object.and_then(|object| object.ordered.get_mut(change)?.as_mut()) {
-            known.reads = known.reads.saturating_add(1);
-            known.last_read = Some(done.times[1]);
+        if let Some(last_pair) = object.and_then(|object| object.ordered.get_mut(change)?.as_mut()) {
+            last_pair.reads = last_pair.reads.saturating_add(1);
+            last_pair.last_read = Some(context.times[1]);
         }
     }
 
     /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
-    fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
+    fn remove_name(&mut self, context: &ReplyCheckStepContext<'_>, name: (u32, u64), counter: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [AttributeChangeLikelihood::Possible; 3]);
+                self.record_change(context, object, [AttributeChangeLikelihood::Possible; 3]);
             }
             _ => {
-                if let Some(count) = self.changed_names.get_mut(how) {
+                if let Some(count) = self.changed_names.get_mut(counter) {
                     *count = count.wrapping_add(1);
                 }
             }
         }
     }
 
-    fn record_certain_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
-        self.record_change(done, object, [AttributeChangeLikelihood::Certain; 3]);
-        self.record_write(done, object, true);
+    fn record_certain_write(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) {
+        self.record_change(context, object, [AttributeChangeLikelihood::Certain; 3]);
+        self.record_write(context, object, true);
     }
 
     /// Records that the content or the names of an object were written, or its attributes set.
-    fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
+    fn record_write(&mut self, context: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
         if object != NONE {
-            let object = self.object_state(object, done.step_turn);
-            object.written = is_written.then_some(done.step_turn);
+            let object = self.object_state(object, context.step_turn);
+            object.written = is_written.then_some(context.step_turn);
         }
     }
 
     /// Returns `true` if data was written to an object that no COMMIT has made stable since.
-    fn has_uncommitted_data(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
-        object != NONE && self.object_state(object, done.step_turn).has_uncommitted_data
+    fn has_uncommitted_data(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) -> bool {
+        object != NONE && self.object_state(object, context.step_turn).has_uncommitted_data
     }
 
     /// Returns the state of an object of which a Reply had values.
     fn observed_object(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         object: u32,
     ) -> Option<&mut ReplyCheckFileState> {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         let is_observed = object != NONE && self.objects.contains_key(&object);
-        is_observed.then(|| self.object_state(object, done.step_turn))
+        is_observed.then(|| self.object_state(object, context.step_turn))
     }
 
     /// Records that the owner and the group of an object may have changed.
-    fn record_owner_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
-        let Some(object) = self.observed_object(done, object) else { return };
-        for known in object.ordered.iter_mut().skip(ComparedAttributeKind::Owner as usize).flatten() {
-            known.likelihood = known.likelihood.max(AttributeChangeLikelihood::Possible);
+    fn record_owner_change(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) {
+        let Some(object) = self.observed_object(context, object) else { return };
+        for last_pair in object.ordered.iter_mut().skip(ComparedAttributeKind::Owner as usize).flatten() {
+            last_pair.likelihood = last_pair.likelihood.max(AttributeChangeLikelihood::Possible);
         }
     }
 
     /// Records the likelihood of changes to the change attribute and the times of an object.
     fn record_change(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         object: u32,
-        of: [AttributeChangeLikelihood; 3],
+        likelihoods: [AttributeChangeLikelihood; 3],
     ) {
-        let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
-        let Some(object) = self.observed_object(done, object) else { return };
-        object.changed = Some(done.times[0]);
+        let likelihoods =
+            if context.was_sent_unchanged { likelihoods } else { [AttributeChangeLikelihood::Possible; 3] };
+        let Some(object) = self.observed_object(context, object) else { return };
+        object.changed = Some(context.times[0]);
         object.set_modify_seconds = None;
-        for (known, touch) in object.ordered.iter_mut().zip(of) {
-            let Some(known) = known else { continue };
-            if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {
-                known.changed = Some(done.times[0]);
+        for (entry, likelihood) in object.ordered.iter_mut().zip(likelihoods) {
+            let Some(last_pair) = entry else { continue };
+            if likelihood == AttributeChangeLikelihood::Certain && last_pair.changed.is_none() {
+                last_pair.changed = Some(context.times[0]);
             }
-            known.likelihood = known.likelihood.max(touch);
+            last_pair.likelihood = last_pair.likelihood.max(likelihood);
         }
     }
 
     /// Returns the name by which the current object was reached after an operation.
     pub(super) fn reached_name(
         &mut self,
-        done: &ReplyCheckStepContext<'_>,
+        context: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
         name: Option<(u32, u64)>,
     ) -> Option<(u32, u64)> {
         let parent = names.subject(AttributeSubject::Parent, index);
-        match done.parts.effects.get(index).copied()? {
+        match context.parts.effects.get(index).copied()? {
             OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
             OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
                 self.names.remove(&(parent, name));
                 Some((parent, name))
             }
             OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
-            _ => match done.parts.operations.get(index).copied() {
+            _ => match context.parts.operations.get(index).copied() {
                 Some(
                     Operation::PUTFH
                     | Operation::PUTROOTFH

@@ -18,20 +18,20 @@ pub(super) struct OperationFilehandleVariables<'a> {
 }
 
 impl<'a> OperationFilehandleVariables<'a> {
-    pub(super) fn from_step(replies: &ReplyPair<'a>, done: &ReplyCheckStepContext<'a>) -> Option<Self> {
+    pub(super) fn from_step(replies: &ReplyPair<'a>, context: &ReplyCheckStepContext<'a>) -> Option<Self> {
         let is_v3 = match replies.procedure? {
             Procedure::V3(_) => true,
             Procedure::Compound => false,
             _ => return None,
         };
-        let [mut called, mut returned] = done.slots.map(|slots| {
+        let [mut called, mut returned] = context.slots.map(|slots| {
             let handles = slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
             handles.map(|slot| slot.variable)
         });
         Some(Self {
             is_v3,
             files: replies.files,
-            operations: &done.parts.operations,
+            operations: &context.parts.operations,
             is_commit: is_v3 && replies.title.ends_with(" COMMIT"),
             call_handles: [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)],
             reply_handle: returned.next().unwrap_or(NONE),

@@ -42,45 +42,45 @@ pub(in super::super) struct OverlappedFileSizes {
 
 impl OverlappedFileSizes {
     fn file(&mut self, file: u32) -> Option<&mut PossibleFileSizes> {
-        let has_room = self.files.len() < MAX_FILES || self.files.contains_key(&file);
-        has_room.then(|| self.files.entry(file).or_default())
+        let has_capacity = self.files.len() < MAX_FILES || self.files.contains_key(&file);
+        has_capacity.then(|| self.files.entry(file).or_default())
     }
 
     /// Records a size that a file has at some time.
     pub(super) fn add(&mut self, file: u32, bytes: u64) {
         let is_full = self.count >= MAX_SIZES_OF_ALL;
-        let Some(known) = self.file(file) else { return };
-        if known.is_unlimited || known.bytes.contains(&bytes) {
+        let Some(sizes) = self.file(file) else { return };
+        if sizes.is_unlimited || sizes.bytes.contains(&bytes) {
             return;
         }
-        if is_full || known.bytes.len() >= MAX_SIZES {
+        if is_full || sizes.bytes.len() >= MAX_SIZES {
             return self.set_unlimited(file);
         }
-        known.bytes.insert(bytes);
+        sizes.bytes.insert(bytes);
         self.count += 1;
     }
 
     /// Records the size of a file at a time when nothing else changed it.
     pub(super) fn add_base(&mut self, file: u32, bytes: u64) {
         self.add(file, bytes);
-        if let Some(known) = self.file(file) {
-            known.has_base = true;
+        if let Some(sizes) = self.file(file) {
+            sizes.has_base = true;
         }
     }
 
     /// Records that a file can have any size, or that an object is no regular file.
     pub(super) fn set_unlimited(&mut self, file: u32) {
-        if let Some(known) = self.file(file) {
-            known.is_unlimited = true;
-            self.count -= std::mem::take(&mut known.bytes).len();
+        if let Some(sizes) = self.file(file) {
+            sizes.is_unlimited = true;
+            self.count -= std::mem::take(&mut sizes.bytes).len();
         }
     }
 
     /// Checks a size in a Reply that overlapped with a change; `describe` returns the difference it may be.
     pub(super) fn check(&mut self, file: u32, bytes: u64, describe: impl FnOnce() -> Difference) {
-        let known = self.files.get(&file);
-        let is_checked = known.is_some_and(|known| known.has_base && !known.is_unlimited);
-        let is_possible = known.is_some_and(|known| known.bytes.contains(&bytes));
+        let sizes = self.files.get(&file);
+        let is_checked = sizes.is_some_and(|sizes| sizes.has_base && !sizes.is_unlimited);
+        let is_possible = sizes.is_some_and(|sizes| sizes.bytes.contains(&bytes));
         if is_checked && !is_possible && self.unexplained.len() < MAX_UNEXPLAINED {
             self.unexplained.push(UnexplainedFileSizeInReply { file, bytes, difference: describe() });
         }
@@ -89,8 +89,8 @@ impl OverlappedFileSizes {
     /// Returns the sizes that no file had. All Replies must have been checked.
     pub(in super::super) fn take_unexplained(&mut self) -> impl Iterator<Item = Difference> {
         let unexplained = std::mem::take(&mut self.unexplained).into_iter().filter(|size| {
-            let known = self.files.get(&size.file);
-            known.is_some_and(|known| !known.is_unlimited && !known.bytes.contains(&size.bytes))
+            let sizes = self.files.get(&size.file);
+            sizes.is_some_and(|sizes| !sizes.is_unlimited && !sizes.bytes.contains(&size.bytes))
         });
         unexplained.map(|size| size.difference)
     }

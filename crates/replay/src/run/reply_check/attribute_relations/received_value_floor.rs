@@ -31,11 +31,11 @@ pub(super) struct ReceivedValueFloor {
 impl ReceivedValueFloor {
     /// Returns the recorded and the live value below which no live value in this Reply may be.
     pub(super) fn before(&self, reply: ReplyOfStep) -> Option<[u128; 2]> {
-        let known = [self.greatest, self.earlier].into_iter().flatten();
-        let is_earlier = |known: &ReceivedValue| {
-            known.received < reply.sent || !reply.is_before && known.before_turn == Some(reply.turn)
+        let received_values = [self.greatest, self.earlier].into_iter().flatten();
+        let is_earlier = |value: &ReceivedValue| {
+            value.received < reply.sent || !reply.is_before && value.before_turn == Some(reply.turn)
         };
-        known.into_iter().find(is_earlier).map(|known| known.values)
+        received_values.into_iter().find(is_earlier).map(|value| value.values)
     }
 
     pub(super) fn record(&mut self, values: [u128; 2], reply: ReplyOfStep) {

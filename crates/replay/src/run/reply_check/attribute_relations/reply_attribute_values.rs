@@ -82,43 +82,46 @@ pub(in super::super) fn paired_attributes(
     recorded: &[LocatedField<'_>],
     live: &[LocatedField<'_>],
 ) -> Vec<MatchedReplyAttribute> {
-    let mut rest: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
+    let mut unmatched: Vec<Option<AttributeOccurrence>> =
+        reply_attributes(live).into_iter().map(Some).collect();
     let pair = |recorded: AttributeOccurrence| {
         let is_same =
             |other: &&mut Option<_>| other.as_ref().is_some_and(|live| recorded.is_same_attribute(live));
-        let live = rest.iter_mut().find(is_same)?.take()?.bytes;
+        let live = unmatched.iter_mut().find(is_same)?.take()?.bytes;
         Some(MatchedReplyAttribute { recorded, live })
     };
     reply_attributes(recorded).into_iter().filter_map(pair).collect()
 }
 
-fn reply_attributes(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
-    let mut facts = Vec::new();
-    let places = places.iter().filter(|place| !place.path.text.contains("entries."));
-    places.for_each(|place| collect_field(place, &mut facts));
-    facts
+fn reply_attributes(fields: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
+    let mut occurrences = Vec::new();
+    let fields = fields.iter().filter(|field| !field.path.text.contains("entries."));
+    fields.for_each(|field| collect_field(field, &mut occurrences));
+    occurrences
 }
 
 /// Adds the attribute of a field, or extends the previous one if the field continues its value.
-fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
-    let Some((aspect, is_first)) = attribute_kind(&place.path) else { return };
+fn collect_field(field: &LocatedField<'_>, occurrences: &mut Vec<AttributeOccurrence>) {
+    let Some((aspect, is_first)) = attribute_kind(&field.path) else { return };
     // Second half of a time or of a file system ID.
     if !is_first {
-        if let Some(last) = facts.last_mut().filter(|fact| fact.bytes.end == place.bytes.start) {
-            last.bytes.end = place.bytes.end;
+        if let Some(last) =
+            occurrences.last_mut().filter(|occurrence| occurrence.bytes.end == field.bytes.start)
+        {
+            last.bytes.end = field.bytes.end;
         }
         return;
     }
-    let (section, operation) = (place.section.0, Rc::clone(&place.section.1));
-    let text = &*place.path.text;
-    facts.push(AttributeOccurrence {
+    let (section, operation) = (field.section.0, Rc::clone(&field.section.1));
+    let text = &*field.path.text;
+    occurrences.push(AttributeOccurrence {
         section,
         subject: attribute_subject(&operation, text),
         operation,
         aspect,
         is_before: text.contains(".before.") || text.ends_with(".before"),
-        path: Rc::clone(&place.path),
-        bytes: place.bytes.clone(),
+        path: Rc::clone(&field.path),
+        bytes: field.bytes.clone(),
     });
 }
 
@@ -176,19 +179,19 @@ pub(super) struct ListedDirectoryEntry<'a> {
     pub(super) handle: Option<Range<usize>>,
 }
 
-pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
+pub(super) fn listed_entries<'a>(fields: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;
-    for place in places.iter().filter(|place| place.path.text.contains("entries.")) {
-        if first.is_none_or(|first| Rc::ptr_eq(first, &place.path)) {
-            first = Some(&place.path);
+    for field in fields.iter().filter(|field| field.path.text.contains("entries.")) {
+        if first.is_none_or(|first| Rc::ptr_eq(first, &field.path)) {
+            first = Some(&field.path);
             entries.push(ListedDirectoryEntry::default());
         }
         let Some(entry) = entries.last_mut() else { break };
-        match (place.path.leaf(), place.value) {
+        match (field.path.leaf(), field.value) {
             ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
-            _ if place.path.field == field_names::NFS_FHANDLE => entry.handle = Some(place.bytes.clone()),
-            _ => collect_field(place, &mut entry.facts),
+            _ if field.path.field == field_names::NFS_FHANDLE => entry.handle = Some(field.bytes.clone()),
+            _ => collect_field(field, &mut entry.facts),
         }
     }
     entries

@@ -77,17 +77,22 @@ impl ServerChangeAndTimeTraits {
         *(if times.iter().any(is_of) { timed } else { untimed }) += 1;
     }
 
-    /// Adds a change attribute after a change. `apart` is the time from the previous value to that change, `between`
+    /// Adds a change attribute after a change. `elapsed` is the time from the previous value to that change, `change_interval`
     /// the maximum time between the last two changes. Returns `true` if the value must have changed and has not.
-    pub(super) fn must_move(&mut self, apart: Duration, between: Option<Duration>, has_moved: bool) -> bool {
+    pub(super) fn must_move(
+        &mut self,
+        elapsed: Duration,
+        change_interval: Option<Duration>,
+        has_moved: bool,
+    ) -> bool {
         if has_moved {
-            self.close_count += u32::from(between.is_some_and(|between| between < CLOSE_CHANGES));
+            self.close_count += u32::from(change_interval.is_some_and(|interval| interval < CLOSE_CHANGES));
             return false;
         }
         let is_told = matches!(self.change_attr_type, Some(0..=2));
         let is_time = self.time_based_counts[0] > self.time_based_counts[1];
         let is_fine = is_told || self.close_count >= MIN_OBSERVATIONS && !self.is_coarse && !is_time;
-        if apart >= self.granularity() || is_fine {
+        if elapsed >= self.granularity() || is_fine {
             return true;
         }
         self.is_coarse = true;
@@ -98,38 +103,38 @@ impl ServerChangeAndTimeTraits {
     /// others of this run, the recorded one is not, and the server draws them from one clock. If both are, another file
     /// system of the server has counters.
     pub(super) fn is_below_run(&mut self, turn: u64, [recorded, change]: [u64; 2]) -> bool {
-        let drawn = &mut self.change_range;
-        let is_recorded_below = recorded < drawn.recorded_least;
-        drawn.recorded_least = drawn.recorded_least.min(recorded);
-        let Some(last) = drawn.turn else {
-            *drawn = ServerWideChangeAttributeRange {
+        let range = &mut self.change_range;
+        let is_recorded_below = recorded < range.recorded_least;
+        range.recorded_least = range.recorded_least.min(recorded);
+        let Some(last) = range.turn else {
+            *range = ServerWideChangeAttributeRange {
                 turn: Some(turn),
                 least: change,
                 greatest: change,
                 before: change,
                 recorded_least: recorded,
-                is_per_object: drawn.is_per_object,
+                is_per_object: range.is_per_object,
                 ..ServerWideChangeAttributeRange::default()
             };
             return false;
         };
-        if drawn.is_per_object || turn < last {
+        if range.is_per_object || turn < last {
             return false;
         }
         // Values of one step have no order: a created object and its directory.
         if turn > last {
-            (drawn.turn, drawn.before) = (Some(turn), drawn.greatest);
-            drawn.rising += u32::from(change > drawn.before);
+            (range.turn, range.before) = (Some(turn), range.greatest);
+            range.rising += u32::from(change > range.before);
         }
-        if drawn.rising == 0 {
-            drawn.least = drawn.least.min(change);
-        } else if change < drawn.before {
-            if drawn.rising > MIN_OBSERVATIONS && change < drawn.least && !is_recorded_below {
+        if range.rising == 0 {
+            range.least = range.least.min(change);
+        } else if change < range.before {
+            if range.rising > MIN_OBSERVATIONS && change < range.least && !is_recorded_below {
                 return true;
             }
-            drawn.is_per_object = true;
+            range.is_per_object = true;
         }
-        drawn.greatest = drawn.greatest.max(change);
+        range.greatest = range.greatest.max(change);
         false
     }
 
@@ -166,7 +171,7 @@ impl ServerChangeAndTimeTraits {
 /// Returns `true` if a time set by a change is not of the day of the run, but the recorded one was of the capture's.
 /// `captured` is the capture time of the Call in nanoseconds since 1970.
 pub(super) fn is_unexpected_time(recorded: u64, live: u64, captured: u64) -> bool {
-    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     recorded.abs_diff(captured / 1_000_000_000) <= MAX_CAPTURE_SKEW_SECONDS
         && live.abs_diff(now()) > MAX_SERVER_SKEW_SECONDS
 }

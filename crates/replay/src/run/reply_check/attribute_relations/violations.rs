@@ -28,7 +28,7 @@ impl AttributeRelationViolation {
     /// Returns the violation as a difference of this Reply. `path_of` returns the path of a variable's object.
     pub(in super::super) fn difference(
         self,
-        place: TransactionCaptureLocation,
+        location: TransactionCaptureLocation,
         operation: String,
         path_of: &dyn Fn(u32) -> Option<String>,
     ) -> Difference {
@@ -38,8 +38,8 @@ impl AttributeRelationViolation {
             variable => path_of(variable),
         };
         let [a, b] = self.values.map(|value| DifferenceSideValue {
-            location: Some(place),
-            frame: place.reply,
+            location: Some(location),
+            frame: location.reply,
             value: Some(object.iter().map(|path| format!("{path}: ")).chain([value]).collect()),
         });
         let (kind, field) = (DifferenceKind::Relation, self.field);
