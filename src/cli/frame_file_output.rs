@@ -28,8 +28,9 @@ pub(super) struct FrameFileOutput {
     grew: Option<Timestamp>,
 }
 
-/// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `buffer_bytes` is the limit
-/// of the queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames, too.
+/// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `buffer_bytes` is
+/// the limit of the queue in bytes, and `windows` is the memory of zstd windows. `has_control` selects control frames,
+/// too.
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],

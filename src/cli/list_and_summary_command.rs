@@ -553,20 +553,24 @@ fn report_errors(errors: &[SourceError]) -> ExitStatus {
 /// Condition besides the frames that ends reading.
 pub(super) trait ReadStopCondition {
     /// Counts a frame; returns `true` if it is the last requested one.
-    fn frame(&mut self, _: Timestamp) -> bool {
-        false
-    }
+    fn frame(&mut self, time: Timestamp) -> bool;
 
     /// Returns the current time on the clock of the frames, while no frame arrives.
-    fn idle(&mut self) -> Timestamp {
-        Timestamp::default()
-    }
+    fn idle(&mut self) -> Timestamp;
 }
 
 /// Files are read as fast as possible, to their end.
 pub(super) struct NoEarlyReadStop;
 
-impl ReadStopCondition for NoEarlyReadStop {}
+impl ReadStopCondition for NoEarlyReadStop {
+    fn frame(&mut self, _: Timestamp) -> bool {
+        false
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Timestamp::default()
+    }
+}
 
 /// Reads to the end and shows everything; returns the errors of the files.
 fn show(

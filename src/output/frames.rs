@@ -322,6 +322,8 @@ impl FrameListWriter {
                 write_management(packet, &mut self.line.text);
                 self.line.end_piece(Style::new());
             }
+            // The fallback would describe the last TCP segment.
+            FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
             frame_kind => self.write_meaning(frame_kind, 1, packet.payload, flow, names),
         }
         if !matches!(frame_kind, FrameContentKind::Management) {

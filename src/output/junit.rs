@@ -103,7 +103,7 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
         failure: operations.and_then(|operations| check_failure(operations.get(name)?)),
         skipped: None,
         // A capture is read once for all of its operations.
-        live_ns: if name == CAPTURE_CASE { check.time.as_nanos() } else { 0 },
+        time_ns: if name == CAPTURE_CASE { check.time.as_nanos() } else { 0 },
     };
     let cases = [CAPTURE_CASE].into_iter().chain(names).map(case).collect();
     JunitTestSuite { name: &check.file, properties: None, elapsed: check.time, cases }
@@ -132,13 +132,13 @@ fn timestamp(started: SystemTime) -> String {
 pub(super) struct JunitTestCase<'a> {
     /// Name of the operation or rule.
     pub(super) name: &'a str,
-    /// Reason why the replay did not begin.
+    /// Reason why the replay did not begin, or why a capture or baseline could not be read.
     pub(super) error: Option<&'a str>,
     pub(super) failure: Option<JunitFailure>,
     /// Reason why none of the steps was compared with the recording, or why the rule was never judged.
     pub(super) skipped: Option<String>,
-    /// Total time of the server for all steps in nanoseconds.
-    pub(super) live_ns: u128,
+    /// Total time of the server for all steps, or of the whole check, in nanoseconds.
+    pub(super) time_ns: u128,
 }
 
 /// Failure of a test case.
@@ -212,7 +212,7 @@ fn write_suite(
         }
     }
     for case in cases {
-        let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
+        let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.time_ns).unwrap_or(u64::MAX)));
         let name = XmlAttributeText(case.name);
         write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttributeText(class))?;
         match (case.error, &case.failure, &case.skipped) {

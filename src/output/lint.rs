@@ -376,7 +376,7 @@ pub fn junit(
         error: Some(error),
         failure: None,
         skipped: None,
-        live_ns: 0,
+        time_ns: 0,
     };
     if !errors.is_empty() {
         suites.push(JunitTestSuite {
@@ -407,7 +407,7 @@ pub fn junit(
             0 => "did not apply".to_owned(),
             lacking => format!("{} lacked evidence", PluralCount(lacking, "judgement")),
         });
-        let case = JunitTestCase { name: rule.id, error: None, failure, skipped, live_ns: 0 };
+        let case = JunitTestCase { name: rule.id, error: None, failure, skipped, time_ns: 0 };
         match suites.iter_mut().find(|suite| suite.name == group) {
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {

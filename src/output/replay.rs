@@ -538,7 +538,7 @@ impl PrintableReplayReport<'_> {
                 error: None,
                 failure: differing.or_else(unfinished),
                 skipped: None,
-                live_ns: 0,
+                time_ns: 0,
             }
         });
         let operations = self.report.steps.operations.iter().map(|(name, results)| {
@@ -556,7 +556,7 @@ impl PrintableReplayReport<'_> {
                 (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
-            junit::JunitTestCase { name, error: None, failure, skipped, live_ns: results.latencies[1].sum() }
+            junit::JunitTestCase { name, error: None, failure, skipped, time_ns: results.latencies[1].sum() }
         });
         let verdict = ReplayVerdict::of(self.report, self.min_coverage);
         let is_elsewhere = self.report.mismatched() > 0
@@ -572,7 +572,7 @@ impl PrintableReplayReport<'_> {
             let lines = self.report.protocol.own.iter().chain(violations).chain(end_reasons).cloned();
             failure(verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
         });
-        let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
+        let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, time_ns: 0 };
         operations.chain(tree_case).chain([run]).collect()
     }
 }
@@ -635,7 +635,7 @@ impl ReplayReportOrRefusal<'_> {
                     error: Some(error),
                     failure: None,
                     skipped: None,
-                    live_ns: 0,
+                    time_ns: 0,
                 }],
             },
         }

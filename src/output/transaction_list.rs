@@ -175,8 +175,8 @@ impl TransactionListWriter {
         self.clock.start(time);
     }
 
-    /// Writes the line of a Transaction with its findings, or of a pending Call with its age as latency and its phase as
-    /// status; before the first line the header.
+    /// Writes the line of a Transaction with its findings, or of a pending Call with its age as latency and its phase
+    /// as status; before the first line the header.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -233,8 +233,8 @@ impl TransactionListWriter {
         out.write_all(self.line.as_bytes())
     }
 
-    /// Appends the cell to the line, padded to the width of its column; `remaining` is the number of columns left on the
-    /// screen.
+    /// Appends the cell to the line, padded to the width of its column; `remaining` is the number of columns left on
+    /// the screen.
     fn push_cell(
         &mut self,
         column: TransactionListColumn,

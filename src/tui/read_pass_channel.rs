@@ -88,7 +88,7 @@ impl ReadPassChannel {
         self.lock().updates.progress.is_some_and(|progress| progress.is_over)
     }
 
-    /// Updates the channel once at most `most` pages are pending. Returns `false` if the receiver has stopped it.
+    /// Updates the channel once at most `max_pages` pages are pending. Returns `false` if the receiver has stopped it.
     pub(super) fn update(&self, max_pages: usize, update: impl FnOnce(&mut ReadPassUpdates)) -> bool {
         let mut state = self.lock();
         while state.updates.pages.len() > max_pages && !state.is_stopped {

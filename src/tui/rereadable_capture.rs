@@ -230,7 +230,7 @@ impl SharedCapture {
         self.lock_live_frames()?.interface(frame)
     }
 
-    /// Returns the frames again: from `place`, or from the first one available.
+    /// Returns the frames again: from `resume_point`, or from the first one available.
     pub(super) fn reread(
         &self,
         resume_point: Option<CaptureResumePoint>,

@@ -170,7 +170,7 @@ impl RetainedLiveFrames {
         self.results.get(&result_key(transaction))
     }
 
-    /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
+    /// Copies up to `max_frames` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
     pub(super) fn copy(
         &self,
         from: FrameNumber,

@@ -59,7 +59,7 @@ pub(super) struct RunningSearch {
 }
 
 impl RunningSearch {
-    /// Returns a search of `count` positions that begins next to position `beside`.
+    /// Returns a search of `count` positions that begins next to `position`.
     pub(super) fn new(target: SearchCriterion, is_forward: bool, position: usize, count: usize) -> Self {
         let mut search = Self {
             target,

@@ -94,6 +94,7 @@ impl CaptureInterface {
 pub(super) struct PcapngFileReader {
     order: ByteOrder,
     section_count: u64,
+    /// Interfaces of the current section.
     pub(super) interfaces: Vec<CaptureInterface>,
     dropped_in_earlier_sections: Option<u64>,
     last_time: Timestamp,

@@ -8,8 +8,8 @@ const NANOSECONDS: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceClock {
     tick: TimestampTickLength,
-    /// Offset added to every timestamp, in nanoseconds.
-    offset: i128,
+    /// Offset added to every timestamp, in seconds.
+    offset_seconds: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ enum TimestampTickLength {
 impl Default for InterfaceClock {
     /// Microseconds since 1970, the default of the format.
     fn default() -> Self {
-        Self { tick: TimestampTickLength::Nanoseconds(1000), offset: 0 }
+        Self { tick: TimestampTickLength::Nanoseconds(1000), offset_seconds: 0 }
     }
 }
 
@@ -42,8 +42,9 @@ impl InterfaceClock {
         };
     }
 
+    /// Returns a clock with ticks of `tick` nanoseconds since 1970.
     pub(super) fn from_nanoseconds(tick: u64) -> Self {
-        Self { tick: TimestampTickLength::Nanoseconds(tick), offset: 0 }
+        Self { tick: TimestampTickLength::Nanoseconds(tick), offset_seconds: 0 }
     }
 
     /// Returns the number of decimal digits of its timestamps, at most 9. Binary ticks count as 9 digits.
@@ -58,11 +59,11 @@ impl InterfaceClock {
 
     /// Returns the offset added to every timestamp, in seconds.
     pub(super) fn offset(&self) -> i64 {
-        i64::try_from(self.offset / i128::from(NANOSECONDS)).unwrap_or_default()
+        self.offset_seconds
     }
 
     pub(super) fn set_offset(&mut self, seconds: i64) {
-        self.offset = i128::from(seconds) * i128::from(NANOSECONDS);
+        self.offset_seconds = seconds;
     }
 
     /// Converts ticks to a timestamp, rounded down to nanoseconds and clamped to the range of [`Timestamp`].
@@ -74,7 +75,7 @@ impl InterfaceClock {
             TimestampTickLength::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
         };
         // Both are below 2^94, so neither the conversion nor the sum can overflow.
-        let sum = nanoseconds as i128 + self.offset;
+        let sum = nanoseconds as i128 + i128::from(self.offset_seconds) * i128::from(NANOSECONDS);
         Timestamp(i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX }))
     }
 }

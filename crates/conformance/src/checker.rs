@@ -378,8 +378,8 @@ impl ConformanceChecker {
         self.judge(plans, properties, Some(message.sender()), |check| check(message), |_| context, collected);
     }
 
-    /// Judges a message of this sender, or a Transaction, with these properties. Adds findings with the indices of their
-    /// rules.
+    /// Judges a message of this sender, or a Transaction, with these properties. Adds findings with the indices of
+    /// their rules.
     fn judge<'c, F: Copy>(
         &mut self,
         plans: PlanChoice<F>,

@@ -59,8 +59,8 @@ pub(crate) fn sequence(session: Sessionid4, sequence: u32, is_cached: bool) -> A
     })
 }
 
-/// The last value from the results of a COMPOUND, or the first failed operation and its status; no operation if only the
-/// COMPOUND failed.
+/// The last value from the results of a COMPOUND, or the first failed operation and its status; no operation if only
+/// the COMPOUND failed.
 pub(crate) type CompoundOutcome<T> = Result<Option<T>, (Option<Operation>, Nfsstat4)>;
 
 /// Reads the results of a COMPOUND.

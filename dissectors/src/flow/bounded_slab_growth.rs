@@ -4,9 +4,9 @@ use slab::Slab;
 
 use crate::captured_frame::FrameNumber;
 
-/// Returns the indexes of the first eighth of entries, but at least of one, in their order: entries that are to be kept
-/// come last, then those used last.
-pub(super) fn first_eighth(entries: impl Iterator<Item = (bool, FrameNumber, usize)>) -> Vec<usize> {
+/// Returns the indexes of the entries to evict, an eighth of all but at least one, in order: entries that are to be
+/// kept come last, then those used last.
+pub(super) fn eighth_to_evict(entries: impl Iterator<Item = (bool, FrameNumber, usize)>) -> Vec<usize> {
     let mut entries: Vec<_> = entries.collect();
     let count = (entries.len() / 8).max(1).min(entries.len());
     if count < entries.len() {

@@ -753,7 +753,7 @@ impl ConnectionTable {
     /// Returns the eighth of the connections that were idle longest, those that are ending first.
     pub(super) fn longest_idle(&self) -> Vec<usize> {
         let connections = self.slots.iter();
-        bounded_slab_growth::first_eighth(
+        bounded_slab_growth::eighth_to_evict(
             connections.map(|(at, connection)| (!connection.is_ending, connection.last_frame, at)),
         )
     }

@@ -58,7 +58,7 @@ use unexpected_messages::SuspectedUnexpectedMessages;
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {
     pub(super) connection: usize,
-    /// Side that sent the packet.
+    /// Side that sent the operation that is handled.
     pub(super) sender: ConnectionSideAOrB,
     pub(super) transaction_table: &'a mut TrackedTransactionTable,
     pub(super) stats: &'a mut FlowDecodingStatistics,

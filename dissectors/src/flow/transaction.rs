@@ -21,7 +21,7 @@ use super::connection_setup::NegotiatedParameters;
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConnectionTransport {
-    /// RDMA over UDP.
+    /// RDMA over UDP. Also the default, of a Transaction whose connection is not filled in.
     #[default]
     RoceV2,
     /// RDMA over Ethernet.

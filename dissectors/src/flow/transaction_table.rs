@@ -275,6 +275,12 @@ struct ConnectionEntryCounts {
     closed: usize,
 }
 
+impl ConnectionEntryCounts {
+    fn subtract_open(&mut self, requester: ConnectionSideAOrB) {
+        self.open[requester] = self.open[requester].saturating_sub(1);
+    }
+}
+
 /// All entries, by key and in the order of their closing.
 #[derive(Debug)]
 pub(super) struct TrackedTransactionTable {
@@ -457,7 +463,7 @@ impl TrackedTransactionTable {
             self.open_count -= 1;
             self.closed_count += 1;
             let counts = self.counts_mut(connection);
-            counts.open[requester] -= 1;
+            counts.subtract_open(requester);
             counts.closed += 1;
         }
     }
@@ -574,7 +580,7 @@ impl TrackedTransactionTable {
             }
             let (requester, is_open) = (entry.requester, entry.is_open());
             if is_open {
-                self.counts_mut(from).open[requester_before] -= 1;
+                self.counts_mut(from).subtract_open(requester_before);
                 self.counts_mut(to).open[requester] += 1;
             } else {
                 self.counts_mut(from).closed -= 1;
@@ -732,7 +738,7 @@ impl TrackedTransactionTable {
         match entry.state {
             TransactionTableEntryState::Open => {
                 self.open_count -= 1;
-                self.counts_mut(entry.connection).open[entry.requester] -= 1;
+                self.counts_mut(entry.connection).subtract_open(entry.requester);
             }
             TransactionTableEntryState::Closed(_) => {
                 self.closed_count -= 1;

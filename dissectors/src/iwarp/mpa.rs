@@ -199,8 +199,8 @@ impl MpaStartupFrame {
     /// Length of the frame without its private data in bytes.
     pub const FIXED_LENGTH: usize = MpaRequestFrame::LENGTH;
 
-    /// Decodes the startup frame at the start of `slice`, as far as it was captured. Returns `None` if the fixed part is
-    /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
+    /// Decodes the startup frame at the start of `slice`, as far as it was captured. Returns `None` if the fixed part
+    /// is truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
     pub fn decode<'a, O: FieldObserver<'a>>(slice: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         // Both frames have the same layout.
         let (frame, _) = MpaRequestFrame::decode(slice.bytes, slice.at, &mut NullFieldObserver)?;

@@ -244,16 +244,22 @@ impl Procedure {
             | Self::Nfsacl3(nfsacl::v3::Procedure::NULL)
             | Self::Rquota1(rquota::v1::Procedure::NULL)
             | Self::Rquota2(rquota::v2::Procedure::NULL) => return Ok(None),
+            // RFC 1094 section 2.3.1.
             Self::V2(_) | Self::Nfsacl2(_) => ProcedureStatus::read::<v2::Nfsstat>,
+            // RFC 1813 section 2.6.
             Self::V3(_) | Self::Nfsacl3(_) => ProcedureStatus::read::<v3::Nfsstat3>,
+            // RFC 8881 section 16.2.2.
             Self::Compound | Self::CbCompound => ProcedureStatus::read::<v4::Nfsstat4>,
             Self::Rquota1(_) | Self::Rquota2(_) => ProcedureStatus::read::<rquota::GqrStatus>,
+            // RFC 1094 section A.4.2.
             Self::Mount1(mount::v1::Procedure::MNT) | Self::Mount2(mount::v2::Procedure::MNT) => {
                 ProcedureStatus::read::<mount::FhstatusCode>
             }
+            // RFC 1813 section 5.2.1.
             Self::Mount3(mount::v3::Procedure::MNT) => ProcedureStatus::read::<mount::Mountstat3>,
             Self::Nsm(nsm::Procedure::STAT | nsm::Procedure::MON) => ProcedureStatus::read::<nsm::SmRes>,
-            // TEST to GRANTED, SHARE, UNSHARE and NM_LOCK. The others have no results.
+            // TEST to GRANTED, SHARE, UNSHARE and NM_LOCK (XNFS section 10, RFC 1813 section 6.2). The others have no
+            // results.
             Self::Nlm1(nlm::v1::Procedure(1..=5)) | Self::Nlm3(nlm::v3::Procedure(1..=5 | 20..=22)) => {
                 ProcedureStatus::read_after_cookie::<nlm::v3::NlmStats>
             }
@@ -299,7 +305,7 @@ impl Procedure {
 }
 
 /// Decodes a COMPOUND, moves the cursor to its end, and appends the encoding if there is an encoder. An undecodable
-/// operation is an error.
+/// operation is an error: its bytes would otherwise be copied verbatim.
 fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,

@@ -34,7 +34,8 @@ impl Dialect {
         matches!(self, Self::Rfc5666 | Self::Rfc8166)
     }
 
-    /// Returns the dialect of a message with this version in its header, on a connection of the dialect `connection_dialect`.
+    /// Returns the dialect of a message with this version in its header, on a connection of the dialect
+    /// `connection_dialect`.
     pub fn from_version(version: u32, connection_dialect: Option<Self>) -> Self {
         match (connection_dialect, version) {
             // The paper does not number its version.

@@ -30,8 +30,8 @@ impl RpcRdmaEvidence {
 /// Length in bytes of a header with three empty lists. RFC 8166 section 4.5.
 pub const MIN_HEADER_BYTES: usize = 28;
 
-/// Evaluates the payload of a Send like [`recognize`], in the dialect `dialect` or in all dialects if `None`. Returns the
-/// evidence with its dialect.
+/// Evaluates the payload of a Send like [`recognize`], in the dialect `dialect` or in all dialects if `None`. Returns
+/// the evidence with its dialect.
 pub fn recognize_dialect(
     bytes: &[u8],
     length: usize,

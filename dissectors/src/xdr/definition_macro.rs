@@ -44,18 +44,18 @@ macro_rules! xdr {
     };
     (@time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
-        $crate::xdr!(@nanoseconds $name);
+        $crate::xdr!(@nanoseconds $name "Returns the time since 1970-01-01 00:00:00 UTC in nanoseconds.");
     };
     (@duration $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Duration [nanoseconds] $fields);
-        $crate::xdr!(@nanoseconds $name);
+        $crate::xdr!(@nanoseconds $name "Returns the length of time in nanoseconds.");
     };
     (@checked_time $doc:tt $group:literal $name:ident $lt:tt [] $fields:tt) => {
         $crate::xdr!(@structure $doc $group $name $lt Time [nanoseconds] $fields);
     };
-    (@nanoseconds $name:ident) => {
+    (@nanoseconds $name:ident $method_doc:literal) => {
         impl $name {
-            /// Returns the length of time in nanoseconds, or the time since 1970-01-01 00:00:00 UTC.
+            #[doc = $method_doc]
             pub fn nanoseconds(&self) -> i128 {
                 i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nseconds)
             }

@@ -7,8 +7,8 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::escape;
 
-/// Creates a JSON object with these members, in this order: like `serde_json::json!`, but it keeps the order and buffers
-/// nothing. `#[serde(flatten)]` before a member inserts the members of its object, or none if it is `None`.
+/// Creates a JSON object with these members, in this order: like `serde_json::json!`, but it keeps the order and
+/// buffers nothing. `#[serde(flatten)]` before a member inserts the members of its object, or none if it is `None`.
 macro_rules! json_object {
     ($($(#[$attribute:meta])* $key:ident: $value:expr),+ $(,)?) => {{
         // Each member has a type parameter of its own name.

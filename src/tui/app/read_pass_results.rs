@@ -44,8 +44,8 @@ impl ReadPassResults {
         }
     }
 
-    /// Takes the results of the pass; `near` is the row in view. Returns new resume points, and `true` if there were
-    /// results.
+    /// Takes the results of the pass; `cursor_row` is the row in view. Returns new resume points, and `true` if there
+    /// were results.
     pub(super) fn take(&mut self, cursor_row: usize) -> (Vec<CaptureResumePoint>, bool) {
         let updates = self.pass.take();
         let previous = self.progress;

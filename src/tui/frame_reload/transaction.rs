@@ -90,8 +90,8 @@ impl FrameReloadWorker {
         }
     }
 
-    /// Reads from `place` until the Transaction is found. The search ends shortly after its last frame, except when a
-    /// file is read from the start.
+    /// Reads from `resume_point` until the Transaction is found. The search ends shortly after its last frame, except
+    /// when a file is read from the start.
     fn find_transaction(
         &mut self,
         wanted: TransactionReloadKey,
@@ -183,8 +183,8 @@ impl FrameReloadWorker {
                 TreeLineByteSource::Message(kind) => {
                     transaction.message(kind).map(|message| message.bytes.clone())
                 }
-                TreeLineByteSource::Chunk(chunk) => {
-                    FieldTreeTextWriter::message_chunk_content(transaction, chunk)
+                TreeLineByteSource::Chunk(kind) => {
+                    FieldTreeTextWriter::message_chunk_content(transaction, kind)
                 }
             };
             bytes.insert(line.origin, source.unwrap_or_default());

@@ -59,7 +59,7 @@ impl TransactionRows {
         self.bytes + self.slots.capacity() * size_of::<EvictableRowPage>()
     }
 
-    /// Adds rows. `near` is the row in view, whose page and neighbouring pages are not evicted.
+    /// Adds rows. `cursor_row` is the row in view, whose page and neighbouring pages are not evicted.
     pub fn push(&mut self, page: RowPage, cursor_row: usize) {
         self.len += page.len();
         let mut rest = Some(page);
@@ -79,16 +79,17 @@ impl TransactionRows {
         self.evict_pages(cursor_row / PAGE_ROWS);
     }
 
-    /// Evicts pages until the limit is met, the farthest from `near` first. The last page stays, because it grows.
-    fn evict_pages(&mut self, cursor_row: usize) {
+    /// Evicts pages until the limit is met, the farthest from `cursor_page` first. The last page stays, because it
+    /// grows.
+    fn evict_pages(&mut self, cursor_page: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
             let is_loaded = |slot: &EvictableRowPage| matches!(slot, EvictableRowPage::Loaded(_));
             let start = self.slots.iter().position(is_loaded).filter(|at| *at < last);
             let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(is_loaded));
             let Some((start, end)) = start.zip(end) else { return };
-            let farthest = if start.abs_diff(cursor_row) >= end.abs_diff(cursor_row) { start } else { end };
-            if farthest.abs_diff(cursor_row) <= 1 {
+            let farthest = if start.abs_diff(cursor_page) >= end.abs_diff(cursor_page) { start } else { end };
+            if farthest.abs_diff(cursor_page) <= 1 {
                 return;
             }
             let Some(slot) = self.slots.get_mut(farthest) else { return };

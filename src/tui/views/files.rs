@@ -39,7 +39,7 @@ impl TableRows for FilesView {
 
     // Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
     const COLUMNS: &'static [TableColumn<FileRow>] = &[
-        name("FILE", |app, row| TableCell::Text(path(app, row))),
+        name("FILE", |_, row| TableCell::Path(row.path.clone())),
         number("BYTES", 8, 1, PLAIN, |_, row| TableCell::Bytes(row.tally.bytes)),
         number("TIME", 7, 1, PLAIN, |_, row| TableCell::TimeNs(Some(row.tally.time_ns))),
         number("TRANSACTIONS", 12, 2, PLAIN, |_, row| TableCell::Count(Some(row.tally.transactions))),

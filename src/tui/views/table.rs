@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of, fit, fit_words};
-use crate::output::units::{EventRateText, HumanDuration, HumanSize};
+use crate::output::units::{self, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow, scrolled};
 use crate::tui::theme::Theme;
 use nfsrdma_analysis::rates::RatesByWindow;
@@ -39,6 +39,8 @@ pub(super) const ERROR: CellStyle = |theme| theme.error;
 pub(in crate::tui) enum TableCell {
     /// Sorts from A to Z.
     Text(String),
+    /// Path of a file; sorts by its bytes.
+    Path(Vec<u8>),
     /// Sorts upward; other numbers sort downward.
     Identifier(u64),
     /// Blank without a count.
@@ -78,6 +80,11 @@ impl TableCell {
         const UNKNOWN: &str = "-";
         match self {
             Self::Text(text) => text,
+            Self::Path(path) => {
+                let mut text = String::new();
+                units::path(&path, &glyphs, &mut text);
+                text
+            }
             Self::Identifier(number) => number.to_string(),
             Self::Count(count) => count.map(grouped).unwrap_or_default(),
             Self::Bytes(bytes) => HumanSize(bytes).to_string(),
@@ -90,17 +97,18 @@ impl TableCell {
         }
     }
 
-    fn into_sort_key(self) -> (Reverse<i64>, String) {
-        let millionths = |value: f64| (value * 1e6) as i64;
+    fn into_sort_key(self) -> (Reverse<i128>, Vec<u8>) {
+        let millionths = |value: f64| (value * 1e6) as i128;
         let number = match self {
-            Self::Text(text) => return (Reverse(0), text),
-            Self::Identifier(number) => -(number as i64),
-            Self::Count(number) | Self::TimeNs(number) => number.unwrap_or(0) as i64,
-            Self::Bytes(number) => number as i64,
+            Self::Text(text) => return (Reverse(0), text.into_bytes()),
+            Self::Path(path) => return (Reverse(0), path),
+            Self::Identifier(number) => -i128::from(number),
+            Self::Count(number) | Self::TimeNs(number) => number.unwrap_or(0).into(),
+            Self::Bytes(number) => number.into(),
             Self::Percentage(value) => millionths(value),
             Self::Rate(value) | Self::ByteRate(value) => millionths(value.unwrap_or(0.0)),
         };
-        (Reverse(number), String::new())
+        (Reverse(number), Vec::new())
     }
 }
 
@@ -184,8 +192,8 @@ pub(in crate::tui) trait TableView: Sync {
 
     /// Returns the searchable text of a row.
     fn text(&self, app: &App, row: usize) -> String {
-        let cells: Vec<_> = self.cells(app, row).into_iter().map(|(text, _)| text).collect();
-        cells.join(" ")
+        let cells = self.cells(app, row).into_iter().map(|(text, _)| text);
+        self.value(app, row).into_iter().chain(cells).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -21,6 +21,7 @@ impl MessageHeaderTextInterner {
         self.numbers.get(text).copied()
     }
 
+    /// Adds a text, and returns its number.
     pub(super) fn add(&mut self, text: &str) -> u32 {
         let text: Rc<str> = text.into();
         let number = self.texts.len() as u32;
@@ -59,6 +60,7 @@ impl BaselineHeaderTextDictionary {
     }
 }
 
+/// Writes the headers of a message as text.
 pub(super) fn header_text(message: &ComparableMessage, text: &mut String) {
     text.clear();
     message.sections.first().iter().for_each(|section| entries_text(&section.entries, text));

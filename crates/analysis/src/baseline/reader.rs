@@ -575,8 +575,8 @@ impl Baseline {
         &self.counts
     }
 
-    /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or was
-    /// changed since it was checked.
+    /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or
+    /// was changed since it was checked.
     pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, self.first, self.max_bytes);
         let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);

@@ -21,6 +21,7 @@ impl SpooledText {
         Self { memory: Vec::new(), max_memory_bytes, file: None, length: 0 }
     }
 
+    /// Appends text, and returns its offset in bytes.
     pub(super) fn append(&mut self, text: &str) -> Result<u64, OutputError> {
         let offset = self.length;
         self.length += text.len() as u64;
@@ -52,6 +53,7 @@ impl SpooledText {
         *self = Self::new(self.max_memory_bytes);
     }
 
+    /// Reads bytes at an offset. Fewer bytes are an error.
     pub(super) fn read(&self, offset: u64, length: usize) -> io::Result<Cow<'_, str>> {
         let text = if let Some(file) = &self.file {
             let mut bytes = vec![0; length];

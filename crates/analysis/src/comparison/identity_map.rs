@@ -14,6 +14,7 @@ use super::field_equality::MappedIdentifierType;
 use super::record::{ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
+/// Default maximum number of pairs.
 const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;

@@ -728,8 +728,8 @@ fn compare_findings(comparison: &mut PairComparison<'_>) {
     }
 }
 
-/// Returns the findings of rules that `other_findings` lack. If a rule occurs more often than there, each further occurrence is
-/// returned.
+/// Returns the findings of rules that `other_findings` lack. If a rule occurs more often than there, each further
+/// occurrence is returned.
 fn without<'r>(
     findings: &'r [ComparableFinding],
     other_findings: &[ComparableFinding],

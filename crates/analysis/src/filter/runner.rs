@@ -253,8 +253,8 @@ impl FilterRunner {
         }
     }
 
-    /// Returns the frames of a completed Transaction if the filter selects it. One of a trace has no frames, and no key.
-    /// Paths that are known are not inferred again.
+    /// Returns the frames of a completed Transaction if the filter selects it. One of a trace has no frames, and no
+    /// key. Paths that are known are not inferred again.
     pub fn transaction(
         &mut self,
         key: Option<TransactionSlabKey>,

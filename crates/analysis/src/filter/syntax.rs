@@ -5,6 +5,7 @@
 use super::error::FilterError;
 use super::token::{FilterPunctuator, FilterToken, FilterTokenKind, tokens};
 
+/// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
 
 /// Bytes `at..end` of the filter.

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldKind, FieldValue};
 
-/// A value of a field or of a filter, whose bytes are borrowed, owned, or a range in a store. Numbers of every width are
-/// one type, so that fields can be compared with each other.
+/// A value of a field or of a filter, whose bytes are borrowed, owned, or a range in a store. Numbers of every width
+/// are one type, so that fields can be compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FilterValue<B> {
     /// A number.

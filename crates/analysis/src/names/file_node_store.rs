@@ -334,6 +334,7 @@ impl FileNodeStore {
             return id;
         }
         let id = self.insert();
+        // The search and an eviction have changed the key.
         handle_key(server, handle, &mut self.key);
         self.set_key(id);
         id

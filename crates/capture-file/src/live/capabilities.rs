@@ -32,8 +32,9 @@ pub enum PrivilegeDropTarget {
     UnknownUser(String),
 }
 
-/// Returns the user to switch to: the user named `user_name`, else the caller of sudo, else `nobody` if `nobody_will_do`,
-/// which says that the process needs no further access, not even to create a file. Otherwise the process stays root.
+/// Returns the user to switch to: the user named `user_name`, else the caller of sudo, else `nobody` if
+/// `nobody_will_do`, which says that the process needs no further access, not even to create a file. Otherwise the
+/// process stays root.
 pub fn target(user_name: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTarget {
     if !Uid::effective().is_root() {
         return PrivilegeDropTarget::SameUser;

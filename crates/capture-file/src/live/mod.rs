@@ -79,6 +79,7 @@ pub(super) struct LiveReader {
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
     next_packet: usize,
     has_frame: bool,
+    /// Bytes of the frames read.
     pub(super) bytes_read: u64,
     has_ended: bool,
     has_reported_link: bool,

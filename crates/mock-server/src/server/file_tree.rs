@@ -11,7 +11,7 @@ use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 const LONGEST_FILE: u64 = 256 << 20;
 /// Maximum length of all files together in bytes.
 const MAX_TREE_BYTES: u64 = 1 << 30;
-const OBJECTS: usize = 1 << 20;
+const MAX_OBJECTS: usize = 1 << 20;
 /// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
 /// The first cookie of a directory: lower ones are reserved for "." and "..".
@@ -444,7 +444,7 @@ impl MockFileTree {
         if self.directory(directory)?.get(check_name(name)?).is_some() {
             return Err(MockNfsError::EXIST);
         }
-        if self.nodes.len() >= OBJECTS {
+        if self.nodes.len() >= MAX_OBJECTS {
             return Err(MockNfsError::NOSPC);
         }
         let is_directory = matches!(content, MockObjectContent::Directory(_));

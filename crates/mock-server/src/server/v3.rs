@@ -236,8 +236,8 @@ type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 /// Maximum number of entries per Reply.
 const ENTRIES: usize = 4096;
 
-/// Returns the entries after a cookie that fit in `limit_bytes` bytes, each of `entry_bytes` bytes without its name, and `true` if no
-/// more follow. "." and ".." are the first two.
+/// Returns the entries after a cookie that fit in `limit_bytes` bytes, each of `entry_bytes` bytes without its name,
+/// and `true` if no more follow. "." and ".." are the first two.
 fn entries<'t>(
     tree: &'t MockFileTree,
     directory: &NfsFh3<'_>,

@@ -84,6 +84,8 @@ pub struct TraceCompiler<W> {
 impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
     pub fn new(output: W, retention: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
+        // docs/trace.md: variables 5, tree 6, pending steps 2, contents 1, owners and endpoints 1, undefined variables
+        // 1.
         let unit_bytes = memory_bytes / 16;
         Ok(Self {
             writer: ReplayTraceWriter::new(output, 2 * unit_bytes, unit_bytes)?,

@@ -60,7 +60,7 @@ impl CompiledMessage {
         self.decoder_slots.clear();
     }
 
-    /// Splits a message whose fields were visited and whose slots are in `named`. Leaves a message empty that was not
+    /// Splits a message whose fields were visited and whose slots are in `visitor`. Leaves a message empty that was not
     /// captured.
     pub(super) fn compile(
         &mut self,
@@ -124,7 +124,8 @@ impl CompiledMessage {
         }
     }
 
-    /// Stores the file data in the trace as `retention` demands. `offsets` are the file offsets of the Call's operations.
+    /// Stores the file data in the trace as `retention` demands. `offsets` are the file offsets of the Call's
+    /// operations.
     pub(super) fn store_payloads(
         &mut self,
         retention: TraceFileDataRetention,

@@ -380,7 +380,7 @@ fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     }
 }
 
-/// A transport that sends only Calls that passed the check. Its methods are those of [`RpcTransport`], with the same
+/// A transport that sends only Calls that passed the check. Methods named as those of [`RpcTransport`] return the same
 /// errors.
 pub struct ContainmentCheckedTransport<'t> {
     transport: &'t mut dyn RpcTransport,

@@ -56,7 +56,8 @@ pub struct ServerProbeReport {
     pub versions: Vec<u32>,
     /// A message if the requested version is not available: the version, and those that the server has.
     pub missing_version_message: Option<String>,
-    /// The results of NFSv3, if available and requested; or the reason that there are none.
+    /// The limits of NFSv3 in bytes (RFC 1813 section 3.3.19), if available and requested: maximum, preferred size and
+    /// recommended multiple of READ and WRITE, preferred size of READDIR. Or the reason that there are none.
     pub v3: Option<Result<Fsinfo3Resok, String>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
     pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
@@ -307,7 +308,8 @@ fn null(client: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
     client.call(&SynchronousProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
-/// Measures the latency of NULL: sequential Calls until `NULLS` are done or `max_time` has passed, but at least one.
+/// Measures the latency of NULL: sequential Calls until `NULL_CALLS` are done or `max_time` has passed, but at least
+/// one.
 fn null_time(
     client: &mut RpcClient<'_>,
     version: u32,

@@ -274,7 +274,7 @@ impl ExpectedFinalTree {
     }
 }
 
-/// Returns the variable of the directory whose name an operation changes, or of its file; else [`NONE`].
+/// Returns the variable of the directory in which an operation changes a name, or else of its file; else [`NONE`].
 fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
     let effect = parts.effects.get(at);
     if parts.operations.is_empty() {

@@ -21,8 +21,8 @@ pub struct BuiltInToleranceRule {
 }
 
 macro_rules! rules {
-    ($($rule:ident = $name:literal, $why:literal;)*) => {
-        $(#[doc = $why] pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
+    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
 
         /// All rules.
         pub const ALL: &[BuiltInToleranceRule] = &[$($rule),*];
@@ -30,34 +30,63 @@ macro_rules! rules {
 }
 
 rules! {
+    /// Results of CREATE_SESSION.
     SESSION_LIMITS = "session-limits", "slots and sizes depend on the resources of the server";
+    /// Results of EXCHANGE_ID.
     SERVER_IDENTITY = "server-identity", "the identity of the server";
+    /// Capabilities of a file system.
     CAPABILITIES = "capabilities", "capabilities and limits depend on the file system";
+    /// Attributes that the live server never returns.
     ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that only one of the two servers supports";
+    /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "security flavors are configured on the server";
+    /// Delegations.
     DELEGATION = "delegation", "a server need not grant a delegation (RFC 8881 section 10.4)";
+    /// rflags of OPEN.
     OPEN_FLAGS = "open-flags", "the server chooses its lock type and whether an open needs confirmation";
+    /// Size and link count of a directory.
     DIRECTORY_SIZE = "directory-size", "size and link count of a directory depend on the file system";
+    /// Link count of an object whose name was not captured.
     NAMELESS_LINKS = "nameless-links", "an object without a captured name has a name of its own in the run";
+    /// Access control lists.
     ACL = "acl", "the ACL that results from a mode depends on the file system";
+    /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
+    /// rdev of objects that are no devices.
     RAWDEV = "rawdev", "device numbers of objects that are not devices";
+    /// `atomic` of change_info4.
     ATOMIC = "atomic", "a server may report changes atomically or not";
+    /// Rights supported by ACCESS.
     ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
+    /// attrset of OPEN and CREATE.
     ATTRSET = "attrset", "servers report differently which attributes they set";
+    /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
+    /// Rights of root to change an object.
     READ_ONLY_EXPORT = "read-only-export", "the capture's root could change nothing there (a read-only export, or a squashed root), and the run's can";
+    /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "status flags report callback paths, moved leases and, after a restart, lost state";
+    /// Mode of COPY.
     COPY_MODE = "copy-mode", "a server may copy synchronously or asynchronously";
+    /// Data that is more stable than requested.
     COMMITTED = "committed", "a server may commit data more safely than requested (RFC 8881 section 18.32.3)";
+    /// Segments of READ_PLUS.
     SEGMENTS = "segments", "the file system chooses where holes are; the data was equal";
+    /// Post-operation attributes of NFSv3.
     POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
+    /// Another error for the same refusal.
     SAME_REFUSAL = "same-refusal", "another status with the same meaning";
+    /// Listings in progress.
     LISTING = "listing", "a listing is divided into other replies";
+    /// Rights of another user.
     CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
+    /// NFS4ERR_NOSPC and similar.
     ROOM = "room", "free and total space depend on the file system";
+    /// Files that an earlier step left in another state.
     AFTER = "after-difference", "the file differs because of an earlier step, or because of data that the capture lacks";
+    /// Change attributes after reads.
     ACCESS_TIME = "access-time", "a server may count updates of the access time in the change attribute";
+    /// NFS4ERR_DELAY and NFS4ERR_GRACE.
     DELAYED = "delayed", "one of the two servers asked for a retry";
 }
 
@@ -195,7 +224,8 @@ fn has_name(operation: &str) -> bool {
     ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD | Nfs::RMDIR))
 }
 
-/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6, 6.1.4, RFC 8881 section 15.1.
+/// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6, 6.1.4, RFC 8881 sections 15.1.1.3,
+/// 15.1.9.2.
 pub(super) fn is_delay(status: &str) -> bool {
     matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE" | "NFS3ERR_JUKEBOX")
         || matches!(status, "LCK_DENIED_GRACE_PERIOD" | "NLM4_DENIED_GRACE_PERIOD")

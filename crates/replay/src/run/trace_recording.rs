@@ -127,6 +127,7 @@ pub trait ReplayMessageRecorder {
 #[derive(Debug)]
 struct RecorderPendingCall {
     wire_transaction: ReconstructedWireTransaction,
+    /// Number of the client copy, and of the captured client.
     client: (u32, u32),
     roots: Vec<u32>,
     /// The `id` of its step; 0 if it is no step.
@@ -193,7 +194,7 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         moment: Instant,
         form: TraceMessageWireForm,
         credits: u32,
-        message: &[u8],
+        message: impl Into<Vec<u8>>,
     ) -> ReconstructedWireMessage {
         self.frames += 1;
         ReconstructedWireMessage {
@@ -201,7 +202,7 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
             credits,
             frame: self.frames,
             times_ns: [self.time(moment); 2],
-            message: message.to_vec(),
+            message: message.into(),
             is_complete: true,
         }
     }
@@ -399,7 +400,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         let writes = chunks.writes.into_iter();
         let writes = writes.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         let form = chunks.form.unwrap_or(TraceMessageWireForm::RECORD);
-        let sent = self.next_message(Instant::now(), form, sent_call.credits, &message);
+        let sent = self.next_message(Instant::now(), form, sent_call.credits, message);
         let wire_transaction = ReconstructedWireTransaction {
             call_chunk: chunks.call,
             reads,

@@ -311,7 +311,7 @@ impl ReaddirPosition {
 
 /// A client of a file server. Its operations fail if the server refuses them or does not answer.
 pub trait FileServerClient {
-    /// Returns the filehandle of the directory that the URL names.
+    /// Returns the filehandle of the directory that the URL names, which must exist.
     fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle>;
 
     /// Returns the object with a name, which must exist.

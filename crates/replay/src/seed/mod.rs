@@ -251,8 +251,8 @@ pub enum SeedMode {
 /// Creates or finds the tree of a trace. Calls `begin` with the directory of the run before anything is created in it.
 ///
 /// # Errors
-/// Returns an error if the directory is unusable, the server or `begin` refuses, or the trace is damaged. Created objects
-/// remain.
+/// Returns an error if the directory is unusable, the server or `begin` refuses, or the trace is damaged. Created
+/// objects remain.
 pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,

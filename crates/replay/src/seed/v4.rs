@@ -136,7 +136,7 @@ impl<'t> Nfs4Client<'t> {
     /// for both. Each owner has its own stateid.
     ///
     /// # Errors
-    /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
+    /// Returns an error if the server refuses or does not answer, and in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileServerResult<Stateid4> {
         let Nfs4ClientState::Session { .. } = self.state else {
             return Err(FileServerClientError::unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
@@ -616,8 +616,8 @@ fn run<T>(
     }
 }
 
-/// Registers a client, and from NFSv4.1 on creates a session. `registered` has the client ID and the next csa_sequence of a
-/// client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
+/// Registers a client, and from NFSv4.1 on creates a session. `registered` has the client ID and the next csa_sequence
+/// of a client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
 fn register(
     rpc: &mut ContainmentCheckedRpcClient<'_>,
     minor: u32,

@@ -42,8 +42,8 @@ pub fn visit_reply<'m>(
     (visitor, result)
 }
 
-/// Calls `visit` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
-/// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
+/// Calls `visit` for each slot of the captured Reply with the value at the same place of the live one, or `None` if
+/// that has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
 pub fn bind_slots(
     step: &TraceStep<'_>,
     visitor: &SubstitutableFieldVisitor<'_>,

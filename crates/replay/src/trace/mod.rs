@@ -2,9 +2,10 @@
 //!
 //! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
 //! File data is stored separately. Values that differ between runs have [`SubstitutableMessageSlot`]s, each a byte
-//! range and a variable: the number in the trace of an identifier that a server or a client assigns. To send a Call again, [`value_substitution`] copies the bytes between its slots and
-//! fills in the values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the
-//! same field visitor that read the captured one.
+//! range and a variable: the number in the trace of an identifier that a server or a client assigns. To send a Call
+//! again, [`value_substitution`] copies the bytes between its slots and fills in the values of the run; it decodes
+//! nothing. [`live_reply_binding`] finds the values of a live Reply with the same field visitor that read the captured
+//! one.
 //!
 //! - [`step`]: the structures of a trace, in XDR;
 //! - [`run_dependent_field_visitor`]: positions of identities, counts and file data in a message;

@@ -50,8 +50,8 @@ pub struct TraceMetadata {
     pub end: TraceFileTotals,
 }
 
-/// A reader of trace files. Its functions return an error if the trace is truncated or damaged; steps returned before
-/// remain valid.
+/// A reader of trace files. Its functions return an error if the trace is truncated or damaged, or if content does not
+/// match its hash; steps returned before remain valid.
 #[derive(Debug)]
 pub struct ReplayTraceReader<R> {
     from: R,

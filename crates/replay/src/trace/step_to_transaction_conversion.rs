@@ -34,7 +34,7 @@ pub struct StepToTransactionConverter {
     forward: FxHashSet<u64>,
 }
 
-const CONNECTIONS: usize = 1 << 16;
+const MAX_REMEMBERED_CONNECTIONS: usize = 1 << 16;
 
 impl StepToTransactionConverter {
     /// Creates a builder from the tables of a trace.
@@ -94,7 +94,7 @@ impl StepToTransactionConverter {
         contents: &mut ReplayTraceReader<impl Read + Seek>,
     ) -> Result<(Transaction, TraceTransactionSideInformation), TraceError> {
         let caller = &step.caller;
-        if !caller.is_reverse && self.forward.len() < CONNECTIONS {
+        if !caller.is_reverse && self.forward.len() < MAX_REMEMBERED_CONNECTIONS {
             self.forward.insert(caller.connection);
         }
         let is_of_server = self.is_opened_by_server(step);

@@ -172,7 +172,8 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     }
 }
 
-/// Writes the tables of a trace, one kind after the other. Its functions return an error if the output cannot be written.
+/// Writes the tables of a trace, one kind after the other. Its functions return an error if the output cannot be
+/// written.
 #[derive(Debug)]
 pub struct TraceFileTableEncoder<W> {
     pub(crate) writer: ReplayTraceWriter<W>,

@@ -7,9 +7,9 @@ pub(crate) struct ReplayByteRangeSet {
 }
 
 impl ReplayByteRangeSet {
-    /// Adds a range, and calls `on_new_range` for each part that was not in the set. At most `max_ranges` ranges are kept: above that,
-    /// the ranges closest to each other are merged, and the bytes between them count as added. Returns `true` if this
-    /// happened, so that bytes will be missed.
+    /// Adds a range, and calls `on_new_range` for each part that was not in the set. At most `max_ranges` ranges are
+    /// kept: above that, the ranges closest to each other are merged, and the bytes between them count as added.
+    /// Returns `true` if this happened, so that bytes will be missed.
     pub(crate) fn add(
         &mut self,
         from: u64,

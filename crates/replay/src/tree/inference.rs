@@ -116,8 +116,13 @@ impl InferredTree {
         if input.is_reverse {
             return;
         }
-        let [calls, replies] = [(input.call, input.contents[0]), (input.reply, input.contents[1])]
-            .map(|(message, content)| message.items_with(content));
+        let [calls, replies] =
+            [(input.call, input.contents[0]), (input.reply, input.contents[1])].map(|(message, content)| {
+                let mut items = message.items_with(content);
+                // An empty item matches no Position of an edited trace, and would hide those behind it.
+                items.retain(|item| item.length > 0);
+                items
+            });
         let [call, reply] = [(input.call, &calls), (input.reply, &replies)]
             .map(|(message, items)| message.body_cursor().with_chunks(items));
         let mut context = TreeInferenceStepContext { tree: self, facts: input, handles, contents };

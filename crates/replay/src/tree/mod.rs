@@ -117,7 +117,7 @@ impl InferredNameBinding {
 }
 
 /// The tree inferred so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InferredTree {
     nodes: Vec<InferredObject>,
     /// Objects by the variable of a filehandle.
@@ -145,7 +145,17 @@ fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
 impl InferredTree {
     /// Creates a tree that uses at most about `max_memory_bytes` bytes.
     pub fn new(max_memory_bytes: usize) -> Self {
-        Self { max_memory_bytes, ..Self::default() }
+        Self {
+            nodes: Vec::new(),
+            by_handle: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            roots: FxHashMap::default(),
+            memory_bytes: 0,
+            max_memory_bytes,
+            left_out: 0,
+            has_dropped_names: false,
+            current: None,
+        }
     }
 
     /// Returns the objects, indexed by number.
@@ -429,7 +439,8 @@ impl InferredTree {
         }
     }
 
-    /// Records that a step reads a range. Calls `on_new_range` with each part that was in the file before the first step.
+    /// Records that a step reads a range. Calls `on_new_range` with each part that was in the file before the first
+    /// step.
     fn record_read(
         &mut self,
         id: InferredObjectId,

@@ -209,7 +209,7 @@ impl TreeInferenceStepContext<'_, '_> {
                 self.tree.record_write(id, args.da_offset, end, now);
                 self.tree.deallocate_current_range(id, args.da_offset, end);
             }
-            (Args::COPY(args), Results::COPY(CopyRes::Ok(ok)), Some(id)) if now != 0 => {
+            (Args::COPY(args), Results::COPY(CopyRes::Ok(ok)), Some(id)) => {
                 let (response, requirements) = (&ok.cr_response, &ok.cr_requirements);
                 let is_done = response.wr_callback_id.iter().next().is_none();
                 let is_local = args.ca_source_server.iter().next().is_none();
@@ -219,7 +219,9 @@ impl TreeInferenceStepContext<'_, '_> {
                 let count = response.wr_count.min(max_count);
                 let source = saved.filter(|_| is_done && is_local && is_known && count > 0);
                 let source = source.map(|id| (id, args.ca_src_offset, count));
-                self.record_copy(id, args.ca_dst_offset, args.ca_count, source);
+                if now != 0 {
+                    self.record_copy(id, args.ca_dst_offset, args.ca_count, source);
+                }
                 // The file changes while its size is read.
                 if !is_done && args.ca_count == 0 {
                     self.tree.mark_object_uncertain(id);

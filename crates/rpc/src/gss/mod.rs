@@ -226,8 +226,8 @@ impl GssContext {
             .verify(&protection.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
-    /// Opens the Reply to a sealed Call: replaces `plaintext` by the Reply with unprotected results. A Reply that refuses
-    /// the Call, or cannot be decoded, is copied unchanged. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
+    /// Opens the Reply to a sealed Call: replaces `plaintext` by the Reply with unprotected results. A Reply that
+    /// refuses the Call, or cannot be decoded, is copied unchanged. RFC 2203 sections 5.3.3.2 and 5.3.3.4.
     ///
     /// # Errors
     /// Returns an error if the Reply was not made by the server of this context.

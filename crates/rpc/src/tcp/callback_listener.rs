@@ -153,8 +153,8 @@ impl TcpCallbackListener {
         Ok(poll_fds.first().is_some_and(|wake| !wake.revents().is_empty()))
     }
 
-    /// Accepts streams, reads Calls, answers them with `handler`, and sends queued data. A Call without an answer closes
-    /// its stream.
+    /// Accepts streams, reads Calls, answers them with `handler`, and sends queued data. A Call without an answer
+    /// closes its stream.
     pub fn serve(&mut self, handler: &mut dyn FnMut(&TcpCallbackCall<'_>) -> Option<Vec<u8>>) {
         self.accept();
         let ports = &self.ports;

@@ -173,8 +173,8 @@ impl CompletionQueue {
         self.reserved.fetch_sub(entries, Ordering::Relaxed);
     }
 
-    /// Moves at most one batch of completions into `completions`, and returns their number. Returns an error if the device is
-    /// gone.
+    /// Moves at most one batch of completions into `completions`, and returns their number. Returns an error if the
+    /// device is gone.
     pub(crate) fn poll(
         &self,
         VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,

@@ -28,7 +28,9 @@ use super::work_queues::VerbsQueueDepths;
 const UNPOLLED_SENDS: u32 = 16;
 /// Entries of a send queue for a Call whose chunks have windows: its Send, and bind and invalidate for two chunks.
 const SENDS_WITH_WINDOWS: u32 = 5;
+/// Number of ports below 1,024 that one attempt tries.
 const RESERVED_PORT_TRIES: u16 = 32;
+
 impl VerbsTransport {
     /// Returns the index of the resources for the server on the device that reaches it; creates them if necessary.
     fn server_resources(

@@ -190,6 +190,7 @@ pub(crate) fn allocate(
     Ok((0..parts).map(move |index| VerbsBuffer { region: Arc::clone(&region), at: index * length, length }))
 }
 
+/// Rounds up to a multiple of 8 bytes.
 fn round_up_to_word(length: usize) -> usize {
     // A length that overflows here is longer than any memory.
     length.checked_next_multiple_of(WORD).unwrap_or(usize::MAX & !(WORD - 1))
@@ -357,9 +358,9 @@ impl VerbsExposedBuffer {
     }
 
     /// Returns the first `length` bytes, and the buffer if its window is still open, as in
-    /// [`take_back`](Self::take_back), unless `keeps_exposed` leaves them exposed. `windows` are those of its queue pair;
-    /// `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if `keeps_exposed` returned
-    /// `true`, or the fence does not cover it.
+    /// [`take_back`](Self::take_back), unless `keeps_exposed` leaves them exposed. `windows` are those of its queue
+    /// pair; `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if
+    /// `keeps_exposed` returned `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
         fence: &VerbsServerCompletionProof,

@@ -168,9 +168,9 @@ impl QueuePair<ConnectedTypestate> {
     }
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
-    /// `keeps_exposed` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose window is
-    /// still open stays in the queue pair until that is closed. Returns the exposed buffer and `copy_buffer` if `keeps_exposed`
-    /// returned `true`, the fence does not cover the buffer, or another queue pair exposed it.
+    /// `keeps_exposed` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose
+    /// window is still open stays in the queue pair until that is closed. Returns the exposed buffer and `copy_buffer`
+    /// if `keeps_exposed` returned `true`, the fence does not cover the buffer, or another queue pair exposed it.
     pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,

@@ -265,10 +265,10 @@ impl VerbsWorkQueues {
             unsafe { (*list.add(index - 1)).next = list.add(index) };
         }
         let mut rejected_request = std::ptr::null_mut();
-        // SAFETY: the queue pair is valid, as `made` shows; the requests are a list of `count` with a null at its end;
-        // their buffers are registered in its domain, and stay in `sends` until the completion or until the queue pair
-        // is destroyed. Rejected requests stay there as well. Windows are valid as long as the queue pair, and `bound`
-        // owns the slices that they are bound to during this call; afterwards the exposed buffers do.
+        // SAFETY: the queue pair is valid, as `is_created` shows; the requests are a list of `count` with a null at its
+        // end; their buffers are registered in its domain, and stay in `sends` until the completion or until the queue
+        // pair is destroyed. Rejected requests stay there as well. Windows are valid as long as the queue pair, and
+        // `bound` owns the slices that they are bound to during this call; afterwards the exposed buffers do.
         let result = unsafe { ffi::ibv_post_send(self.pointer(), list, &raw mut rejected_request) };
         if let Some(windows) = &mut self.windows {
             bound.iter().flatten().for_each(|(at, handle, _)| windows.record_posted(*at, *handle));
@@ -386,8 +386,8 @@ impl VerbsWorkQueues {
         self.windows = None;
         if self.is_created {
             let id = self.identifier.pointer();
-            // SAFETY: the identifier is valid, and has a queue pair, as `made` shows; it is destroyed once, as the
-            // pointer is null after that. rdma_destroy_qp does the same for a queue pair with external completion
+            // SAFETY: the identifier is valid, and has a queue pair, as `is_created` shows; it is destroyed once, as
+            // the pointer is null after that. rdma_destroy_qp does the same for a queue pair with external completion
             // queues, but does not return the result.
             unsafe {
                 if ffi::ibv_destroy_qp((*id).qp) == 0 {

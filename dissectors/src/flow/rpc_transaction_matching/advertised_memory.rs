@@ -18,8 +18,8 @@ use super::ConnectionRpcState;
 pub(super) const MAX_ADJACENT: usize = 256;
 
 impl ConnectionRpcState {
-    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered_call` is the Call that was
-    /// just answered. Empty if too many segments would have to be examined: hostile captures have many.
+    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered_call` is the Call that
+    /// was just answered. Empty if too many segments would have to be examined: hostile captures have many.
     pub(in crate::flow) fn unread_ranges(
         &self,
         transactions: &TrackedTransactionTable,

@@ -27,8 +27,8 @@ impl ConnectionRpcState {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { default_reason }
     }
 
-    /// Records the last `remaining_bytes` bytes of a packet, which are behind the segment `owner`: in the segments of the chunk
-    /// that follow. `owner` becomes the last of them. Bytes behind the chunk violate its bounds.
+    /// Records the last `remaining_bytes` bytes of a packet, which are behind the segment `owner`: in the segments of
+    /// the chunk that follow. `owner` becomes the last of them. Bytes behind the chunk violate its bounds.
     #[cold]
     pub(super) fn record_rest(
         &mut self,

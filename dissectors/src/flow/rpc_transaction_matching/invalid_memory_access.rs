@@ -26,7 +26,7 @@ pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
 struct SuspectedAccess {
     event: UnnamedTransportEvent,
     access: RdmaReadOrWrite,
-    /// `true` if no Call offers the memory.
+    /// `true` if no Call in flight offers the whole range.
     is_unknown: bool,
     losses: u64,
 }
@@ -55,7 +55,7 @@ impl ConnectionRpcState {
         self.read_depths.forget();
     }
 
-    /// Checks the first packet of an RDMA Read or Write of `sender`, whose memory is `owner`.
+    /// Checks the first packet of an RDMA Read or Write of the sender, whose memory is `owner`.
     pub(super) fn check_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
@@ -150,6 +150,9 @@ impl ConnectionRpcState {
         context: &mut BorrowedFlowState<'_>,
         is_refusal: bool,
     ) {
+        if self.suspects.suspects.is_empty() {
+            return;
+        }
         let owner = context.sender;
         let now = context.packet_meta.time;
         let mut remaining = Vec::new();

@@ -98,6 +98,9 @@ impl RdmaReadDepthTracker {
         (offset, length): (u64, u32),
     ) {
         let side = &mut self.0[context.sender.peer()];
+        if side.limit.is_none() {
+            return;
+        }
         let end = offset.saturating_add(u64::from(length));
         let is_answered = |read: &RdmaReadInFlight| {
             let read_end = read.offset.saturating_add(u64::from(read.length));

@@ -236,6 +236,9 @@ impl ConnectionRpcState {
 
     /// Decides the suspected messages that the sender received: it has sent a message without loss.
     pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
+        if self.suspected_messages.suspects.is_empty() {
+            return;
+        }
         let mut remaining = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedUnexpectedMessage { event, is_without_call, losses } = suspect;

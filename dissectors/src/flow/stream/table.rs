@@ -386,7 +386,7 @@ impl TcpConversationTable {
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
     pub(in crate::flow) fn idle_longest(&self) -> Vec<usize> {
         let streams = self.slots.iter();
-        bounded_slab_growth::first_eighth(
+        bounded_slab_growth::eighth_to_evict(
             streams.map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)),
         )
     }

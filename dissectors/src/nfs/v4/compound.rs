@@ -202,20 +202,27 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     observer: &mut O,
     read: impl FnOnce(B) -> R,
 ) -> Result<R, CompoundDecodeFailure<B::Number>> {
-    let mut lookahead = *cursor;
-    let number = match B::Number::decode(&mut lookahead, B::OPCODE, &mut NullFieldObserver) {
+    let at = cursor.position();
+    let mut number_field = O::is_enabled().then(|| *cursor);
+    let number = match B::Number::decode(cursor, B::OPCODE, &mut NullFieldObserver) {
         Ok(number) => number,
         Err(error) => {
             report_rest(cursor, observer);
             return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
-    let status = if B::HAS_STATUS { lookahead.word().ok().map(Nfsstat4) } else { None };
+    let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
     let group = B::field(number);
-    observer.enter(group.unwrap_or(&UNKNOWN), cursor.position());
-    let number_field = B::Number::decode(cursor, B::OPCODE, observer);
+    observer.enter(group.unwrap_or(&UNKNOWN), at);
+    if let Some(field) = &mut number_field {
+        B::Number::decode(field, B::OPCODE, observer).map_err(|error| CompoundDecodeFailure {
+            operation: Some(number),
+            status,
+            error,
+        })?;
+    }
     let mut inner_observer = OuterGroupOmittingObserver::new(observer, group);
-    let body = number_field.and_then(|number| B::decode(number, cursor, &mut inner_observer)).map(read);
+    let body = B::decode(number, cursor, &mut inner_observer).map(read);
     if body.is_err() {
         inner_observer.leave_all(cursor.position());
         report_rest(cursor, observer);

@@ -152,7 +152,10 @@ impl LiveCallBuilder {
             (DelegationSubstituteCall::Open, RecoveryCallResult::UnconfirmedOpen(stateid)) => {
                 substitute.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
             }
-            (_, RecoveryCallResult::Stateid(stateid)) => self.take_substitute_stateid(substitute, &stateid),
+            (
+                DelegationSubstituteCall::Open | DelegationSubstituteCall::Confirm(_),
+                RecoveryCallResult::Stateid(stateid),
+            ) => self.take_substitute_stateid(substitute, &stateid),
             _ => {}
         }
         if let Some(surplus) = substitute

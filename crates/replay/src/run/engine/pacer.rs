@@ -1,5 +1,5 @@
-//! Pace of a run: the time when each step is to be sent. With think time, each client waits as long after the completion
-//! of its previous steps as it did in the capture.
+//! Pace of a run: the time when each step is to be sent. With think time, each client waits as long after the
+//! completion of its previous steps as it did in the capture.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -239,6 +239,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         entry: &StepWindowEntry,
         reason: &str,
     ) -> Result<StepOutcome, ReplayRunError> {
+        // Earlier Replies are checked before the effects of this step become uncertain.
         self.check_all()?;
         if let Some(slot) = entry.call.counts.slot {
             self.retire_slot(slot);

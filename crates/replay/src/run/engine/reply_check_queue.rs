@@ -49,7 +49,7 @@ pub(super) struct UncheckedLiveReplyFacts {
     pub(super) is_done_twice: bool,
     /// `true` if the recorded Reply has an entry of a directory whose attributes were delayed.
     pub(super) has_delayed_entry: bool,
-    /// Send time of the Call, if it was sent with others in flight.
+    /// Send time of the Call; `None` for programs other than NFS, whose values are not related to earlier ones.
     pub(super) sent: Option<Instant>,
     pub(super) latency: Duration,
 }

@@ -92,8 +92,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         self.is_exhausted && self.window.count() == 0
     }
 
-    /// Reads steps ahead until `max_count` are in the window. Calls `notice` for each, with the reason of the plan in it;
-    /// those that the plan does not send are not admitted.
+    /// Reads steps ahead until `max_count` are in the window. Calls `notice` for each, with the reason of the plan in
+    /// it; those that the plan does not send are not admitted.
     pub(super) fn admit(
         &mut self,
         max_count: usize,

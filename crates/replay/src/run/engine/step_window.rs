@@ -134,6 +134,7 @@ pub(super) struct OwnedTraceStep {
     bytes: Vec<u8>,
     /// The step without its borrowed parts.
     unborrowed: Option<TraceStep<'static>>,
+    /// Ranges of the heads of Call and Reply.
     heads: [Range<usize>; 2],
     /// Offset and number of items of each other list.
     lists: [(usize, u32); LISTS],

@@ -177,7 +177,8 @@ pub(in crate::run) fn encode_call(
     }
 }
 
-/// Encodes a COMPOUND after an RPC header. SEQUENCE precedes the operations if a session, slot and sequence ID are given.
+/// Encodes a COMPOUND after an RPC header. SEQUENCE precedes the operations if a session, slot and sequence ID are
+/// given.
 pub(in crate::run) fn encode_compound(
     header: &[u8],
     xid: Xid,
@@ -255,7 +256,6 @@ impl RecoveryReply {
     pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
         let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
         let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
-        // No such Call has more operations.
         for results in reply.operations().map_while(Result::ok).take(8) {
             decoded.statuses.push(results.status());
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
@@ -281,7 +281,11 @@ impl RecoveryReply {
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
                 Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
-                _ => continue,
+                // They precede the operation with the result.
+                Results::SEQUENCE(_) | Results::PUTFH(_) | Results::PUTROOTFH(_) | Results::LOOKUP(_) => {
+                    continue;
+                }
+                _ => RecoveryCallResult::Done,
             };
         }
         (!decoded.statuses.is_empty()).then_some(decoded)

@@ -94,8 +94,8 @@ pub(super) struct CheckedReplyPairPattern {
 }
 
 impl CheckedReplyPairPattern {
-    /// Creates the pattern of a decoded pair. `live_fields` are the fields of both messages with their positions, `compared`
-    /// the counts of the comparison. Returns `None` if the pair is not suitable.
+    /// Creates the pattern of a decoded pair. `live_fields` are the fields of both messages with their positions,
+    /// `compared` the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
         replies: &ReplyPair<'_>,
         [recorded_fields, live_fields]: [&[LocatedField<'_>]; 2],

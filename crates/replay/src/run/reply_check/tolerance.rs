@@ -225,8 +225,8 @@ impl DirectoryAttributePaths {
         }
     }
 
-    /// Returns `true` if an attribute is that of a directory. `is_directory` is `true` if the operation applies to one; its
-    /// entries need not be directories.
+    /// Returns `true` if an attribute is that of a directory. `is_directory` is `true` if the operation applies to one;
+    /// its entries need not be directories.
     fn describes_directory(&self, path: &FieldPath, is_directory: bool) -> bool {
         let parent = path.parent_path();
         is_directory && !path.text.contains("entries.")
@@ -268,7 +268,8 @@ fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperat
     is_better
 }
 
-/// Treats an owner as root if the export squashes root to it. Returns `true` if there are any.
+/// Treats a recorded owner as equal to the live one if the export squashes root to the live one. Returns `true` if
+/// there are any.
 fn tolerate_squashed_owner(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
@@ -353,7 +354,8 @@ fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
     }
 }
 
-/// Removes access rights that are equal in the bits that both servers support. Returns `true` if these bits differ.
+/// Removes access rights that are equal in the bits that both servers support. Returns `true` if it removed any: the
+/// servers support different rights.
 fn tolerate_access(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
     let masks = |leaf: &str| mask(a, leaf).zip(mask(b, leaf));
     let (true, Some((recorded, live)), Some(rights)) =

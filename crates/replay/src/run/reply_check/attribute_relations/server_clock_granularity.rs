@@ -77,8 +77,9 @@ impl ServerChangeAndTimeTraits {
         *(if times.iter().any(is_of) { timed } else { untimed }) += 1;
     }
 
-    /// Adds a change attribute after a change. `elapsed` is the time from the previous value to that change, `change_interval`
-    /// the maximum time between the last two changes. Returns `true` if the value must have changed and has not.
+    /// Adds a change attribute after a change. `elapsed` is the time from the previous value to that change,
+    /// `change_interval` the maximum time between the last two changes. Returns `true` if the value must have changed
+    /// and has not.
     pub(super) fn must_move(
         &mut self,
         elapsed: Duration,
