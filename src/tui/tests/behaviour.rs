@@ -89,6 +89,13 @@ fn search_goes_on_and_back_and_around() {
 }
 
 #[test]
+fn search_in_charts_goes_to_the_operation() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    screen.keys("6").ask('/', "readdir");
+    assert!(screen.text().contains("Latency of READDIR"), "{}", screen.text());
+}
+
+#[test]
 fn search_in_the_tree_goes_to_the_field() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('g', "0xb38df27d").press(KeyCode::Enter).ask('/', "slotid");
