@@ -281,11 +281,8 @@ impl RecoveryReply {
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
                 Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
-                // They precede the operation with the result.
-                Results::SEQUENCE(_) | Results::PUTFH(_) | Results::PUTROOTFH(_) | Results::LOOKUP(_) => {
-                    continue;
-                }
-                _ => RecoveryCallResult::Done,
+                // SEQUENCE, PUTFH and CLOSE, for example, have no result that is needed.
+                _ => continue,
             };
         }
         (!decoded.statuses.is_empty()).then_some(decoded)
