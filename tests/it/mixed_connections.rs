@@ -165,9 +165,9 @@ fn other_protocols_all_around_change_nothing_and_are_not_counted_as_something() 
 /// The list describes a packet of InfiniBand by its own protocol, not by that of the last TCP segment.
 #[test]
 fn parts_of_messages_over_roce_are_no_fpdus_beside_iwarp() {
-    let iwarp = crate::captures::path("siw-v3.pcap.gz");
+    let iwarp = crate::captures::path("siw-v3");
     let arguments = ["--view", "frames", iwarp.to_str().unwrap()];
-    let list = crate::program::output(&crate::captures::path("rxe-v3.pcap"), &arguments);
+    let list = crate::program::output(&crate::captures::path("rxe-v3"), &arguments);
     let of_roce = || list.lines().filter(|line| line.contains("QP="));
     assert!(of_roce().any(|line| line.contains("part of a message (")), "{list}");
     assert_eq!(of_roce().find(|line| line.contains("FPDU")), None);

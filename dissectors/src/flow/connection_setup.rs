@@ -16,6 +16,8 @@ use crate::infiniband::cm::{
 use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
+use super::packet_meta::PacketMeta;
+
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
 pub const NFS_RDMA_PORT: Port = Port(20049);
 
@@ -78,6 +80,12 @@ pub struct SetUpFrame {
     pub number: FrameNumber,
     /// Its time.
     pub time: Timestamp,
+}
+
+impl From<&PacketMeta<'_>> for SetUpFrame {
+    fn from(packet_meta: &PacketMeta<'_>) -> Self {
+        Self { number: packet_meta.last_frame(), time: packet_meta.time }
+    }
 }
 
 /// RDMA Reads that one side can have in flight at a time.

@@ -7,10 +7,11 @@ use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
 use crate::rdma_operation::ConnectionSideAOrB;
 
+use super::limits::FlowLimits;
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::reliable_connection::ExtendedPsn;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::transaction_table::TransactionSlabKey;
-use super::{DeliveryAnomaly, FlowLimits, PacketMeta};
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.

@@ -9,10 +9,10 @@ use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
 use crate::rdma_operation::{CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage};
 
-use super::PacketMeta;
-use super::accepted_packet_inference::RetransmissionStall;
 use super::early_packet_buffer::MAX_AGE_NS;
 use super::missing_byte_ranges::add_gap;
+use super::packet_meta::PacketMeta;
+use super::packet_meta::RetransmissionStall;
 use super::reliable_connection::ExtendedPsn;
 
 /// Maximum number of buffered packets of incomplete messages.

@@ -13,16 +13,18 @@ use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 use crate::rpc::Xid;
 
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
+use super::connection_setup::SetUpFrame;
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::finality;
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, RequesterPacketState};
 use super::rpc_transaction_matching::{self, ConnectionRpcState};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
 use super::transport_event::TransportAnomalyKind;
-use super::{DeliveryAnomaly, EvictedState, Flow, FrameContentKind, PacketMeta, UndecodedReason};
+use super::{EvictedState, Flow, FrameContentKind, UndecodedReason};
 
 impl Flow {
     /// Processes a datagram of the connection manager.
@@ -48,7 +50,7 @@ impl Flow {
         let mut on_eviction = || self.stats.count_evicted(EvictedState::SetUp);
         let InnermostNetworkPacket { tenant, source, destination, .. } = *datagram;
         let route = (tenant, source, destination);
-        let set_up_frame = packet_meta.set_up_frame();
+        let set_up_frame = SetUpFrame::from(&packet_meta);
         if let Some(established) =
             self.set_ups.process_message(route, &message, set_up_frame, &mut on_eviction)
         {

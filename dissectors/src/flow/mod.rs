@@ -23,9 +23,11 @@ mod infiniband_message_reassembly;
 mod infiniband_packets;
 pub mod ip_reassembly;
 mod iwarp;
+mod limits;
 mod memory_budget;
 mod missing_byte_ranges;
 mod non_message_frame_role;
+mod packet_meta;
 mod packet_opcode_sequence;
 pub mod pending_call_queries;
 mod reliable_connection;
@@ -55,7 +57,9 @@ pub use connection_setup::{
 };
 pub use frame_kind::FrameContentKind;
 pub use iwarp::{MpaCounts, observe_segment};
+pub use limits::FlowLimits;
 pub use non_message_frame_role::{FrameRole, TransactionFrame};
+pub use packet_meta::RetransmissionStall;
 pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 pub use rpc_transaction_matching::Version2SendCredits;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
@@ -71,15 +75,14 @@ use crate::net::{
     self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
 };
 use crate::rdma_operation::ConnectionSideAOrB;
-use crate::rpcrdma::Dialect;
 
-pub use accepted_packet_inference::RetransmissionStall;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallEmissionState};
 use closed_connection_reports::ClosedConnectionReportQueue;
 use connection::{ConnectionSlabKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_setup::PendingConnectionSetUps;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
+use packet_meta::PacketMeta;
 use rpc_transaction_matching::BorrowedFlowState;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
@@ -87,153 +90,8 @@ pub use stream::table::TcpSegmentNumbers;
 use transaction::{CapturedMessage, RpcMessageKind, SiblingConnections};
 use transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 
-/// Limits of the state of a flow, and optional output.
-#[derive(Clone, Debug)]
-pub struct FlowLimits {
-    /// Connections in the table. Beyond it, the connections idle longest are evicted.
-    pub connections: usize,
-    /// Transactions that wait for their Reply.
-    pub open_transactions: usize,
-    /// Nanoseconds of frame time after which a Call without a Reply is emitted unanswered. `None` waits for the
-    /// end of the input. A Reply that arrives later becomes a Transaction of its own, without a Call.
-    pub call_age_ns: Option<u64>,
-    /// Closed Transactions that wait for late copies of their messages.
-    pub lingering_transactions: usize,
-    /// Bytes that messages, chunk lists, ranges of moved data and the kinds below may use together; see
-    /// [`memory_budget`].
-    pub pool_bytes: usize,
-    /// Bytes that the tables of connections and streams may use.
-    pub table_bytes: usize,
-    /// Bytes of Transactions, open or closed, with their messages and chunk lists. Beyond it, those that wait
-    /// for late copies are emitted, then the oldest open ones.
-    pub message_bytes: usize,
-    /// TCP streams in the table. Beyond it, the streams idle longest are evicted.
-    pub streams: usize,
-    /// Bytes of one stream buffered behind a gap.
-    pub gap_bytes: usize,
-    /// Bytes buffered for all streams: behind gaps and in incomplete messages.
-    pub stream_bytes: usize,
-    /// Connection set-ups that wait for their answer.
-    pub set_ups: usize,
-    /// Bytes of incomplete messages.
-    pub partial_message_bytes: usize,
-    /// Limits of IP reassembly.
-    pub fragments: ip_reassembly::IpReassemblyLimits,
-    /// Bytes of packets in the reorder buffers.
-    pub reorder_bytes: u64,
-    /// Bytes of chunk content kept at a time.
-    pub chunk_content_bytes: u64,
-    /// `true` to keep file data in chunks too.
-    pub keep_file_data: bool,
-    /// Dialect of RPC-over-RDMA in which messages are decoded; `None` detects it per connection.
-    pub dialect: Option<Dialect>,
-    /// `true` to check the ICRC of every packet.
-    pub check_icrc: bool,
-    /// `true` to record frames of chunks for [`Flow::transaction_frames`].
-    pub record_transaction_frames: bool,
-    /// `true` to record transport events for [`Flow::transport_events`].
-    pub record_transport_events: bool,
-    /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction
-    /// is emitted: for views of frames, and for names of files in Calls in flight.
-    pub name_open_transactions: bool,
-    /// `true` to report ended connections through [`Flow::next_closed`].
-    pub report_closed_connections: bool,
-    /// `true` to emit a Transaction as soon as its Reply is acknowledged (see [`finality`]), not only once no
-    /// late copy can arrive.
-    pub emit_on_acknowledgment: bool,
-}
-
 /// Frames between two checks of the memory limits while no Transaction changes: 4 MiB in frames of 64 KiB.
 const MAX_FRAMES_BETWEEN_CHECKS: u32 = 64;
-
-/// Metadata of a packet: its frames (more than one if it was fragmented) and the time at which it was
-/// complete.
-#[derive(Clone, Copy, Debug)]
-struct PacketMeta<'a> {
-    frames: &'a [FrameNumber],
-    time: Timestamp,
-    /// Identification field of its IPv4 datagram; 0 if it has none.
-    identification: u16,
-    /// Anomaly of its delivery; `None` for a packet that arrived once and in order.
-    anomaly: Option<&'a DeliveryAnomaly>,
-}
-
-/// Anomaly of a packet that did not arrive once and in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeliveryAnomaly {
-    /// The frame is a duplicate made by the capture.
-    CapturedTwice,
-    /// The packet was captured before the packet that determines its place.
-    Reordered,
-    /// The receiver accepts the packet after an earlier copy was lost or refused.
-    Recovered(RetransmissionStall),
-    /// The receiver accepts the packet after an earlier copy was lost. It closes a gap in a stream, and so delays all
-    /// messages that end behind the gap.
-    ClosesGap(RetransmissionStall),
-    /// The receiver refuses the packet because of a gap before it.
-    Refused,
-    /// The receiver had already accepted a copy of the packet, as far as is known.
-    Surplus,
-    /// The sender retransmits the packet after an ACK timeout: there was no acknowledgement of the copy before, and it
-    /// is unknown which copy the receiver accepts.
-    Repeated(RetransmissionStall),
-}
-
-impl<'a> PacketMeta<'a> {
-    /// Creates the metadata of a packet without anomalies.
-    fn new(frames: &'a [FrameNumber], time: Timestamp) -> Self {
-        Self { frames, time, identification: 0, anomaly: None }
-    }
-
-    /// Returns `true` if the frame is a duplicate made by the capture.
-    fn is_captured_twice(&self) -> bool {
-        self.anomaly == Some(&DeliveryAnomaly::CapturedTwice)
-    }
-
-    /// Returns `true` if the receiver ignores the packet: a duplicate of the capture, or a packet accepted
-    /// before.
-    fn is_duplicate(&self) -> bool {
-        self.is_captured_twice() || self.was_already_accepted()
-    }
-
-    /// Returns `true` if the receiver had already accepted a copy of the packet, as far as is known.
-    fn was_already_accepted(&self) -> bool {
-        matches!(self.anomaly, Some(DeliveryAnomaly::Surplus | DeliveryAnomaly::Repeated(_)))
-    }
-
-    /// Returns `true` if the receiver may have accepted this copy of a packet instead of an earlier one.
-    fn may_be_accepted(&self) -> bool {
-        matches!(self.anomaly, Some(DeliveryAnomaly::Repeated(_)))
-    }
-
-    fn is_refused(&self) -> bool {
-        self.anomaly == Some(&DeliveryAnomaly::Refused)
-    }
-
-    /// Returns the time lost to packet loss before the packet arrived.
-    fn stall(&self) -> Option<RetransmissionStall> {
-        match *self.anomaly? {
-            DeliveryAnomaly::Recovered(stall)
-            | DeliveryAnomaly::ClosesGap(stall)
-            | DeliveryAnomaly::Repeated(stall) => Some(stall),
-            _ => None,
-        }
-    }
-
-    fn accepted_time(&self) -> Timestamp {
-        self.stall().map_or(self.time, |stall| stall.until.max(self.time))
-    }
-
-    /// Returns the last frame of the packet, which completed it.
-    fn last_frame(&self) -> FrameNumber {
-        self.frames.last().copied().unwrap_or_default()
-    }
-
-    /// Returns the last frame of a message of a connection set-up.
-    fn set_up_frame(&self) -> SetUpFrame {
-        SetUpFrame { number: self.last_frame(), time: self.time }
-    }
-}
 
 /// Counts of ICRC check results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,9 @@
 use crate::captured_frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
+use super::packet_meta::PacketMeta;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};
-use super::{EvictedState, Flow, FrameContentKind, PacketMeta, TransactionSlabKey};
+use super::{EvictedState, Flow, FrameContentKind, TransactionSlabKey};
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

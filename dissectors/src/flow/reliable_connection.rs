@@ -15,11 +15,12 @@ use crate::rdma_operation::{
     CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
 };
 
+use super::FrameContentKind;
 use super::accepted_packet_inference::ReceiverPsnState;
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::statistics::UndecodedReason;
-use super::{DeliveryAnomaly, FrameContentKind, PacketMeta};
 
 /// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
 /// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.

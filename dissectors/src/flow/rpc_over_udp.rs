@@ -8,9 +8,10 @@ use crate::rpc::{self, MsgType};
 use super::connection::EndpointPair;
 use super::duplicate_frames;
 use super::finality;
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport};
-use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
+use super::{Flow, FrameContentKind};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];

@@ -12,7 +12,9 @@ use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
+use super::FrameContentKind;
 use super::missing_byte_ranges::add_gap;
+use super::packet_meta::{PacketMeta, RetransmissionStall};
 use super::rpc_transaction_matching;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::stream::context::StreamParserBorrowedFlowState;
@@ -20,7 +22,6 @@ use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::CapturedMessage;
 use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
-use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,11 +30,13 @@ use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
-use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
 use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
+use super::limits::FlowLimits;
+use super::packet_meta::RetransmissionStall;
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
@@ -47,7 +49,7 @@ use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
     UnnamedTransportEvent,
 };
-use super::{DeliveryAnomaly, FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
+use super::{FlowDecodingStatistics, FrameContentKind};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::RequesterCreditState;
 pub use credits::Version2SendCredits;

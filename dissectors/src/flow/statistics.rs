@@ -1,6 +1,7 @@
 //! Counts of the traffic and state that are in no Transaction, so that nothing is dropped silently.
 
-use super::{FrameContentKind, PacketMeta};
+use super::FrameContentKind;
+use super::packet_meta::PacketMeta;
 
 macro_rules! counted {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $key:literal,)* }) => {

@@ -15,6 +15,8 @@ use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceId
 use super::duplicate_frames;
 use super::finality;
 use super::iwarp::IwarpConnection;
+use super::limits::FlowLimits;
+use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamParserBorrowedFlowState;
@@ -23,7 +25,7 @@ use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
-use super::{DeliveryAnomaly, Flow, FlowLimits, FrameContentKind, PacketMeta};
+use super::{Flow, FrameContentKind};
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {

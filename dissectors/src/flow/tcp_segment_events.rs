@@ -3,8 +3,9 @@
 use crate::net::TcpSegment;
 use crate::rdma_operation::ConnectionSideAOrB;
 
+use super::Flow;
+use super::packet_meta::PacketMeta;
 use super::transport_event::TransportAnomalyKind;
-use super::{Flow, PacketMeta};
 
 impl Flow {
     /// Returns `true` if the bytes of a segment, which was not processed yet, are a retransmission.

@@ -14,9 +14,9 @@ use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
 
-pub use super::accepted_packet_inference::RetransmissionStall;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
+pub use super::packet_meta::RetransmissionStall;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

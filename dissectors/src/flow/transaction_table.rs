@@ -10,7 +10,9 @@ use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
+use super::limits::FlowLimits;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
+use super::packet_meta::PacketMeta;
 use super::rpcrdma_control_message::FrameRpcRdmaControlMessages;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
@@ -18,7 +20,6 @@ use super::transaction::{
     CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
 };
 use super::transport_event::UnemittedTransportEvents;
-use super::{FlowLimits, PacketMeta};
 
 /// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,10 +14,11 @@ use crate::xdr::XdrError;
 
 use super::connection::{ConnectionSlabKey, FlowConnection};
 use super::frame_kind::FrameContentKind;
+use super::packet_meta::PacketMeta;
 use super::statistics::UndecodedReason;
 use super::transaction::{EndpointRole, TransactionConnection};
 use super::transaction_table::TransactionSlabKey;
-use super::{Flow, PacketMeta, PacketOpcodeOrLengthViolation};
+use super::{Flow, PacketOpcodeOrLengthViolation};
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

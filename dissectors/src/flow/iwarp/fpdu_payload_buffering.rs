@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
-use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
 

@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
-use crate::flow::PacketMeta;
+use crate::flow::packet_meta::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::flow::transport_event::{MpaStartupFault, RdmapFault};

@@ -380,7 +380,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     }
 
     fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>) {
-        self.startup = Some((startup, packet_meta.set_up_frame()));
+        self.startup = Some((startup, SetUpFrame::from(&packet_meta)));
         if self.sink.records_events() {
             self.own.order = Some(Box::new(DdpSegmentOrder::at_start(startup.kind)));
         }

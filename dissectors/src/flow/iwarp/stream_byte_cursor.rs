@@ -1,6 +1,6 @@
 //! Cursor over contiguous stream bytes.
 
-use crate::flow::PacketMeta;
+use crate::flow::packet_meta::PacketMeta;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 
 use super::fpdu_search::{self, FpduSearchBudget};

@@ -1,8 +1,8 @@
 //! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
-use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
+use crate::flow::packet_meta::RetransmissionStall;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
