@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
 
+use super::extended_psn::ExtendedPsn;
 use super::packet_meta::{DeliveryAnomaly, RetransmissionStall};
-use super::reliable_connection::ExtendedPsn;
 
 /// Retransmission of everything that was not acknowledged, after an ACK timeout.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 
 use super::Flow;
-use super::connection::{ConnectionParametersSnapshot, ConnectionSlabKey};
+use super::connection::ConnectionParametersSnapshot;
+use super::connection_key::ConnectionSlabKey;
 
 /// Number of ending connections that each call of [`Flow::next_closed`] checks, in rotation.
 const MAX_CHECKED: usize = 4;

@@ -22,6 +22,7 @@ use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
 use super::by_side::BySide;
+use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
@@ -126,13 +127,6 @@ impl EndpointPair {
         let is_swapped = self.a > self.b;
         (if is_swapped { self.reversed() } else { self }, is_swapped)
     }
-}
-
-/// Key of a connection; never reused for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConnectionSlabKey {
-    pub(super) slot: usize,
-    serial: u64,
 }
 
 /// Negotiated parameters of a connection, and whether it is ending.

@@ -7,11 +7,12 @@ use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
 use crate::rdma_operation::ConnectionSideAOrB;
 
+use super::count_categories::{EvictedState, UndecodedReason};
+use super::extended_psn::ExtendedPsn;
 use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
-use super::reliable_connection::ExtendedPsn;
-use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
-use super::transaction_table::TransactionSlabKey;
+use super::statistics::FlowDecodingStatistics;
+use super::transaction_key::TransactionSlabKey;
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.

@@ -11,10 +11,12 @@ use crate::infiniband::InfinibandPacket;
 
 use super::FrameContentKind;
 use super::early_packet_buffer::MAX_AGE_NS;
-use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
+use super::extended_psn::ExtendedPsn;
+use super::reliable_connection::RequesterPacketState;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
-use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
+use super::transaction_key::TransactionSlabKey;
+use super::transaction_table::TrackedTransactionTable;
 
 /// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
 /// after it closed. Missing parts may have been captured late.

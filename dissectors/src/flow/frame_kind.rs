@@ -4,9 +4,9 @@ use crate::iwarp::rdmap::RdmapTerminate;
 use crate::rpcrdma::RpcRdmaMessageType;
 
 use super::chunk::ChunkKind;
-use super::statistics::UndecodedReason;
+use super::count_categories::UndecodedReason;
 use super::transaction::RpcMessageKind;
-use super::transaction_table::TransactionSlabKey;
+use super::transaction_key::TransactionSlabKey;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use crate::infiniband::PacketPositionInMessage;
 use crate::rdma_operation::{CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage};
 
 use super::early_packet_buffer::MAX_AGE_NS;
+use super::extended_psn::ExtendedPsn;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
 use super::packet_meta::RetransmissionStall;
-use super::reliable_connection::ExtendedPsn;
 
 /// Maximum number of buffered packets of incomplete messages.
 const MAX_PACKETS: usize = 256;

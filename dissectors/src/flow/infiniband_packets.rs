@@ -16,13 +16,15 @@ use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey
 use super::connection_setup::SetUpFrame;
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
+use super::extended_psn::ExtendedPsn;
 use super::finality;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, RequesterPacketState};
+use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
 use super::rpc_transaction_matching::{self, ConnectionRpcState};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
-use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
+use super::transaction_key::TransactionSlabKey;
+use super::transaction_table::TrackedTransactionTable;
 use super::transport_event::TransportAnomalyKind;
 use super::{EvictedState, Flow, FrameContentKind, UndecodedReason};
 

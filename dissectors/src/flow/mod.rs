@@ -14,9 +14,12 @@ mod call_retries;
 pub mod chunk;
 mod closed_connection_reports;
 mod connection;
+mod connection_key;
 mod connection_setup;
+mod count_categories;
 mod duplicate_frames;
 mod early_packet_buffer;
+mod extended_psn;
 mod finality;
 mod frame_kind;
 mod infiniband_message_reassembly;
@@ -44,6 +47,7 @@ mod tcp_segment_events;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
+mod transaction_key;
 pub mod transaction_message_decoding;
 mod transaction_table;
 pub mod transport_event;
@@ -55,6 +59,7 @@ pub use connection::ConnectionParametersSnapshot;
 pub use connection_setup::{
     NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, SetUpFrame,
 };
+pub use count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 pub use frame_kind::FrameContentKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use limits::FlowLimits;
@@ -63,9 +68,9 @@ pub use packet_meta::RetransmissionStall;
 pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 pub use rpc_transaction_matching::Version2SendCredits;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
-pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
+pub use statistics::FlowDecodingStatistics;
 pub use transaction::Transaction;
-pub use transaction_table::TransactionSlabKey;
+pub use transaction_key::TransactionSlabKey;
 
 use crate::captured_frame::{Frame, FrameNumber, Timestamp};
 use crate::field::{FieldObserver, NullFieldObserver};
@@ -78,7 +83,8 @@ use crate::rdma_operation::ConnectionSideAOrB;
 
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallEmissionState};
 use closed_connection_reports::ClosedConnectionReportQueue;
-use connection::{ConnectionSlabKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
+use connection::{ConnectionTable, FlowConnection, QueuePairFlowKey};
+use connection_key::ConnectionSlabKey;
 use connection_setup::PendingConnectionSetUps;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;

@@ -17,10 +17,11 @@ use crate::rdma_operation::{
 
 use super::FrameContentKind;
 use super::accepted_packet_inference::ReceiverPsnState;
+use super::count_categories::UndecodedReason;
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
+use super::extended_psn::ExtendedPsn;
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
-use super::statistics::UndecodedReason;
 
 /// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
 /// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.
@@ -30,8 +31,6 @@ const MAX_SPANS: usize = 128;
 const MAX_SENT_MESSAGES: usize = 128;
 /// Number of packets before and after the newest one that may be captured after the end of the connection.
 const MAX_LATE_PACKETS: u64 = 16;
-/// A sequence number extended beyond 24 bits, so that it never wraps.
-pub(super) type ExtendedPsn = u64;
 
 /// An RDMA Write or Read, which uses the sequence numbers from `first` on.
 #[derive(Debug)]

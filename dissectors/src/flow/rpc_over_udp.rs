@@ -6,10 +6,10 @@ use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
 use super::connection::EndpointPair;
+use super::count_categories::IgnoredTraffic;
 use super::duplicate_frames;
 use super::finality;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
-use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport};
 use super::{Flow, FrameContentKind};
 

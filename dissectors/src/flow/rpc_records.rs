@@ -13,15 +13,17 @@ use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
 use super::FrameContentKind;
+use super::count_categories::{EvictedState, UndecodedReason};
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::{PacketMeta, RetransmissionStall};
 use super::rpc_transaction_matching;
-use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
+use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::CapturedMessage;
-use super::transaction_table::{TrackedTransactionTable, TransactionSlabKey};
+use super::transaction_key::TransactionSlabKey;
+use super::transaction_table::TrackedTransactionTable;
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,17 +34,15 @@ use super::advertised_handles::HandleSegments;
 use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
+use super::count_categories::{EvictedState, UndecodedReason};
 use super::limits::FlowLimits;
 use super::packet_meta::RetransmissionStall;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
-use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
-use super::transaction_table::{
-    PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
-    TransactionTableEntryState,
-};
+use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use super::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState};
 use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
     UnnamedTransportEvent,

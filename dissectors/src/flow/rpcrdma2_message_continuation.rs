@@ -11,8 +11,9 @@ use std::ops::Range;
 use crate::rdma_operation::{ConnectionSideAOrB, OwnedRdmaSendMessage, RdmaSendMessage};
 use crate::rpc::Xid;
 
+use super::count_categories::{EvictedState, UndecodedReason};
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
-use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
+use super::statistics::FlowDecodingStatistics;
 use super::transaction::RpcMessageKind;
 
 /// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.

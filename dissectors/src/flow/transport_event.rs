@@ -12,12 +12,13 @@ use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
-use super::connection::{ConnectionSlabKey, FlowConnection};
+use super::connection::FlowConnection;
+use super::connection_key::ConnectionSlabKey;
+use super::count_categories::UndecodedReason;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
-use super::statistics::UndecodedReason;
 use super::transaction::{EndpointRole, TransactionConnection};
-use super::transaction_table::TransactionSlabKey;
+use super::transaction_key::TransactionSlabKey;
 use super::{Flow, PacketOpcodeOrLengthViolation};
 
 /// Event of a transport.

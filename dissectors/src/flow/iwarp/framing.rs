@@ -2,8 +2,8 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::flow::transport_event::{MpaStartupFault, RdmapFault};
 use crate::iwarp::DdpSegment;

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use crate::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::missing_byte_ranges::add_gap;
 use crate::flow::packet_meta::{PacketMeta, RetransmissionStall};
-use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::TransportAnomalyKind;
 use crate::iwarp::crc::RunningFpduCrc;

@@ -15,6 +15,7 @@ mod framing;
 mod isolated_tcp_segment;
 mod markers;
 mod messages;
+mod mpa_counts;
 mod partial_fpdu;
 mod segment_faults;
 mod startup_faults;
@@ -29,11 +30,12 @@ use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaOperation};
 use crate::rpcrdma;
+pub use mpa_counts::MpaCounts;
 
 use super::PacketMeta;
 use super::by_side::BySide;
 use super::connection_setup::SetUpFrame;
-use super::statistics::UndecodedReason;
+use super::count_categories::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
@@ -129,44 +131,6 @@ enum CrcUse {
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
 const MAX_CRC_MISSES: u8 = 8;
-
-/// Counts of MPA CRC check results and of discarded bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MpaCounts {
-    /// FPDUs with a correct CRC.
-    pub good: u64,
-    /// FPDUs with a wrong CRC, which are rejected.
-    pub bad: u64,
-    /// FPDUs of connections without CRCs.
-    pub absent: u64,
-    /// FPDUs that were not captured completely.
-    pub unknown: u64,
-    /// Bytes of rejected FPDUs.
-    pub refused_bytes: u64,
-    /// Captured bytes in which no FPDU was found.
-    pub skipped_bytes: u64,
-}
-
-impl MpaCounts {
-    /// Iterates over the nonzero FPDU counts with their names in output.
-    pub fn named_counts(self) -> impl Iterator<Item = (&'static str, u64)> {
-        let Self { good, bad, absent, unknown, .. } = self;
-        let counts = [("good", good), ("bad", bad), ("absent", absent), ("unknown", unknown)];
-        counts.into_iter().filter(|(_, count)| *count > 0)
-    }
-}
-
-impl MpaCounts {
-    /// Adds other counts.
-    pub fn add(&mut self, other: Self) {
-        self.good += other.good;
-        self.bad += other.bad;
-        self.absent += other.absent;
-        self.unknown += other.unknown;
-        self.refused_bytes += other.refused_bytes;
-        self.skipped_bytes += other.skipped_bytes;
-    }
-}
 
 /// State that both directions of a connection share.
 #[derive(Debug)]

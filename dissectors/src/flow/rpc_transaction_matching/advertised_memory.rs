@@ -7,9 +7,8 @@ use std::collections::hash_map::Entry;
 
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
 use crate::flow::reliable_connection::UncapturedRdmaReadRange;
-use crate::flow::transaction_table::{
-    PackedChunkSegmentOrdinal, TrackedFlowTransaction, TrackedTransactionTable, TransactionSlabKey,
-};
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange};
 
 use super::ConnectionRpcState;

@@ -1,10 +1,10 @@
 //! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
+use crate::flow::count_categories::{EvictedState, UndecodedReason};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::packet_meta::RetransmissionStall;
-use crate::flow::statistics::{EvictedState, UndecodedReason};
-use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution};
 

@@ -1,7 +1,7 @@
 //! Detection of the RPC-over-RDMA dialect of a connection.
 
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
-use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
 use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};

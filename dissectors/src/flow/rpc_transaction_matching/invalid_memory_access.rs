@@ -6,7 +6,8 @@
 
 use crate::captured_frame::Timestamp;
 use crate::flow::chunk::ChunkKind;
-use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::flow::transport_event::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
     UnnamedTransportEvent,

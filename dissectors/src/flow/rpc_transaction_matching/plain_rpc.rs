@@ -1,9 +1,9 @@
 //! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
 use crate::flow::FrameContentKind;
-use crate::flow::statistics::UndecodedReason;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
-use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::Xid;
 use crate::xdr::Cursor;

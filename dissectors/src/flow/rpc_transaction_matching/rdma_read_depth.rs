@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NegotiatedParameters;
-use crate::flow::transaction_table::TransactionSlabKey;
+use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 

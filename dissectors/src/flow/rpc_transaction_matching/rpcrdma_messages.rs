@@ -2,12 +2,12 @@
 
 use crate::field::NullFieldObserver;
 use crate::flow::FrameContentKind;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
-use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
-use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::TransportAnomalyKind;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaSendMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};

@@ -4,9 +4,10 @@
 //! sent a further message without loss.
 
 use crate::field::NullFieldObserver;
-use crate::flow::statistics::UndecodedReason;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
-use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
+use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::flow::transport_event::{
     RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason, UnnamedTransportEvent,
 };

@@ -13,7 +13,7 @@ use crate::flow::by_side::BySide;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::flow::transaction::RpcMessageKind;
-use crate::flow::transaction_table::TransactionSlabKey;
+use crate::flow::transaction_key::TransactionSlabKey;
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 

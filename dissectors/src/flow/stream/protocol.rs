@@ -5,9 +5,9 @@ use crate::rpc::{self, tls};
 
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NFS_RDMA_PORT;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::iwarp::{self, IwarpConnection};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
-use crate::flow::statistics::UndecodedReason;
 use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
 

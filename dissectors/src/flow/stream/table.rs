@@ -8,9 +8,10 @@ use crate::address::{Address, Port};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::bounded_slab_growth;
 use crate::flow::by_side::BySide;
-use crate::flow::connection::{ConnectionSlabKey, EndpointPair, ordered_addresses};
+use crate::flow::connection::{EndpointPair, ordered_addresses};
+use crate::flow::connection_key::ConnectionSlabKey;
+use crate::flow::count_categories::UndecodedReason;
 use crate::flow::rpc_records::CapturedRpcRecordParser;
-use crate::flow::statistics::UndecodedReason;
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::ConnectionSideAOrB;
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
 use crate::flow::transaction::RpcMessageKind;
-use crate::flow::transaction_table::TransactionSlabKey;
+use crate::flow::transaction_key::TransactionSlabKey;
 use crate::net::TcpSequence;
 
 use super::StreamPosition;
