@@ -13,7 +13,9 @@ use nfsrdma_rpc::url::ServerUrl;
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
+use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
+use super::output_file_creation;
 use super::progress::ProgressLine;
 use super::replay::live_server_check::check_against_server;
 use super::replay::report_files::ReplayOutputArgs;
@@ -21,8 +23,8 @@ use super::replay::run::ReplayRunOptionArgs;
 use super::replay::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::CaptureDialectArgs;
+use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::baseline_report::{
     BaselineCheckExtent, BaselineCheckOutcome, BaselineDifferences, BaselineReportWriter,

@@ -10,10 +10,11 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use super::list_and_summary_command::ReadStopCondition;
+use super::exit_status::ExitStatus;
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
 use super::progress::ProgressLine;
-use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
+use super::read_stop_condition::ReadStopCondition;
+use super::standard_streams::{SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
 use crate::output::live_capture_writer::{
     CaptureFileDestination, CaptureFileRotation, LiveCaptureFileWriter,

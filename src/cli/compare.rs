@@ -9,11 +9,12 @@ use clap::{Args, ValueHint};
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
+use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::CaptureDialectArgs;
+use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, report_error, write_error};
 use crate::output::comparison::{ComparisonReportWriter, json_line};
 use crate::output::{Report, ReportFormat};
 use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;

@@ -11,9 +11,10 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
+use super::exit_status::ExitStatus;
 use super::progress::ProgressLine;
 use super::replay::server::open_trace_file;
-use super::{ExitStatus, write_error};
+use super::standard_streams::write_error;
 use crate::output::{OutputSettings, ViewAndSummaryWriter};
 use nfsrdma_analysis::comparison::ClientAddressAndCallDirection;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;

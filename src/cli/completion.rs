@@ -16,7 +16,7 @@ use clap::{Arg, Command};
 use nfsrdma_capture_file::live::devices::{self, InterfaceTrafficVisibility};
 use nfsrdma_conformance::{RULES, SeverityLevel};
 
-use super::ExitStatus;
+use super::exit_status::ExitStatus;
 use nfsrdma_analysis::comparison::options::IgnoreKey;
 use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
 use nfsrdma_replay::run::tolerance_rules;

@@ -10,10 +10,11 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureFrameSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
+use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::CaptureDialectArgs;
-use super::{ExitStatus, report_error};
+use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::parquet_export::ParquetExport;
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;

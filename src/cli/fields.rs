@@ -5,8 +5,9 @@ use std::io::{self, BufWriter, Write};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
+use super::exit_status::ExitStatus;
+use super::standard_streams::write_error;
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, write_error};
 use crate::output::json::{JsonArray, json_object, write_json_line};
 use crate::output::style::{StyledText, TerminalProfile, fit};
 use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};

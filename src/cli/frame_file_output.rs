@@ -9,7 +9,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
-use super::report_error;
+use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::output::OutputLineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};

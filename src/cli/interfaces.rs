@@ -6,7 +6,8 @@ use anyhow::Result;
 use nfsrdma_capture_file::live::capabilities;
 use nfsrdma_capture_file::live::devices::{self, CaptureDevice, InterfaceTrafficVisibility};
 
-use super::{ExitStatus, write_error};
+use super::exit_status::ExitStatus;
+use super::standard_streams::write_error;
 
 pub(super) fn run() -> Result<ExitStatus> {
     let devices = devices::list_interfaces()?;

@@ -12,14 +12,16 @@ use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::list_and_summary_command::{NoEarlyReadStop, ReadStopCondition};
+use super::exit_status::ExitStatus;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
+use super::output_file_creation;
 use super::progress::ProgressLine;
+use super::read_stop_condition::{NoEarlyReadStop, ReadStopCondition};
 use super::rpcrdma_dialect::CaptureDialectArgs;
+use super::standard_streams::{SOURCE_WAIT, report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, SOURCE_WAIT, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::lint;
 use crate::output::units::PluralCount;

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError};
-use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, ip_reassembly};
 
 use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
+use super::exit_status::ExitStatus;
 use super::field_options::{self, TsharkFieldPrintOption};
 use super::filehandle_display_option::FilehandleDisplayArgs;
 use super::frame_file_output::{self, FrameFileOutput};
@@ -23,10 +23,11 @@ use super::interfaces;
 use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
+use super::read_stop_condition::{NoEarlyReadStop, ReadStopCondition};
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
+use super::standard_streams::{SOURCE_WAIT, report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::fields_format::TsharkFieldsWriter;
 use crate::output::{
@@ -548,28 +549,6 @@ fn report_errors(errors: &[SourceError]) -> ExitStatus {
         report_error(error);
     }
     if errors.is_empty() { ExitStatus::Done } else { ExitStatus::Failed }
-}
-
-/// Condition besides the frames that ends reading.
-pub(super) trait ReadStopCondition {
-    /// Counts a frame; returns `true` if it is the last requested one.
-    fn frame(&mut self, time: Timestamp) -> bool;
-
-    /// Returns the current time on the clock of the frames, while no frame arrives.
-    fn idle(&mut self) -> Timestamp;
-}
-
-/// Files are read as fast as possible, to their end.
-pub(super) struct NoEarlyReadStop;
-
-impl ReadStopCondition for NoEarlyReadStop {
-    fn frame(&mut self, _: Timestamp) -> bool {
-        false
-    }
-
-    fn idle(&mut self) -> Timestamp {
-        Timestamp::default()
-    }
 }
 
 /// Reads to the end and shows everything; returns the errors of the files.

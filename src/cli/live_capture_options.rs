@@ -15,8 +15,9 @@ use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, Captur
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::bytes::BytesArg;
-use super::list_and_summary_command::ReadStopCondition;
-use super::{SOURCE_WAIT, progress, report_error};
+use super::progress;
+use super::read_stop_condition::ReadStopCondition;
+use super::standard_streams::{SOURCE_WAIT, report_error};
 use crate::interrupt::ShutdownSignalRegistration;
 
 const LIVE: &str = "Live capture";

@@ -10,6 +10,7 @@ mod command_suggestions;
 mod compare;
 mod comparison_input;
 mod completion;
+mod exit_status;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_options;
@@ -26,24 +27,25 @@ mod memory_limit;
 mod output_file_creation;
 mod probe;
 mod progress;
+mod read_stop_condition;
 mod renamed_options;
 mod replay;
 mod rpcrdma_dialect;
 mod seconds;
+mod standard_streams;
 mod terminal_capabilities;
 #[cfg(feature = "tui")]
 mod tui;
 mod version;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::io::{self, BufWriter, Write};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::io::{self, Write};
+
+pub use exit_status::ExitStatus;
+use standard_streams::{NAME, is_closed_pipe, report_error};
 
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use nfsrdma_rpc::TransportErrorResponsibility;
 
 use baseline_check::BaselineCheckArgs;
 #[cfg(feature = "live")]
@@ -57,15 +59,8 @@ use list_and_summary_command::DefaultCommandArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 
-use crate::escape;
-use crate::output::{Report, ReportFormat};
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
-
-const NAME: &str = env!("CARGO_PKG_NAME");
-
-/// Maximum wait for a live source before other work, such as output of delayed lines or the end of the capture.
-const SOURCE_WAIT: Duration = Duration::from_millis(20);
 
 /// Examples for the help and the manual.
 pub const EXAMPLES: &str =
@@ -201,45 +196,6 @@ enum Command {
     Tui(TuiArgs),
 }
 
-/// Exit status of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// Success, whatever statuses the capture contains.
-    Done,
-    /// A check failed: two captures differ, or a capture differs from its baseline.
-    Differs,
-    /// The arguments are invalid, an input could not be read to its end, or the output could not be written.
-    Failed,
-    /// Too little of a trace could be replayed, or the directory of a replay could not be removed.
-    Uncovered,
-    /// The server or the transport cannot be reached.
-    Unreachable,
-    /// This program itself broke a rule of the protocol.
-    OwnFault,
-}
-
-impl From<TransportErrorResponsibility> for ExitStatus {
-    fn from(responsibility: TransportErrorResponsibility) -> Self {
-        match responsibility {
-            TransportErrorResponsibility::Unreachable => Self::Unreachable,
-            TransportErrorResponsibility::Program => Self::OwnFault,
-        }
-    }
-}
-
-impl From<ExitStatus> for ExitCode {
-    fn from(exit: ExitStatus) -> Self {
-        Self::from(match exit {
-            ExitStatus::Done => 0,
-            ExitStatus::Differs => 1,
-            ExitStatus::Failed => 2,
-            ExitStatus::Uncovered => 3,
-            ExitStatus::Unreachable => 4,
-            ExitStatus::OwnFault => 6,
-        })
-    }
-}
-
 /// Returns the definition of the command line, from which the manual and the completions are generated.
 pub fn command() -> clap::Command {
     Cli::command()
@@ -297,36 +253,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
             ExitStatus::Failed
         }
     }
-}
-
-/// Writes one line to standard error.
-fn report_error(error: impl fmt::Display) {
-    // If standard error is closed, nothing can be reported.
-    let _ = writeln!(io::stderr(), "{NAME}: {}", escape::display_line(error));
-}
-
-/// Returns `true` if the reader of the output closed it, as `head` does.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed))
-}
-
-/// Returns the error for standard output that cannot be written, as when the disk is full.
-fn write_error(error: io::Error) -> anyhow::Error {
-    let advice = nfsrdma_output_file::write_advice(&error);
-    let reason = nfsrdma_capture_file::os_error_text(&error);
-    let message = format!("standard output: cannot write: {reason}; {advice}");
-    anyhow::Error::new(error).context(message)
-}
-
-/// Writes a report to standard output.
-fn print_report(format: ReportFormat, report: &impl Report) -> anyhow::Result<()> {
-    let mut to = BufWriter::new(io::stdout().lock());
-    let result = match format {
-        ReportFormat::Text => report.text(&mut to),
-        ReportFormat::Json => report.json(&mut to),
-    };
-    result.and_then(|()| to.flush()).map_err(write_error)
 }
 
 /// Writes help, in ASCII if the locale is not UTF-8.

@@ -7,8 +7,9 @@ use clap::{Args, ValueHint};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, open};
 
+use super::exit_status::ExitStatus;
+use super::standard_streams::{print_report, report_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, print_report, report_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
 use nfsrdma_replay::probe::{ProbeError, probe};

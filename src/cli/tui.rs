@@ -13,13 +13,13 @@ use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::FlowLimits;
 
-use super::ExitStatus;
+use super::exit_status::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;
-#[cfg(feature = "live")]
-use super::list_and_summary_command::ReadStopCondition;
 #[cfg(feature = "live")]
 use super::live_capture_options::{LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
+#[cfg(feature = "live")]
+use super::read_stop_condition::ReadStopCondition;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities;

@@ -1,6 +1,6 @@
 //! `--version`: the version, the enabled features, and the capture library.
 
-use super::NAME;
+use super::standard_streams::NAME;
 
 /// Features of the build in alphabetical order, with `true` if enabled.
 const FEATURES: &[(&str, bool)] = &[

@@ -9,10 +9,12 @@ use nfsrdma_capture_file::{CaptureFrameSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
+use crate::cli::exit_status::ExitStatus;
 use crate::cli::memory_limit::MemoryArgs;
+use crate::cli::output_file_creation;
 use crate::cli::progress::ProgressLine;
 use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
-use crate::cli::{ExitStatus, output_file_creation, report_error, write_error};
+use crate::cli::standard_streams::{report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};

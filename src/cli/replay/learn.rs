@@ -8,7 +8,9 @@ use clap::{Args, ValueHint};
 
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
-use crate::cli::{ExitStatus, output_file_creation, write_error};
+use crate::cli::exit_status::ExitStatus;
+use crate::cli::output_file_creation;
+use crate::cli::standard_streams::write_error;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::seed::SeedMode;

@@ -7,8 +7,9 @@ use clap::{Args, ValueHint};
 
 use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
+use crate::cli::exit_status::ExitStatus;
+use crate::cli::standard_streams::print_report;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
-use crate::cli::{ExitStatus, print_report};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
 use nfsrdma_replay::run_plan::ReplayPlanSummary;

@@ -19,7 +19,8 @@ use nfsrdma_rpc::{
 
 use super::seeded_directory_markers::{self, RunDirectoryPreviousUse};
 use super::server::{ReplayServerArgs, TraceFile};
-use crate::cli::{ExitStatus, report_error};
+use crate::cli::exit_status::ExitStatus;
+use crate::cli::standard_streams::report_error;
 use crate::interrupt::ShutdownSignalRegistration;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
