@@ -7,6 +7,7 @@
 
 mod accepted_packet_inference;
 mod advertised_handles;
+mod borrowed_flow_state;
 mod bounded_slab_growth;
 mod by_side;
 mod byte_range_set;
@@ -51,6 +52,7 @@ mod transaction_key;
 pub mod transaction_message_decoding;
 mod transaction_table;
 pub mod transport_event;
+mod transport_event_queries;
 
 use std::collections::VecDeque;
 
@@ -81,6 +83,7 @@ use crate::net::{
 };
 use crate::rdma_operation::ConnectionSideAOrB;
 
+use borrowed_flow_state::BorrowedFlowState;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallEmissionState};
 use closed_connection_reports::ClosedConnectionReportQueue;
 use connection::{ConnectionTable, FlowConnection, QueuePairFlowKey};
@@ -89,7 +92,6 @@ use connection_setup::PendingConnectionSetUps;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
 use packet_meta::PacketMeta;
-use rpc_transaction_matching::BorrowedFlowState;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;

@@ -31,13 +31,13 @@ use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
 use super::advertised_handles::HandleSegments;
+use super::borrowed_flow_state::BorrowedFlowState;
 use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
 use super::count_categories::{EvictedState, UndecodedReason};
-use super::limits::FlowLimits;
+use super::packet_meta::DeliveryAnomaly;
 use super::packet_meta::RetransmissionStall;
-use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
@@ -45,7 +45,6 @@ use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use super::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState};
 use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
-    UnnamedTransportEvent,
 };
 use super::{FlowDecodingStatistics, FrameContentKind};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
@@ -54,53 +53,6 @@ pub use credits::Version2SendCredits;
 use invalid_memory_access::SuspectedAccesses;
 use rdma_read_depth::RdmaReadDepthTracker;
 use unexpected_messages::SuspectedUnexpectedMessages;
-
-/// State outside the conversation that its operations use.
-pub(super) struct BorrowedFlowState<'a> {
-    pub(super) connection: usize,
-    /// Side that sent the operation that is handled.
-    pub(super) sender: ConnectionSideAOrB,
-    pub(super) transaction_table: &'a mut TrackedTransactionTable,
-    pub(super) stats: &'a mut FlowDecodingStatistics,
-    pub(super) limits: &'a FlowLimits,
-    pub(super) packet_meta: &'a PacketMeta<'a>,
-    /// `true` if messages come in an order that acknowledgements prove: a message comes after those that its sender had
-    /// received.
-    pub(super) is_in_causal_order: bool,
-}
-
-impl BorrowedFlowState<'_> {
-    /// Counts an undecoded frame, unless it is a duplicate made by the capture.
-    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
-        self.stats.count_undecoded_packet(reason, self.packet_meta)
-    }
-
-    fn event(
-        &self,
-        transaction: Option<TransactionSlabKey>,
-        kind: TransportAnomalyKind,
-    ) -> UnnamedTransportEvent {
-        let sides = (self.connection, self.sender);
-        UnnamedTransportEvent::new(sides, self.packet_meta, transaction, kind)
-    }
-
-    /// Records a transport event of the packet, if such events are recorded.
-    #[inline]
-    pub(super) fn record_event(
-        &mut self,
-        transaction: Option<TransactionSlabKey>,
-        kind: TransportAnomalyKind,
-    ) {
-        let sides = (self.connection, self.sender);
-        self.transaction_table.transport_events.record(sides, self.packet_meta, transaction, kind);
-    }
-
-    /// Records an event of an earlier packet of the connection, and whether it is certain.
-    fn record_suspect(&mut self, event: UnnamedTransportEvent, is_certain: bool) {
-        let event = UnnamedTransportEvent { connection: self.connection, is_certain, ..event };
-        self.transaction_table.transport_events.record_event(event);
-    }
-}
 
 /// State of the XID of a new Call.
 enum NewCallXidMatch {

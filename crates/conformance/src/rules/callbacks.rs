@@ -1,6 +1,6 @@
 //! Reverse-direction operation: RFC 8167, RFC 8267 section 6.5.
 
-use super::*;
+use super::prelude::*;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::CallCreditUse;
 
-use super::*;
+use super::prelude::*;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
@@ -188,10 +188,11 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
-            if reply_chunk::has_unused_reply_chunk(message) {
+            if super::reply_chunk::has_unused_reply_chunk(message) {
                 return None;
             }
-            let Some(threshold) = write_chunks::threshold_bytes(message.transaction, message.sender()) else {
+            let Some(threshold) = super::write_chunks::threshold_bytes(message.transaction, message.sender())
+            else {
                 return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length;

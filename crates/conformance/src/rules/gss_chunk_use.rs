@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
-use super::*;
+use super::prelude::*;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {

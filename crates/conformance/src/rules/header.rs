@@ -5,7 +5,7 @@ use nfsrdma_dissectors::flow::transport_event::{RpcRdmaHeaderFault, UnexpectedRp
 use nfsrdma_dissectors::rpc::{RpcMsg, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaErrvers, RpcRdmaMessageType, VERSION};
 
-use super::*;
+use super::prelude::*;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -502,7 +502,7 @@ pub(crate) const RULES: &[Rule] = &[
                 None => RuleVerdict::from_condition(rpc_version == RPC_VERSION, || {
                     format!("RPC version {rpc_version}")
                 }),
-                Some(_) if read_chunks::explains_decode_error(message) => return None,
+                Some(_) if super::read_chunks::explains_decode_error(message) => return None,
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(RuleVerdict::Broken(_))) => return None,
                 Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),

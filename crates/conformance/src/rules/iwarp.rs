@@ -5,7 +5,7 @@
 
 use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault};
 
-use super::*;
+use super::prelude::*;
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns
 /// the values that broke the rule.

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::PacketOpcodeOrLengthViolation;
 use nfsrdma_dissectors::infiniband::NakCode;
 
-use super::*;
+use super::prelude::*;
 
 /// Judges events of such a kind: `$applicable` returns the number of packets to which the rule applies, and the
 /// expression the values that broke it.

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 
-use super::*;
+use super::prelude::*;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(

@@ -9,6 +9,7 @@ mod loss_and_congestion;
 mod memory_access;
 mod nfs;
 mod perf;
+mod prelude;
 mod private_data;
 mod read_chunks;
 mod reply_chunk;
@@ -17,24 +18,8 @@ mod session_limits;
 mod sessions;
 mod write_chunks;
 
-// What several modules use.
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
-use nfsrdma_dissectors::nfs::v4::{Args, Nfsstat4, Results};
-use nfsrdma_dissectors::rdma_operation::Handle;
-use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
-use nfsrdma_dissectors::xdr::XdrError;
+use crate::rule::Rule;
 
-use crate::finding_text::Count;
-use crate::message_view::ConformanceMessage;
-use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{Rule, RuleCheck, RuleEvidence, RuleSubject, RuleVerdict, Severity};
-use crate::sequence_arguments_and_results::SessionChannelKind;
-use crate::transaction_view::ConformanceTransaction;
 pub(crate) use loss_and_congestion::ENDS_CONNECTION;
 pub(crate) use memory_access::ACCESS_RULES;
 pub(crate) use write_chunks::REFUSED;

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4};
 
-use super::*;
+use super::prelude::*;
 use crate::compound_operations_view::is_in_minor_version;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.

@@ -1,7 +1,7 @@
 //! Performance: nothing is broken, but something costs time. One finding per connection.
 
+use super::prelude::*;
 use super::write_chunks::threshold_bytes;
-use super::*;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
-use super::*;
+use super::prelude::*;
 
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 
-use super::*;
+use super::prelude::*;
 
 /// Returns the Read chunks of a message that hold one data item each.
 fn item_chunks<'t>(message: &ConformanceMessage<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
@@ -227,7 +227,7 @@ pub(super) fn explains_decode_error(message: &ConformanceMessage<'_>) -> bool {
         not_eligible,
     ];
     checks.iter().any(|check| matches!(check(message), Some(RuleVerdict::Broken(_))))
-        || (!message.is_call() && write_chunks::explains_decode_error(message))
+        || (!message.is_call() && super::write_chunks::explains_decode_error(message))
 }
 
 pub(crate) const RULES: &[Rule] = &[

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 
-use super::*;
+use super::prelude::*;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {

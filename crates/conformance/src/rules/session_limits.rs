@@ -4,8 +4,8 @@ use nfsrdma_dissectors::nfs::v4::{
     ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags,
 };
 
+use super::prelude::*;
 use super::sessions::{SessionSlotCall, by_requester};
-use super::*;
 
 /// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
 fn is_limit_error(status: Option<Nfsstat4>) -> bool {

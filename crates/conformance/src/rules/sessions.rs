@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{CbArgs, SequenceStatusFlags};
 
-use super::*;
+use super::prelude::*;
 use crate::sequence_arguments_and_results::SequenceArguments;
 use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
 

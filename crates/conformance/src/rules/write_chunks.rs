@@ -6,8 +6,8 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpcrdma::WriteChunk;
 use nfsrdma_dissectors::xdr::roundup;
 
+use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
-use super::*;
 
 const BOTH_LISTS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists];
 

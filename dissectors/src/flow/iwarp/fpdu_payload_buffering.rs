@@ -9,7 +9,8 @@ use crate::flow::stream::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
 
-use super::{IwarpEventSink, IwarpFpduSink};
+use super::IwarpFpduSink;
+use super::events::IwarpEventSink;
 
 /// Payload of a segment, or a part of it.
 #[derive(Clone, Debug)]

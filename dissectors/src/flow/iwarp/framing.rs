@@ -14,6 +14,7 @@ use crate::iwarp::mpa::{
 };
 use crate::rdma_operation::CapturedPacketPayload;
 
+use super::events::{CrcUse, IwarpEventSink};
 use super::fpdu_payload_buffering::{DdpSegmentPayload, FpduHeaderFrames, FpduPayloadBuffer, FrameTimeRange};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
@@ -21,7 +22,7 @@ use super::partial_fpdu::{FpduCrcCheckState, MAX_HEADER_BYTES, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;
-use super::{CrcUse, IwarpEventSink, IwarpFpduSink, IwarpSharedState};
+use super::{IwarpFpduSink, IwarpSharedState};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {

@@ -21,9 +21,9 @@ use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{Handle, OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
+use super::events::{IwarpEvent, IwarpEventSink};
 use super::fpdu_payload_buffering::DdpSegmentPayload;
 use super::segment_faults::DdpSegmentOrder;
-use super::{IwarpEvent, IwarpEventSink};
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
 const MAX_OUTSTANDING_READS: usize = 256;

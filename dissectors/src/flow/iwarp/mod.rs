@@ -9,6 +9,7 @@
 //! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
+mod events;
 mod fpdu_payload_buffering;
 mod fpdu_search;
 mod framing;
@@ -26,9 +27,9 @@ pub(super) mod tests;
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
-use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
+use crate::iwarp::rdmap::RdmapOpcode;
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaOperation};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle};
 use crate::rpcrdma;
 pub use mpa_counts::MpaCounts;
 
@@ -41,39 +42,13 @@ use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 pub use isolated_tcp_segment::observe_segment;
 
+use events::CrcUse;
+pub(super) use events::{IwarpEvent, IwarpEventSink};
 use fpdu_payload_buffering::DdpSegmentPayload;
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
 use segment_faults::DdpSegmentOrder;
-
-/// Event decoded from the bytes of a stream.
-#[derive(Debug)]
-pub(super) enum IwarpEvent<'a> {
-    /// A start-up frame of MPA.
-    Startup,
-    /// An RDMA operation.
-    Operation(RdmaOperation<'a>),
-    /// A part of an incomplete message.
-    Part,
-    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its
-    /// kind, if that is of interest.
-    Control(Option<TransportAnomalyKind>),
-    /// The stream ends, for this reason.
-    Terminate(RdmapTerminate),
-    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
-    /// requests are known. Only if [`IwarpEventSink::records_events`].
-    Fpdu([bool; 4]),
-    /// A deviation from the specifications, or damage.
-    Transport(TransportAnomalyKind),
-    /// An FPDU that its receiver refuses for its CRC.
-    Refused {
-        /// `true` if an FPDU is certain to be there.
-        is_proven: bool,
-    },
-    /// Bytes that cannot be decoded.
-    Undecoded(UndecodedReason),
-}
 
 /// Returns `true` if a segment in mid-stream begins with FPDUs. On ports other than that of NFS over RDMA
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
@@ -101,32 +76,6 @@ pub(super) fn begins_fpdu(data: CapturedPacketPayload<'_>, is_expected: bool) ->
                 && rpcrdma::recognize_dialect(payload.bytes, payload.length, None).0
                     == rpcrdma::RpcRdmaEvidence::Strong
         })
-}
-
-/// Receiver of the events of a connection.
-pub(super) trait IwarpEventSink {
-    /// Handles an event of one side.
-    fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
-
-    fn records_events(&self) -> bool;
-
-    /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
-    /// header is valid.
-    fn knows_memory(&self, stag: Handle) -> bool;
-}
-
-/// Use of CRCs on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CrcUse {
-    /// Unknown; no FPDU had a correct CRC so far.
-    Unknown {
-        /// Number of FPDUs so far.
-        misses: u8,
-    },
-    /// CRCs are used.
-    Yes,
-    /// CRCs are not used, and the field has no meaning.
-    No,
 }
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.

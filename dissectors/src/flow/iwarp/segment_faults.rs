@@ -13,7 +13,7 @@ use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, RdmapReadRequestHeader};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
-use super::CrcUse;
+use super::events::CrcUse;
 use super::fpdu_payload_buffering::DdpSegmentPayload;
 use super::messages::OutstandingRdmaRead;
 use super::stream_byte_cursor::StreamByteCursor;

@@ -8,8 +8,9 @@ use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution};
 
+use super::ConnectionRpcState;
 use super::advertised_memory::MAX_ADJACENT;
-use super::{BorrowedFlowState, ConnectionRpcState};
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]

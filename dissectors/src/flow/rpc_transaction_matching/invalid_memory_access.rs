@@ -14,7 +14,8 @@ use crate::flow::transport_event::{
 };
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
-use super::{BorrowedFlowState, ConnectionRpcState};
+use super::ConnectionRpcState;
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;

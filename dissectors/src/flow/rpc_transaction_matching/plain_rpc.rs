@@ -8,7 +8,8 @@ use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
-use super::{BorrowedFlowState, ConnectionRpcState, NewCallXidMatch, empty_transaction, rpc_type};
+use super::{ConnectionRpcState, NewCallXidMatch, empty_transaction, rpc_type};
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 impl ConnectionRpcState {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.

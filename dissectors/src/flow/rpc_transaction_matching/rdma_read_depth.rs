@@ -8,7 +8,8 @@ use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
-use super::{BorrowedFlowState, MAX_REPLY_SKEW_NS};
+use super::MAX_REPLY_SKEW_NS;
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
 const UNSPECIFIED_DEPTH: u16 = 0x3fff;

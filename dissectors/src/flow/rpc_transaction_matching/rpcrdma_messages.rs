@@ -15,10 +15,8 @@ use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
-use super::{
-    BorrowedFlowState, ConnectionRpcState, advertises_other_memory, inline_message_cursor, message_record,
-    rpc_type,
-};
+use super::{ConnectionRpcState, advertises_other_memory, inline_message_cursor, message_record, rpc_type};
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Kind of a message, as far as the capture shows it.
 #[derive(Clone, Copy, Debug)]

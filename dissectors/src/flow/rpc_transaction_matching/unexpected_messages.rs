@@ -16,8 +16,9 @@ use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
+use super::ConnectionRpcState;
 use super::invalid_memory_access::MIN_LOSSLESS_NS;
-use super::{BorrowedFlowState, ConnectionRpcState};
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected messages per connection.
 const MAX_SUSPECTS: usize = 64;

@@ -1,11 +1,12 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
 use crate::flow::FrameContentKind;
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
 use crate::flow::limits::FlowLimits;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::rpc_transaction_matching::{BorrowedFlowState, ConnectionRpcState};
+use crate::flow::rpc_transaction_matching::ConnectionRpcState;
 use crate::flow::statistics::FlowDecodingStatistics;
 use crate::flow::transaction_table::TrackedTransactionTable;
 use crate::flow::transport_event::TransportAnomalyKind;
