@@ -438,7 +438,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         let Some(mut pending) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
             pending.wire_transaction.rdma_error = error.tag().0;
-            let reply = self.next_message(Instant::now(), TraceMessageWireForm::ERROR, 0, &[]);
+            let reply = self.next_message(Instant::now(), TraceMessageWireForm::ERROR, 0, []);
             pending.wire_transaction.reply = Some(reply);
         }
         self.write(pending);

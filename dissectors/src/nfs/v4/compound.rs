@@ -203,7 +203,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     read: impl FnOnce(B) -> R,
 ) -> Result<R, CompoundDecodeFailure<B::Number>> {
     let at = cursor.position();
-    let mut number_field = O::is_enabled().then(|| *cursor);
+    let mut number_field = O::is_enabled().then_some(*cursor);
     let number = match B::Number::decode(cursor, B::OPCODE, &mut NullFieldObserver) {
         Ok(number) => number,
         Err(error) => {
