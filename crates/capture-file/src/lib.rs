@@ -242,7 +242,7 @@ impl CaptureFrameSource {
     /// # Errors
     /// Returns the error of a file, which has then ended. Further calls return the frames of the others, and finally
     /// `None`. Each file returns at most one error.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::should_implement_trait, reason = "an iterator could not lend its frames")]
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, SourceError> {
         #[cfg(feature = "live")]

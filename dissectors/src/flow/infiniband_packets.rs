@@ -328,7 +328,8 @@ impl Flow {
         let (own, peer) = (&mut own.requests, &mut peer.requests);
         // Most connections never have a message of several packets.
         let mut has_parts = own.has_partial_messages() || peer.has_partial_messages();
-        let bytes_before = own.partial_message_bytes() + peer.partial_message_bytes();
+        let bytes_before =
+            if has_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
         let mut earlier_contents = Vec::new();
         let operation = if is_response(packet) {
             if !packet_meta.is_captured_twice() {
@@ -336,6 +337,8 @@ impl Flow {
                 finality::handle_acknowledgement(sent, packet, packet_meta.time, context.transaction_table);
             }
             peer.process_response(packet, sequence, path_mtu)
+        } else if !has_parts {
+            own.process_request(packet, sequence, packet_meta, path_mtu)
         } else {
             while own.has_partial_messages()
                 && let Some(message) = own.take_ended_message(packet_meta.time)
@@ -366,8 +369,8 @@ impl Flow {
         if has_parts {
             self.account_partial_messages(at, sender, bytes_before);
         }
-        for content in earlier_contents {
-            self.on_message(at, content, packet_meta);
+        if !earlier_contents.is_empty() {
+            earlier_contents.into_iter().for_each(|content| self.on_message(at, content, packet_meta));
         }
         self.on_message(at, content, packet_meta);
         content

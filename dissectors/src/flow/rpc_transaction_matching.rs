@@ -230,6 +230,7 @@ impl ConnectionRpcState {
         (self.transactions.len(), uses.sum())
     }
 
+    #[inline(never)]
     pub(super) fn handle_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,

@@ -56,7 +56,9 @@ impl SelectedFrameTally {
     /// Counts a frame, by its length on the wire.
     #[inline]
     pub(crate) fn add(&mut self, length: u32, time: Timestamp) {
-        self.merge(Self { frames: 1, bytes: length.into(), times: Some((time, time)) });
+        self.frames += 1;
+        self.bytes += u64::from(length);
+        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
     }
 
     /// Adds the counts of other frames.
