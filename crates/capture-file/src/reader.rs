@@ -116,7 +116,7 @@ impl CaptureFileReader {
     }
 
     /// Reads the next frame and returns its time; `None` at the end, and after an error.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance(&mut self) -> Result<Option<Timestamp>, SourceError> {
         let result = match &mut self.format {
             _ if self.has_ended => Ok(false),
