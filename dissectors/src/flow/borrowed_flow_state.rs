@@ -1,7 +1,7 @@
 //! State of the flow that the operations of a connection use.
 
-use super::FrameContentKind;
 use super::count_categories::UndecodedReason;
+use super::frame_kind::FrameContentKind;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
 use super::statistics::FlowDecodingStatistics;

@@ -12,12 +12,15 @@ use crate::net::InnermostNetworkPacket;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 use crate::rpc::Xid;
 
+use super::Flow;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::connection_setup::SetUpFrame;
+use super::count_categories::{EvictedState, UndecodedReason};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::extended_psn::ExtendedPsn;
 use super::finality;
+use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
@@ -26,7 +29,6 @@ use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 use super::transport_event::TransportAnomalyKind;
-use super::{EvictedState, Flow, FrameContentKind, UndecodedReason};
 
 impl Flow {
     /// Processes a datagram of the connection manager.

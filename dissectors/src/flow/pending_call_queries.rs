@@ -6,10 +6,13 @@
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 
+use super::Flow;
 use super::chunk::Chunk;
+use super::count_categories::EvictedState;
+use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};
-use super::{EvictedState, Flow, FrameContentKind, TransactionSlabKey};
+use super::transaction_key::TransactionSlabKey;
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,11 +15,11 @@ use crate::rdma_operation::{
     CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
 };
 
-use super::FrameContentKind;
 use super::accepted_packet_inference::ReceiverPsnState;
 use super::count_categories::UndecodedReason;
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::extended_psn::ExtendedPsn;
+use super::frame_kind::FrameContentKind;
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 

@@ -5,13 +5,14 @@ use crate::net::{InnermostNetworkPacket, UdpDatagram};
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
+use super::Flow;
 use super::connection::EndpointPair;
 use super::count_categories::IgnoredTraffic;
 use super::duplicate_frames;
 use super::finality;
+use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::transaction::{CapturedMessage, ConnectionTransport};
-use super::{Flow, FrameContentKind};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];

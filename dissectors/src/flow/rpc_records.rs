@@ -12,8 +12,8 @@ use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
-use super::FrameContentKind;
 use super::count_categories::{EvictedState, UndecodedReason};
+use super::frame_kind::FrameContentKind;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::{PacketMeta, RetransmissionStall};
 use super::rpc_transaction_matching;

@@ -36,17 +36,18 @@ use super::by_side::BySide;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
 use super::count_categories::{EvictedState, UndecodedReason};
+use super::frame_kind::FrameContentKind;
 use super::packet_meta::DeliveryAnomaly;
 use super::packet_meta::RetransmissionStall;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
+use super::statistics::FlowDecodingStatistics;
 use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
 use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use super::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState};
 use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
 };
-use super::{FlowDecodingStatistics, FrameContentKind};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::RequesterCreditState;
 pub use credits::Version2SendCredits;

@@ -1,7 +1,7 @@
 //! Counts of the traffic and state that are in no Transaction, so that nothing is dropped silently.
 
-use super::FrameContentKind;
 use super::count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
+use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 
 /// Counts of undecoded, ignored and evicted traffic and state of a flow.

@@ -9,6 +9,7 @@ use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
+use super::Flow;
 use super::by_side::BySide;
 use super::connection::{ConnectionTable, EndpointPair, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
@@ -16,6 +17,7 @@ use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceId
 use super::count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 use super::duplicate_frames;
 use super::finality;
+use super::frame_kind::FrameContentKind;
 use super::iwarp::IwarpConnection;
 use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
@@ -27,7 +29,6 @@ use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
-use super::{Flow, FrameContentKind};
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {

@@ -12,10 +12,10 @@ use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
-use super::PacketOpcodeOrLengthViolation;
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::UndecodedReason;
 use super::packet_meta::PacketMeta;
+use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::transaction::{EndpointRole, TransactionConnection};
 use super::transaction_key::TransactionSlabKey;
 

@@ -1,8 +1,8 @@
 //! Transport events with the names of their connections, as callers of a flow receive them.
 
 use super::Flow;
-use super::FrameContentKind;
 use super::connection::FlowConnection;
+use super::frame_kind::FrameContentKind;
 use super::transaction::EndpointRole;
 use super::transport_event::{
     CapturedTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS, MAX_IDENTIFIED_EVENTS,

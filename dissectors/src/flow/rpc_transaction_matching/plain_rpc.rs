@@ -1,7 +1,7 @@
 //! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
-use crate::flow::FrameContentKind;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::RdmaAttribution;

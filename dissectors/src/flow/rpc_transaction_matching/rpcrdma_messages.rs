@@ -1,8 +1,8 @@
 //! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
 
 use crate::field::NullFieldObserver;
-use crate::flow::FrameContentKind;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;

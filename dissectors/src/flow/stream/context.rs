@@ -1,8 +1,8 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
-use crate::flow::FrameContentKind;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
 use crate::flow::limits::FlowLimits;
 use crate::flow::packet_meta::PacketMeta;
