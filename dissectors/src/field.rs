@@ -244,6 +244,7 @@ impl<'o, 'a> TypeErasedFieldObserver<'o, 'a> {
 }
 
 impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
+    #[inline(always)]
     fn is_interested_in(
         &mut self,
         field: &'static FieldDefinition,
@@ -252,6 +253,7 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
         self.0.is_interested_in(field, describe)
     }
 
+    #[inline(always)]
     fn is_interested_in_header(
         &mut self,
         group: &'static FieldDefinition,
@@ -260,6 +262,7 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
         self.0.is_interested_in_header(group, describe)
     }
 
+    #[inline(always)]
     fn is_interested_in_items(
         &mut self,
         values: &'static FieldDefinition,
@@ -268,30 +271,37 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
         self.0.is_interested_in_items(values, has_item)
     }
 
+    #[inline(always)]
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
         self.0.enter(field, at);
     }
 
+    #[inline(always)]
     fn leave(&mut self, at: usize) {
         self.0.leave(at);
     }
 
+    #[inline(always)]
     fn list(&mut self, field: &'static FieldDefinition, at: usize) {
         self.0.list(field, at);
     }
 
+    #[inline(always)]
     fn time(&mut self, field: &'static FieldDefinition, nanoseconds: i128) {
         self.0.time(field, nanoseconds);
     }
 
+    #[inline(always)]
     fn structural_bytes(&mut self, bytes: Range<usize>) {
         self.0.structural_bytes(bytes);
     }
 
+    #[inline(always)]
     fn eligible_item(&mut self, item: DdpEligibleItem) {
         self.0.eligible_item(item);
     }
 
+    #[inline(always)]
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
         self.0.value(field, bytes, value);
     }

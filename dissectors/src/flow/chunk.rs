@@ -138,7 +138,7 @@ impl ChunkSegment {
         }
     }
 
-    /// Returns `true` if recording these bytes would add a range to `moved`.
+    /// Returns `true` if recording these bytes would add a range to the moved bytes.
     #[cold]
     pub(super) fn adds_range(&self, offset: u64, data: &CapturedPacketPayload<'_>) -> bool {
         let Some(at) = offset.checked_sub(self.offset) else { return false };

@@ -147,6 +147,7 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
 }
 
 /// Reads the length of variable-length data and checks it against `bound`.
+#[inline]
 fn read_length(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
     let at = cursor.at();
     let length = cursor.word()?;

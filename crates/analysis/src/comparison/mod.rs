@@ -172,7 +172,7 @@ pub struct CaptureComparator {
     /// Records without partners, of all queues.
     unpaired: QueuedRecordCountAndBytes,
     memory: ComparisonMemoryShares,
-    /// The differences with the lowest frames, up to `most`.
+    /// The differences with the lowest frames, up to `max_differences`.
     differences: Vec<Difference>,
     difference_bytes: usize,
     max_differences: usize,

@@ -363,15 +363,15 @@ impl Client {
         Ok((submitted, hash, answer.form))
     }
 
-    /// Encodes a READDIR without attributes, whose Reply has up to `most` bytes.
-    fn directory_call(&mut self, directory: &[u8], most: u32) -> (Xid, Encoder) {
+    /// Encodes a READDIR without attributes, whose Reply has up to `max_reply_bytes` bytes.
+    fn directory_call(&mut self, directory: &[u8], max_reply_bytes: u32) -> (Xid, Encoder) {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(directory);
         call.word(26);
         call.hyper(0);
         call.hyper(0);
-        [most, most, 0].into_iter().for_each(|word| call.word(word));
+        [max_reply_bytes, max_reply_bytes, 0].into_iter().for_each(|word| call.word(word));
         (xid, call)
     }
 
