@@ -4,10 +4,11 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
-use crate::finding::{Finding, SeverityLevel};
+use crate::finding::Finding;
 use crate::finding_text::AggregatedViolationValues;
 use crate::rule::{FindingAggregation, Rule, RuleCheck};
 use crate::rules::RULES;
+use crate::severity::SeverityLevel;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule
 /// alone.

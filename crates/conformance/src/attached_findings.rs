@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transport_event::CapturedTransportEvent;
 use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
-use crate::empty_if_full;
+use crate::bounded_table::empty_if_full;
 use crate::finding::Finding;
 
 /// Maximum number of Transactions, and of frames, whose copies wait. An event may follow the Transaction of its frame,

@@ -18,17 +18,22 @@ use crate::applicable_rule_sets::{
 use crate::attached_findings::FindingsAwaitingTransaction;
 use crate::compound_operations_view::{CompoundOperationIterator, ResultlessRpcFailure};
 use crate::connection_history::ConformanceConnectionHistories;
-use crate::finding::{Finding, SeverityLevel};
+use crate::finding::Finding;
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
-    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleEvidence, RuleEvidenceSet,
-    RuleSubject, RuleSubjectSet, RuleVerdict, TransactionCheck, TransactionCondition, Violation,
+    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
+    TransactionCondition, Violation,
 };
-use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
+use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_subject::{RuleSubject, RuleSubjectSet};
+use crate::rules::RULES;
+use crate::rules::loss_and_congestion::ENDS_CONNECTION;
+use crate::rules::memory_access::ACCESS_RULES;
 use crate::session_table::SessionTable;
+use crate::severity::SeverityLevel;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
 use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 
@@ -345,7 +350,7 @@ impl ConformanceChecker {
         findings.sort_by_key(|(at, _)| *at);
         self.record_sessions(&view);
         let (is_rfc5666, is_nfs4, mut backchannel) = (view.is_rfc5666(), view.is_nfs4(), history.backchannel);
-        backchannel.update(&view);
+        backchannel.update(transaction, summary, &operations);
         history.record(transaction);
         (history.is_rfc5666, history.backchannel) = (is_rfc5666, backchannel);
         history.has_nfs4 |= is_nfs4;

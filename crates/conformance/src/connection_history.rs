@@ -6,19 +6,22 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
 };
+use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use rustc_hash::FxHashMap;
 
-use crate::compound_operations_view::OperationSet;
-use crate::empty_if_full;
-use crate::rules::REFUSED;
-use crate::transaction_view::ConformanceTransaction;
+use crate::bounded_table::empty_if_full;
+use crate::compound_operations_view::{CompoundOperationIterator, OperationSet};
 
 /// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start
 /// anew.
 const MAX_CONNECTIONS: usize = 1 << 16;
+
+/// Error that a Requester answers with a larger Reply chunk.
+pub(crate) const REFUSED: RpcRdmaErrorCode = RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConformanceConnectionHistory {
@@ -67,18 +70,23 @@ pub(crate) struct ConnectionBackchannelBinding {
 
 impl ConnectionBackchannelBinding {
     /// Updates the state after a Transaction.
-    pub(crate) fn update(&mut self, view: &ConformanceTransaction<'_>) {
-        if view.transaction.direction == CallDirection::Reverse {
+    pub(crate) fn update(
+        &mut self,
+        transaction: &Transaction,
+        summary: &RpcSummary,
+        operations: &CompoundOperationIterator<'_>,
+    ) {
+        if transaction.direction == CallDirection::Reverse {
             return;
         }
         let is_compound =
-            view.summary.program.is_none() || view.summary.described_procedure() == Some(Procedure::Compound);
-        let is_read = view.operations.has_all_arguments && (view.operations.has_all_results || self.is_bound);
+            summary.program.is_none() || summary.described_procedure() == Some(Procedure::Compound);
+        let is_read = operations.has_all_arguments && (operations.has_all_results || self.is_bound);
         self.is_uncertain |= is_compound && !is_read;
-        if !view.operations.has_any(BINDING_OPERATIONS) {
+        if !operations.has_any(BINDING_OPERATIONS) {
             return;
         }
-        for (_, result) in view.operations.pairs() {
+        for (_, result) in operations.pairs() {
             match result {
                 Some(Results::CREATE_SESSION(created)) => {
                     const BINDS: CreateSessionFlags = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;

@@ -7,45 +7,8 @@ use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionC
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::finding_text::AggregatedViolationValues;
-use crate::rule::{Rule, Severity};
-
-/// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SeverityLevel {
-    /// Worth knowing.
-    Info,
-    /// The known deviation of an implementation.
-    Known,
-    /// A recommendation is not followed, or a problem is likely.
-    Warning,
-    /// A requirement is broken.
-    Error,
-}
-
-impl SeverityLevel {
-    /// All levels, the most severe first.
-    pub const ALL: [Self; 4] = [Self::Error, Self::Warning, Self::Known, Self::Info];
-
-    /// Returns the name in output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Known => "known",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl From<Severity> for SeverityLevel {
-    fn from(severity: Severity) -> Self {
-        match severity {
-            Severity::Info => Self::Info,
-            Severity::Warning => Self::Warning,
-            Severity::Error => Self::Error,
-        }
-    }
-}
+use crate::rule::Rule;
+use crate::severity::{Severity, SeverityLevel};
 
 /// A violation of a rule in a capture.
 #[derive(Clone, Debug)]

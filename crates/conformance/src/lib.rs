@@ -10,11 +10,13 @@
 mod aggregation;
 mod applicable_rule_sets;
 mod attached_findings;
+mod bounded_table;
 mod calls_awaiting_reply;
 mod checker;
 mod compound_operations_view;
 mod connection_history;
 mod ddp_eligible_items;
+mod ddp_eligible_operations;
 mod finding;
 mod finding_text;
 mod known_deviations;
@@ -23,22 +25,20 @@ mod misrouted_replies;
 mod offered_memory_overlap;
 mod read_write_view;
 mod rule;
+mod rule_evidence;
+mod rule_subject;
 mod rules;
 mod sequence_arguments_and_results;
 mod session_table;
+mod severity;
 mod transaction_view;
 mod unanswered_call_segments;
 
 pub use checker::{ConformanceChecker, RuleTally};
-pub use finding::{Finding, SeverityLevel};
+pub use finding::Finding;
 pub use finding_text::AggregatedViolationValues;
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use rule::{FindingAggregation, Rule, RuleEvidence, Severity, find_rule};
-pub use rules::RULES;
-
-/// Empties a table of earlier facts that is full: what it forgets is not judged.
-fn empty_if_full<K, V>(table: &mut rustc_hash::FxHashMap<K, V>, max_entries: usize) {
-    if table.len() >= max_entries {
-        table.clear();
-    }
-}
+pub use rule::{FindingAggregation, Rule};
+pub use rule_evidence::RuleEvidence;
+pub use rules::{RULES, find_rule};
+pub use severity::{Severity, SeverityLevel};

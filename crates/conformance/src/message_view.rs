@@ -9,7 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{RuleEvidence, RuleEvidenceSet, RuleSubject, RuleSubjectSet};
+use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_subject::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -18,6 +19,19 @@ pub(crate) struct ConformanceMessage<'t> {
     pub(crate) kind: RpcMessageKind,
     pub(crate) record: &'t CapturedMessage,
     pub(crate) words: RpcRdmaHeaderWords,
+}
+
+impl ConformanceTransaction<'_> {
+    /// Returns a message, if it has an RPC-over-RDMA header.
+    pub(crate) fn message(&self, kind: RpcMessageKind) -> Option<ConformanceMessage<'_>> {
+        let record = self.transaction.message(kind)?;
+        Some(ConformanceMessage { transaction: self, kind, record, words: record.rpcrdma? })
+    }
+
+    /// Returns the Call, if it has a version 1 header with a known procedure.
+    pub(crate) fn version1_call(&self) -> Option<ConformanceMessage<'_>> {
+        self.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
+    }
 }
 
 impl<'t> ConformanceMessage<'t> {

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
+use crate::bounded_table::empty_if_full;
 use crate::connection_history::{ConformanceConnectionHistory, HostPair, hosts_of};
-use crate::empty_if_full;
 
 /// Maximum number of Replies. Beyond it, all are forgotten.
 const MAX_REPLIES: usize = 4096;

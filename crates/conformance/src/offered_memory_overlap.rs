@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::empty_if_full;
+use crate::bounded_table::empty_if_full;
 
 /// Maximum number of handles. Beyond it, all are forgotten. A client registers a handle anew for each Call: the table
 /// is small enough to stay in a cache of the processor.

@@ -1,182 +1,16 @@
-//! A rule, what it needs of a message or Transaction, and the verdict of its judgement.
+//! A rule, and the verdict of its judgement.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 
-use crate::finding::SeverityLevel;
 use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;
+use crate::rule_evidence::RuleEvidence;
+use crate::rule_subject::RuleSubject;
+use crate::severity::Severity;
 use crate::transaction_view::ConformanceTransaction;
-
-/// Severity of a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Worth knowing; no requirement is broken.
-    Info,
-    /// A recommendation (SHOULD) is not followed, or a problem is likely.
-    Warning,
-    /// A requirement (MUST) is broken.
-    Error,
-}
-
-impl Severity {
-    /// Returns the name in output.
-    pub fn name(self) -> &'static str {
-        SeverityLevel::from(self).name()
-    }
-}
-
-/// Evidence that a rule needs. Without it, the rule is not judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleEvidence {
-    /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
-    SetUp,
-    /// Both the Call and the Reply.
-    BothMessages,
-    /// Complete chunk lists in the messages that are judged.
-    ChunkLists,
-    /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each
-    /// direction counts as a loss.
-    NoLoss,
-    /// The kind of the message: Call or Reply. A snap length may cut it, and the Call that shows it may be missing.
-    MessageKind,
-    /// The messages that are judged, captured to their end.
-    WholeMessage,
-    /// The session of the COMPOUND, from its CREATE_SESSION on.
-    Session,
-    /// The result of a check of the ICRC, which is off by default.
-    CheckedIcrc,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleEvidenceSet(u8);
-
-impl RuleEvidenceSet {
-    #[must_use]
-    pub(crate) fn with(self, evidence: RuleEvidence, is_provided: bool) -> Self {
-        Self(self.0 | u8::from(is_provided) << evidence as u8)
-    }
-
-    #[must_use]
-    pub(crate) fn without(self, evidence: RuleEvidence) -> Self {
-        Self(self.0 & !(1 << evidence as u8))
-    }
-
-    pub(crate) fn of(evidence: &[RuleEvidence]) -> Self {
-        evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
-    }
-
-    pub(crate) fn provides(self, needs: Self) -> bool {
-        self.0 & needs.0 == needs.0
-    }
-}
-
-impl RuleEvidence {
-    /// Returns the description in output.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::SetUp => "the set-up of the connection",
-            Self::BothMessages => "call and reply",
-            Self::ChunkLists => "complete chunk lists",
-            Self::NoLoss => "no packet loss before the reply",
-            Self::MessageKind => "the kind of the message, call or reply",
-            Self::WholeMessage => "the complete message",
-            Self::Session => "the session from its CREATE_SESSION on",
-            Self::CheckedIcrc => "the option --check-icrc",
-        }
-    }
-}
-
-/// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RuleSubject {
-    /// The message is a Call; the Transaction has one.
-    Call,
-    /// The message is a Reply; the Transaction has one.
-    Reply,
-    /// The header has version 1 and a known procedure.
-    Version1,
-    /// The message, or the Reply of the Transaction, is RDMA_ERROR.
-    RdmaError,
-    /// The message is a Long Call or a Long Reply (RDMA_NOMSG).
-    LongMessage,
-    Reverse,
-    /// The message, or the Call of the Transaction, has Read chunks.
-    ReadChunks,
-    /// The Call has Write chunks.
-    WriteChunks,
-    /// The message has chunks of any kind, or the Call of the Transaction offered some.
-    Chunks,
-    /// The arguments or results are signed, encrypted, or of a control message of RPCSEC_GSS.
-    Protected,
-    /// The Reply invalidates a handle.
-    Invalidation,
-    /// The COMPOUND begins with SEQUENCE, or the CB_COMPOUND with CB_SEQUENCE.
-    Sequence,
-    /// The Transaction is a COMPOUND or CB_COMPOUND.
-    Compound,
-    FirstOfConnection,
-    /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with
-    /// credits, all of which was captured, or no RPC message follows it.
-    UnusualHeader,
-    /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
-    Undecodable,
-    /// The RPC failed: RDMA_ERROR, or a Reply that is no success.
-    Failure,
-    /// A Call of the connection, or this one, was refused with RDMA_ERROR.
-    Refusal,
-    NullProcedure,
-    /// The Transaction repeats a Call of an earlier connection.
-    RepeatedCall,
-    /// The Transaction is the first of NFS version 4 on its connection.
-    FirstOfNfs4,
-    /// The Transaction has a READ or a WRITE that succeeded.
-    SuccessfulReadWrite,
-    /// The COMPOUND or CB_COMPOUND has the sequence ID of the last use of its slot.
-    RepeatedSequence,
-    MinorVersion0,
-    CreateSession,
-    ReadPlus,
-    /// The COMPOUND has COPY, OFFLOAD_CANCEL or OFFLOAD_STATUS.
-    Offload,
-    /// The COMPOUND or CB_COMPOUND has a minor version with sessions.
-    SessionVersion,
-    /// The COMPOUND has an operation that is not of its minor version.
-    ReservedOperation,
-    /// A rule about all COMPOUNDs may be broken; see `CompoundOperationIterator::is_usual`. CB_COMPOUND always has the
-    /// subject.
-    UnusualCompound,
-    /// The slot had no use before the COMPOUND or CB_COMPOUND.
-    FirstSlotUse,
-    /// A rule about all uses of a slot may be broken; see [`ConformanceTransaction::has_usual_sequence`].
-    UnusualSequence,
-    /// The Call or Reply may exceed a limit of the channel of its session.
-    LargeMessage,
-}
-
-/// Subjects that a message or Transaction has, or that a rule requires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleSubjectSet(u64);
-
-impl RuleSubjectSet {
-    /// A set that no message and no Transaction has.
-    pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
-
-    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
-        subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
-    }
-
-    #[must_use]
-    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
-        Self(self.0 | u64::from(is_present) << subject as u32)
-    }
-
-    pub(crate) fn contains(self, required: Self) -> bool {
-        self.0 & required.0 == required.0
-    }
-}
 
 /// Judges a message with an RPC-over-RDMA header; `None` if the rule does not apply to it.
 pub(crate) type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
@@ -375,9 +209,4 @@ impl Violation {
     pub(crate) fn new(text: String) -> Self {
         Self { text, ..Self::default() }
     }
-}
-
-/// Returns the rule with this id.
-pub fn find_rule(id: &str) -> Option<&'static Rule> {
-    crate::RULES.iter().copied().find(|rule| rule.id == id)
 }

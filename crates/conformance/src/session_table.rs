@@ -8,10 +8,10 @@ use nfsrdma_dissectors::flow::transaction::SiblingConnections;
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
+use crate::bounded_table::empty_if_full;
 use crate::calls_awaiting_reply::CallsAwaitingReply;
 use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
 use crate::connection_history::{HostPair, hosts_of};
-use crate::empty_if_full;
 use crate::sequence_arguments_and_results::SessionChannelKind;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.

@@ -5,7 +5,9 @@ use std::cell::OnceCell;
 use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, EndpointRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind,
+};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -17,11 +19,11 @@ use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 use crate::compound_operations_view::{CompoundOperationIterator, OperationSet};
 use crate::connection_history::ConformanceConnectionHistory;
 use crate::ddp_eligible_items::DdpEligibleItems;
-use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{RuleEvidence, RuleEvidenceSet, RuleSubject, RuleSubjectSet};
+use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_subject::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };
@@ -179,10 +181,13 @@ impl<'t> ConformanceTransaction<'t> {
         self.transaction.set_up.as_deref()
     }
 
-    /// Returns a message, if it has an RPC-over-RDMA header.
-    pub(crate) fn message(&self, kind: RpcMessageKind) -> Option<ConformanceMessage<'_>> {
-        let record = self.transaction.message(kind)?;
-        Some(ConformanceMessage { transaction: self, kind, record, words: record.rpcrdma? })
+    /// Returns the inline threshold in bytes for a message of this side.
+    pub(crate) fn inline_threshold_bytes(&self, sender: EndpointRole) -> Option<u32> {
+        let (to_server, to_client) = self.set_up()?.inline_thresholds()?;
+        Some(match sender {
+            EndpointRole::Client => to_server,
+            EndpointRole::Server => to_client,
+        })
     }
 
     /// Returns `true` if the Call may be a COMPOUND or CB_COMPOUND of which not even the first operation is known.
@@ -214,10 +219,13 @@ impl<'t> ConformanceTransaction<'t> {
         self.summary.payload.is_some_and(|payload| payload != GssPayload::Plain)
     }
 
+    fn has_complete_call_lists(&self) -> bool {
+        self.call().and_then(CapturedMessage::chunk_lists) == Some(ChunkListCompleteness::Complete)
+    }
+
     /// Returns `true` if the Call has Write chunks, or if the capture lacks its chunk lists.
     pub(crate) fn may_have_write_chunks(&self) -> bool {
-        !self.transaction.write_chunks.is_empty()
-            || self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists())
+        !self.transaction.write_chunks.is_empty() || !self.has_complete_call_lists()
     }
 
     /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection
@@ -291,8 +299,7 @@ impl<'t> ConformanceTransaction<'t> {
     pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
-        let may_have_chunks =
-            self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists());
+        let may_have_chunks = !self.has_complete_call_lists();
         let has_chunks =
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
@@ -346,12 +353,11 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     pub(crate) fn evidence(&self) -> RuleEvidenceSet {
-        let kinds = [RpcMessageKind::Call, RpcMessageKind::Reply];
+        let records = || [self.call(), self.reply()].into_iter().flatten();
         let are_kinds_known = self.are_kinds_known();
-        let has_lists = are_kinds_known && { kinds.into_iter().filter_map(|kind| self.message(kind)) }
-            .all(|message| message.has_complete_lists());
-        let is_whole = { kinds.into_iter().filter_map(|kind| self.transaction.message(kind)) }
-            .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
+        let has_lists = are_kinds_known && { records().filter_map(CapturedMessage::chunk_lists) }
+            .all(|lists| lists == ChunkListCompleteness::Complete);
+        let is_whole = records().all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
         RuleEvidenceSet::default()

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rustc_hash::FxHashMap;
 
-use crate::empty_if_full;
+use crate::bounded_table::empty_if_full;
 
 /// Maximum number of Calls. Beyond it, all are forgotten, and their repetitions are not judged.
 const MAX_CALLS: usize = 4096;

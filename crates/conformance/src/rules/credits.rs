@@ -191,8 +191,7 @@ pub(crate) const RULES: &[Rule] = &[
             if super::reply_chunk::has_unused_reply_chunk(message) {
                 return None;
             }
-            let Some(threshold) = super::write_chunks::threshold_bytes(message.transaction, message.sender())
-            else {
+            let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {
                 return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length;

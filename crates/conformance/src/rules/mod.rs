@@ -5,8 +5,8 @@ mod credits;
 mod gss_chunk_use;
 mod header;
 mod iwarp;
-mod loss_and_congestion;
-mod memory_access;
+pub(crate) mod loss_and_congestion;
+pub(crate) mod memory_access;
 mod nfs;
 mod perf;
 mod prelude;
@@ -19,10 +19,6 @@ mod sessions;
 mod write_chunks;
 
 use crate::rule::Rule;
-
-pub(crate) use loss_and_congestion::ENDS_CONNECTION;
-pub(crate) use memory_access::ACCESS_RULES;
-pub(crate) use write_chunks::REFUSED;
 
 const GROUPS: [&[Rule]; 16] = [
     header::RULES,
@@ -67,10 +63,15 @@ pub static RULES: [&Rule; COUNT] = {
     rules
 };
 
+/// Returns the rule with this id.
+pub fn find_rule(id: &str) -> Option<&'static Rule> {
+    RULES.iter().copied().find(|rule| rule.id == id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Severity;
+    use crate::severity::Severity;
 
     #[test]
     fn a_rule_of_severity_info_is_an_observation_and_an_error_is_none() {
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_each_list_exist() {
-        for id in ACCESS_RULES.iter().chain(&ENDS_CONNECTION) {
+        for id in memory_access::ACCESS_RULES.iter().chain(&loss_and_congestion::ENDS_CONNECTION) {
             assert!(RULES.iter().any(|rule| rule.id == *id), "{id}");
         }
     }

@@ -1,7 +1,6 @@
 //! Performance: nothing is broken, but something costs time. One finding per connection.
 
 use super::prelude::*;
-use super::write_chunks::threshold_bytes;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;
@@ -32,7 +31,7 @@ fn chunk_for_small(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     if data == 0 {
         return None;
     }
-    let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+    let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {
         return Some(RuleVerdict::Unknown);
     };
     let list_bytes: u64 = chunks
@@ -68,7 +67,7 @@ fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict>
         }
         RpcMessageKind::Reply => transaction.reply_chunk.as_ref()?.returned_bytes()?,
     };
-    let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+    let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {
         return Some(RuleVerdict::Unknown);
     };
     let length = message.record.length as u64 + payload;

@@ -1,7 +1,6 @@
 //! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
 
 use super::prelude::*;
-use super::write_chunks::{call, threshold_bytes};
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
 pub(super) fn has_unused_reply_chunk(message: &ConformanceMessage<'_>) -> bool {
@@ -33,7 +32,7 @@ fn min_full_reply_bytes(view: &ConformanceTransaction<'_>) -> Option<u64> {
 }
 
 fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    call(view)?;
+    view.version1_call()?;
     let reply = view.message(RpcMessageKind::Reply)?;
     const GARBAGE_ARGS: RpcStatus = RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS));
     // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
@@ -43,7 +42,7 @@ fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         _ => return None,
     };
     let offered_bytes = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
-    let threshold = threshold_bytes(view, view.responder());
+    let threshold = view.inline_threshold_bytes(view.responder());
     let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
         return Some(RuleVerdict::Unknown);
     };
@@ -75,7 +74,7 @@ pub(crate) const RULES: &[Rule] = &[
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
                 return None;
             }
-            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+            let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {
                 return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length;
@@ -130,7 +129,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let returned = message.reply_chunk_bytes()?;
-            let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
+            let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {
                 return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length as u64 + returned;

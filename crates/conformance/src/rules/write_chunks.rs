@@ -8,6 +8,7 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
+use crate::connection_history::REFUSED;
 
 const BOTH_LISTS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists];
 
@@ -30,21 +31,8 @@ fn rpc_reply<'v>(view: &'v ConformanceTransaction<'_>) -> Option<ConformanceMess
         .filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
 }
 
-pub(super) fn call<'v>(view: &'v ConformanceTransaction<'_>) -> Option<ConformanceMessage<'v>> {
-    view.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
-}
-
 fn is_compound(view: &ConformanceTransaction<'_>) -> bool {
     matches!(view.arguments, Some((Procedure::Compound, _)))
-}
-
-/// Returns the inline threshold in bytes for a message of this side.
-pub(super) fn threshold_bytes(view: &ConformanceTransaction<'_>, sender: EndpointRole) -> Option<u32> {
-    let (to_server, to_client) = view.set_up()?.inline_thresholds()?;
-    Some(match sender {
-        EndpointRole::Client => to_server,
-        EndpointRole::Server => to_client,
-    })
 }
 
 /// Returns the difference between a chunk and its copy in the Reply.
@@ -84,7 +72,7 @@ fn stale_segment(view: &ConformanceTransaction<'_>) -> Option<(Handle, u64)> {
 }
 
 fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    let (call, reply) = (call(view)?, rpc_reply(view)?);
+    let (call, reply) = (view.version1_call()?, rpc_reply(view)?);
     let header = reply.header()?;
     if view.transaction.retry_of.is_none() || (header.writes().is_empty() && header.reply_chunk().is_none()) {
         return None;
@@ -99,7 +87,7 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
 }
 
 fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    let (call, reply) = (call(view)?, rpc_reply(view)?);
+    let (call, reply) = (view.version1_call()?, rpc_reply(view)?);
     if call.record.has_no_chunks() && reply.record.has_no_chunks() {
         return None;
     }
@@ -207,7 +195,7 @@ fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
 
 /// Compares the returned length of each segment with the bytes that were written.
 fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    call(view).filter(|call| call.record.copies == 1)?;
+    view.version1_call().filter(|call| call.record.copies == 1)?;
     let reply = rpc_reply(view)?;
     // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
     let long_reply = view.transaction.reply_chunk.as_ref().filter(|_| reply.record.is_nomsg());
@@ -273,7 +261,7 @@ fn item_in_wrong_chunk(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
 
 /// Returns the Write chunks of a Call, each with the number of bytes that its READ requests.
 fn requested_bytes<'v>(view: &'v ConformanceTransaction<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
-    call(view)?;
+    view.version1_call()?;
     let chunks = &view.transaction.write_chunks;
     if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !view.is_plain() {
         return None;
@@ -384,7 +372,8 @@ fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
     let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;
     let reply_chunk_bytes = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     // The header of a Reply without chunks takes 28 bytes; each Write chunk with 16 segments 264 more.
-    let inline = threshold_bytes(view, view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
+    let inline =
+        view.inline_threshold_bytes(view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
     let max_reply_bytes = reply_chunk_bytes.max(u64::from(inline));
     let Some(reads) = view.eligible_reads() else { return false };
     let mut chunks = view.transaction.write_chunks.iter().enumerate();
@@ -396,7 +385,7 @@ fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
 }
 
 fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
-    call(view)?;
+    view.version1_call()?;
     view.operations.tag?;
     if !is_compound(view) || !ChunkListComplexity::of(view).is_low() {
         return None;
@@ -638,7 +627,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RuleSubject::Chunks],
         needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
         check: RuleCheck::Transaction(|view| {
-            call(view)?;
+            view.version1_call()?;
             view.offered_chunks().next()?;
             Some(match view.overlap {
                 None => RuleVerdict::Kept,
@@ -695,7 +684,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RuleSubject::Call, RuleSubject::Refusal],
         needs: &[RuleEvidence::MessageKind],
         check: RuleCheck::Transaction(|view| {
-            let call = call(view)?;
+            let call = view.version1_call()?;
             let xid = view.transaction.xid;
             let was_refused = view.connection.refused_xids.contains(&(view.transaction.direction, xid));
             // A repetition soon after the error is a copy of the same Call.
@@ -714,6 +703,3 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::DEFAULT
     },
 ];
-
-/// Error that a Requester answers with a larger Reply chunk.
-pub(crate) const REFUSED: RpcRdmaErrorCode = RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK);

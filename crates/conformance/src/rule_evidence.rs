@@ -1,0 +1,63 @@
+//! Evidence in a capture that a rule needs.
+
+/// Evidence that a rule needs. Without it, the rule is not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RuleEvidence {
+    /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
+    SetUp,
+    /// Both the Call and the Reply.
+    BothMessages,
+    /// Complete chunk lists in the messages that are judged.
+    ChunkLists,
+    /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each
+    /// direction counts as a loss.
+    NoLoss,
+    /// The kind of the message: Call or Reply. A snap length may cut it, and the Call that shows it may be missing.
+    MessageKind,
+    /// The messages that are judged, captured to their end.
+    WholeMessage,
+    /// The session of the COMPOUND, from its CREATE_SESSION on.
+    Session,
+    /// The result of a check of the ICRC, which is off by default.
+    CheckedIcrc,
+}
+
+impl RuleEvidence {
+    /// Returns the description in output.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::SetUp => "the set-up of the connection",
+            Self::BothMessages => "call and reply",
+            Self::ChunkLists => "complete chunk lists",
+            Self::NoLoss => "no packet loss before the reply",
+            Self::MessageKind => "the kind of the message, call or reply",
+            Self::WholeMessage => "the complete message",
+            Self::Session => "the session from its CREATE_SESSION on",
+            Self::CheckedIcrc => "the option --check-icrc",
+        }
+    }
+}
+
+/// Evidence that a message or Transaction provides, or that a rule needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct RuleEvidenceSet(u8);
+
+impl RuleEvidenceSet {
+    #[must_use]
+    pub(crate) fn with(self, evidence: RuleEvidence, is_provided: bool) -> Self {
+        Self(self.0 | u8::from(is_provided) << evidence as u8)
+    }
+
+    #[must_use]
+    pub(crate) fn without(self, evidence: RuleEvidence) -> Self {
+        Self(self.0 & !(1 << evidence as u8))
+    }
+
+    pub(crate) fn of(evidence: &[RuleEvidence]) -> Self {
+        evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
+    }
+
+    pub(crate) fn provides(self, needs: Self) -> bool {
+        self.0 & needs.0 == needs.0
+    }
+}
