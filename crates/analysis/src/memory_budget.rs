@@ -209,6 +209,12 @@ fn may_be_zstd(file: &Path) -> bool {
     is_read && is_zstd_frame(&first)
 }
 
+/// Returns the memory in bytes of an allocation of `count` values, with that of the allocator.
+pub(crate) const fn allocated<T>(count: usize) -> usize {
+    const OVERHEAD_BYTES: usize = 16;
+    if count == 0 { 0 } else { OVERHEAD_BYTES + count * size_of::<T>() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

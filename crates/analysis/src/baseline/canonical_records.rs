@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use crate::comparison::field_equality::{
+    FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD,
+};
 use crate::comparison::record::{
     ComparableMessageField, ComparedChunkKind, ComparedFieldValue, ComparedOperationOrHeaders,
     ComparisonRecord, hash,
 };
-use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
 /// Number of fields with one path in one operation from which they are folded as a list.
 const MIN_FOLDED_FIELDS: usize = 5;

@@ -19,7 +19,7 @@ use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
 use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaseline, VERSION};
-use crate::comparison::ClientAddressAndCallDirection;
+use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::ComparisonRecord;
 
 pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);

@@ -12,14 +12,15 @@ use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFieldNamesByPath, BaselineSettings};
+use crate::comparison::class;
 use crate::comparison::difference::TransactionCaptureLocation;
+use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
     SharedWords,
 };
 use crate::comparison::recorder::signature;
-use crate::comparison::{ClientAddressAndCallDirection, class};
 
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use proptest::prelude::*;
 
 use super::*;
-use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
+use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
 };

@@ -40,8 +40,8 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFieldNamesByPath, BaselineSettings, OperationCounts, VERSION};
-use crate::comparison::ClientAddressAndCallDirection;
 use crate::comparison::difference::TransactionCaptureLocation;
+use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
 };

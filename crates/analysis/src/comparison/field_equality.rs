@@ -256,6 +256,9 @@ pub const RULES: &[FieldEqualityRule] = &[
     equal(DifferenceKind::Header, &["rpc.*"]),
 ];
 
+/// The operation count of a COMPOUND, which is not compared because the operations are.
+pub const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
+
 /// A field that depends on the minor version of NFSv4, and may differ between two of them.
 pub struct MinorVersionDependentField {
     /// Filter name.

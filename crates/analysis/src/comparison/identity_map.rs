@@ -10,8 +10,11 @@ use std::rc::Rc;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
-use super::field_equality::MappedIdentifierType;
-use super::record::{ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use super::record::{
+    ComparableMessageField, ComparedFieldValue, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, hash,
+};
+use crate::memory_budget::allocated;
 use crate::second_chance_map::SecondChanceMap;
 
 /// Default maximum number of pairs.
@@ -58,6 +61,18 @@ impl ServerAssignedValueHash {
         }
         let hash = hash(&bytes);
         Some(Self([(hash >> 64) as u64, hash as u64]))
+    }
+}
+
+impl ComparisonRecord {
+    /// Returns the filehandle whose directory the cookies belong to.
+    pub fn scope(&self) -> Option<ServerAssignedValueHash> {
+        let is_filehandle = |entry: &&ComparableMessageField| {
+            entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
+        };
+        self.call_fields().filter(is_filehandle).find_map(|entry| {
+            ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+        })
     }
 }
 
@@ -278,7 +293,6 @@ fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber
 
 #[cfg(test)]
 mod tests {
-    use super::super::field_equality::FieldEqualityRequirement;
     use super::*;
 
     fn name(text: &str) -> ServerAssignedValueHash {

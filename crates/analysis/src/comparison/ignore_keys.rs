@@ -13,7 +13,7 @@ use super::field_equality::pattern_covers;
 use crate::filter::catalog::{
     FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType, nearest,
 };
-use crate::filter::proposal;
+use crate::filter::error::proposal;
 
 /// Number of procedure numbers to try; no program has more.
 const PROCEDURES: u32 = 64;

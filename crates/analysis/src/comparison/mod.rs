@@ -28,7 +28,7 @@ pub mod identity_map;
 mod ignore_keys;
 mod late_records;
 pub mod options;
-mod pairing_queue;
+pub(crate) mod pairing_queue;
 mod queue_matching;
 pub mod record;
 pub mod record_comparison;

@@ -5,7 +5,7 @@ use super::field_equality::{FieldEqualityRequirement, pattern_covers, requiremen
 use super::ignore_keys;
 use super::record::ComparedFieldValue;
 use crate::filter::catalog::nearest;
-use crate::filter::proposal;
+use crate::filter::error::proposal;
 
 /// A word of `--ignore` or `--only`: a kind of difference (`count`), a field by its filter name (`nfs.fattr4.size`,
 /// `nfs.fattr4.*`), or an operation (`READDIR`).

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::DifferenceKind;
-use super::difference::TransactionCaptureLocation;
+use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
-use super::record::{ComparableMessage, ComparedFieldValue, ComparisonRecord, allocated, hash};
+use super::record::{ComparableMessage, ComparedFieldValue, ComparisonRecord, hash};
 use super::recorder::{PairingHashFields, arguments};
+use crate::memory_budget::allocated;
 use crate::second_chance_map::SecondChanceMap;
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.

@@ -5,15 +5,14 @@ use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_dissectors::escape;
 use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use twox_hash::XxHash3_128;
 
 use super::difference::TransactionCaptureLocation;
-use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::identity_map::ServerAssignedValueHash;
-
-use nfsrdma_dissectors::escape;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD};
+use crate::memory_budget::allocated;
 
 /// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
 pub(super) const MAX_VALUE_BYTES: usize = 64;
@@ -417,21 +416,10 @@ impl ComparisonRecord {
         self.call.iter().flat_map(ComparableMessage::fields)
     }
 
-    /// Returns the filehandle whose directory the cookies belong to.
-    pub fn scope(&self) -> Option<ServerAssignedValueHash> {
-        let is_filehandle = |entry: &&ComparableMessageField| {
-            entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
-        };
-        self.call_fields().filter(is_filehandle).find_map(|entry| {
-            ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
-        })
-    }
-
     /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn summary(&self) -> String {
         let is_subject = |entry: &&ComparableMessageField| {
-            entry.path.class.is_subject()
-                && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
+            entry.path.class.is_subject() && entry.path.field != OPERATION_COUNT_FIELD
         };
         let mut words: Vec<_> = self
             .call_fields()
@@ -455,10 +443,4 @@ impl ComparisonRecord {
             + self.missing.iter().map(|code| allocated::<u8>(code.capacity())).sum::<usize>()
             + allocated::<ComparableFinding>(self.findings.capacity())
     }
-}
-
-/// Returns the memory in bytes of an allocation of `count` values, with that of the allocator.
-pub(super) const fn allocated<T>(count: usize) -> usize {
-    const OVERHEAD_BYTES: usize = 16;
-    if count == 0 { 0 } else { OVERHEAD_BYTES + count * size_of::<T>() }
 }

@@ -10,6 +10,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryEntryPair, ReplyDirectoryEntryFields};
+pub use super::field_equality::OPERATION_COUNT_FIELD;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{
     CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair, ServerAssignedValueHash,
@@ -22,9 +23,6 @@ use super::record::{
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;
-
-/// The operation count of a COMPOUND, which is not compared because the operations are.
-pub const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
 
 /// Counts of a comparison besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub mod derived_fields;
 mod cache_by_description_address;
 mod compile;
 mod compiled_program;
-mod error;
+pub(crate) mod error;
 mod extractor;
 mod literal;
 mod mask_bit_boolean_fields;
