@@ -7,17 +7,20 @@
 //! - [`baseline_recorder`](RecordedTransactionBaseline): the baseline of a capture; [`spooled_text`]: its text, while
 //!   the capture is read;
 //! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
+//!   [`baseline_read_error`]: faults of a line;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],
-//!   [`settings`]: parts of the text;
+//!   [`settings`], [`capture_counts`]: parts of the text;
 //! - [`baseline_comparison`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text
 //! of the capture.
 
 mod baseline_comparison;
+mod baseline_read_error;
 mod baseline_recorder;
 mod canonical_records;
+mod capture_counts;
 mod field_path_filter_names;
 mod lines;
 mod memory_cost;
@@ -31,101 +34,11 @@ mod tests;
 mod value_parser;
 mod writer;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::comparison::capture_summary::ComparedCaptureSummary;
-use super::comparison::record::ComparisonRecord;
-
 pub use baseline_comparison::BaselineComparator;
+pub use baseline_read_error::BaselineReadError;
 pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, RecordedTransactionBaseline};
+pub use capture_counts::{BaselineCounts, OperationCounts};
 pub use field_path_filter_names::BaselineFieldNamesByPath;
-pub use reader::{Baseline, BaselineReadError, OpenBaselineFile};
+pub use reader::{Baseline, OpenBaselineFile};
 pub use settings::BaselineSettings;
-
-/// The version of the baseline format.
-pub const VERSION: u32 = 2;
-
-/// Counts of one operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OperationCounts {
-    /// Number of Calls.
-    pub calls: u64,
-    /// Number of Replies.
-    pub replies: u64,
-    /// Number of Replies that report an error.
-    pub errors: u64,
-    /// Bytes offered by Read chunks.
-    pub read: u64,
-    /// Bytes offered and bytes returned by Write chunks.
-    pub write: (u64, u64),
-    /// Bytes offered and bytes returned by Reply chunks.
-    pub reply: (u64, u64),
-}
-
-/// Counts of a capture.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BaselineCounts {
-    /// Counts of the whole capture by key: `frames`, `transactions`, `incomplete`, `undecoded.malformed` ...
-    pub capture_counts: BTreeMap<String, u64>,
-    /// Counts by operation: `NFS 4.2 READ`.
-    pub operations: BTreeMap<String, OperationCounts>,
-}
-
-impl BaselineCounts {
-    /// Counts a record.
-    pub fn record(&mut self, record: &ComparisonRecord) {
-        let counts = match self.operations.get_mut(&*record.title) {
-            Some(counts) => counts,
-            None => self.operations.entry(record.title.to_string()).or_default(),
-        };
-        counts.calls += u64::from(record.call.is_some());
-        counts.replies += u64::from(record.reply.is_some());
-        counts.errors += u64::from(record.reply.is_some() && !record.is_ok());
-        for chunk in &record.chunks {
-            use super::comparison::record::ComparedChunkKind;
-            let offered: u64 = chunk.segments.iter().map(|segment| segment.length).sum();
-            let returned: u64 = chunk.segments.iter().filter_map(|segment| segment.returned).sum();
-            let sums = match chunk.kind {
-                ComparedChunkKind::Read(..) | ComparedChunkKind::ReplyRead(_) => {
-                    counts.read += offered;
-                    continue;
-                }
-                ComparedChunkKind::Write => &mut counts.write,
-                ComparedChunkKind::Reply => &mut counts.reply,
-            };
-            *sums = (sums.0 + offered, sums.1 + returned);
-        }
-    }
-
-    /// Returns a count of the whole capture, 0 if there is none.
-    pub fn capture_count(&self, key: &str) -> u64 {
-        self.capture_counts.get(key).copied().unwrap_or(0)
-    }
-
-    /// Returns the keys of the whole-capture counts of both captures.
-    fn keys<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
-        self.capture_counts.keys().chain(other.capture_counts.keys()).map(String::as_str).collect()
-    }
-
-    fn set_transactions(&mut self, transactions: u64, incomplete: u64) {
-        self.capture_counts.insert("transactions".to_owned(), transactions);
-        self.capture_counts.insert("incomplete".to_owned(), incomplete);
-    }
-
-    /// Adds the totals of the capture at its end.
-    pub fn add_capture_totals(&mut self, trace: &ComparedCaptureSummary) {
-        let mut set = |key: &str, count: u64| self.capture_counts.insert(key.to_owned(), count);
-        set("frames", trace.frames);
-        set("transactions", trace.transactions);
-        set("incomplete", trace.incomplete);
-        for (reason, count) in &trace.undecoded {
-            set(&format!("undecoded.{reason}"), *count);
-        }
-        for (state, count) in &trace.evicted {
-            set(&format!("given_up.{state}"), *count);
-        }
-        for (rule, count) in &trace.findings {
-            set(&format!("findings.{rule}"), *count);
-        }
-    }
-}
+pub use writer::VERSION;

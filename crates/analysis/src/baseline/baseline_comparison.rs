@@ -1,6 +1,8 @@
 //! Comparison of a capture with its baseline, as of two captures.
 
-use super::{Baseline, BaselineReadError, RecordedTransactionBaseline};
+use super::baseline_read_error::BaselineReadError;
+use super::baseline_recorder::RecordedTransactionBaseline;
+use super::reader::Baseline;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::options::ComparisonOptions;
 use crate::comparison::{CaptureComparator, ComparisonSide};

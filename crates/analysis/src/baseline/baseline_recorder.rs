@@ -6,14 +6,16 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use super::baseline_read_error::BaselineReadError;
 use super::canonical_records::canonicalize;
+use super::capture_counts::BaselineCounts;
+use super::field_path_filter_names::BaselineFieldNamesByPath;
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::message_header_texts::{BaselineHeaderTextDictionary, MessageHeaderTextInterner, header_text};
-use super::reader::{BaselineReadError, RecordOfClient};
-use super::record_parser::BaselineRecordParser;
+use super::record_parser::{BaselineRecordParser, RecordOfClient};
+use super::settings::BaselineSettings;
 use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFieldNamesByPath, BaselineSettings};
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;

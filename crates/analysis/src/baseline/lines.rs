@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 
-use super::reader::{BaselineReadError, REWRITE_ADVICE};
+use super::baseline_read_error::{BaselineReadError, REWRITE_ADVICE};
 use super::settings::is_conflict;
 
 const BUFFER_BYTES: usize = 256 << 10;

@@ -12,70 +12,24 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
+use super::baseline_read_error::{BaselineReadError, REWRITE_ADVICE, begin, contradiction};
+use super::baseline_recorder::RecordedTransactionBaseline;
+use super::capture_counts::BaselineCounts;
+use super::field_path_filter_names::BaselineFieldNamesByPath;
 use super::lines::{BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::message_header_texts::BaselineHeaderTextDictionary;
-use super::record_parser::{BaselineRecordParser, BaselineTransaction};
+use super::record_parser::{BaselineRecordParser, BaselineTransaction, RecordOfClient};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
-use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFieldNamesByPath, RecordedTransactionBaseline, VERSION};
-use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
-use crate::comparison::record::ComparisonRecord;
-
-pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
+use super::writer::{BaselineHead, FORMAT_NAME, VERSION, frames_text, transaction_text, write_end};
 
 const PARTS: [&str; 6] = [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", TRANSACTIONS];
 const TRANSACTIONS: &str = "[transactions]";
 const LAST_LINE_PREFIX: &str = "[end of ";
-pub(super) const REWRITE_ADVICE: &str = "restore it, or write it again with check --bless";
-
-/// The error for a baseline that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BaselineReadError {
-    /// The line number, from 1.
-    pub line: u64,
-    /// The error and its remedy.
-    pub reason: String,
-    /// The share of the memory into which the baseline fits, in bytes, if it is too small.
-    pub needed_bytes: Option<u64>,
-}
-
-impl BaselineReadError {
-    pub(super) fn new(line: u64, reason: String) -> Self {
-        Self { line, reason, needed_bytes: None }
-    }
-
-    pub(super) fn too_large(line: u64) -> Self {
-        Self { line, reason: "too large for the memory".to_owned(), needed_bytes: Some(0) }
-    }
-}
-
-impl std::fmt::Display for BaselineReadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: {}", self.line, self.reason)
-    }
-}
-
-impl std::error::Error for BaselineReadError {}
 
 /// Returns the part that was the last of `begun_parts` parts.
 fn part(begun_parts: usize) -> &'static str {
     begun_parts.checked_sub(1).and_then(|index| PARTS.get(index)).copied().unwrap_or_default()
-}
-
-/// Returns the beginning of a line, for a message.
-pub(super) fn begin(line: &str) -> String {
-    let mut text: String = line.chars().take(80).collect();
-    if text.len() < line.len() {
-        text += " ...";
-    }
-    text
-}
-
-/// Returns the message for a line that differs from what the other lines say.
-pub(super) fn contradiction(actual: &str, expected: &str) -> String {
-    let (actual, expected) = (begin(actual), begin(expected));
-    format!("{actual:?} contradicts {expected:?}, which follows from the other lines; {REWRITE_ADVICE}")
 }
 
 /// File with a baseline.

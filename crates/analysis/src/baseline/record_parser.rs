@@ -6,12 +6,12 @@ use std::rc::Rc;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::baseline_read_error::{REWRITE_ADVICE, begin, contradiction};
 use super::canonical_records::set_match_keys;
-use super::field_path_filter_names::program;
+use super::field_path_filter_names::{BaselineFieldNamesByPath, program};
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
-use super::reader::{REWRITE_ADVICE, begin, contradiction};
+use super::settings::BaselineSettings;
 use super::value_parser::value;
-use super::{BaselineFieldNamesByPath, BaselineSettings};
 use crate::comparison::class;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
@@ -25,6 +25,8 @@ use crate::comparison::recorder::signature;
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
 const MAX_DECODED_HEADERS: usize = 1_024;
+
+pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
 
 #[derive(Debug)]
 pub(super) struct BaselineTransaction {

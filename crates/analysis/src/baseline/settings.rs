@@ -111,7 +111,8 @@ impl BaselineSettings {
 mod tests {
     use std::io::Write;
 
-    use super::super::{BaselineReadError, OpenBaselineFile};
+    use super::super::baseline_read_error::BaselineReadError;
+    use super::super::reader::OpenBaselineFile;
     use super::*;
 
     fn kept(text: &str) -> Result<BaselineSettings, BaselineReadError> {

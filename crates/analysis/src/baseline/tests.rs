@@ -14,7 +14,8 @@ use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
+    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
+    ComparisonRecord, FieldPath,
 };
 use crate::comparison::recorder::ComparableTransactionRecorder;
 use crate::memory_budget::BaselineCheckMemoryShares;

@@ -37,9 +37,10 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::capture_counts::{BaselineCounts, OperationCounts};
+use super::field_path_filter_names::BaselineFieldNamesByPath;
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
-use super::settings::SETTINGS_HEAD;
-use super::{BaselineCounts, BaselineFieldNamesByPath, BaselineSettings, OperationCounts, VERSION};
+use super::settings::{BaselineSettings, SETTINGS_HEAD};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
@@ -47,6 +48,8 @@ use crate::comparison::record::{
 };
 
 pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
+/// The version of the baseline format.
+pub const VERSION: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BaselineHead<'b> {
