@@ -11,7 +11,7 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{
 use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
-use crate::filter::SelectedFrameTally;
+use crate::filter::runner::SelectedFrameTally;
 use crate::memory_budget::CommandMemoryBudget;
 
 /// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and

@@ -2,7 +2,8 @@
 
 use crate::comparison::field_equality::MappedIdentifierType;
 use crate::comparison::record::{ComparedFieldValue, MaskBitNames};
-use crate::filter::catalog::{FilterFieldCatalogEntry, FilterType};
+use crate::filter::catalog::FilterFieldCatalogEntry;
+use crate::filter::filter_type::FilterType;
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
 pub(super) fn value(

@@ -10,10 +10,9 @@ use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
 use super::difference::DifferenceKind;
 use super::field_equality::pattern_covers;
-use crate::filter::catalog::{
-    FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType, nearest,
-};
+use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, nearest};
 use crate::filter::error::proposal;
+use crate::filter::filter_type::FilterType;
 
 /// Number of procedure numbers to try; no program has more.
 const PROCEDURES: u32 = 64;

@@ -2,76 +2,39 @@
 //! ([`constant`]), and incompatible types are errors ([`operand_type`]).
 
 mod constant;
+mod filter_compiler;
 mod operand_type;
 
 use std::borrow::Cow;
 
 use regex::bytes::RegexBuilder;
 
-use super::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType};
+use super::catalog::{FilterFieldCatalog, FilterFieldSource};
 use super::compiled_program::{
     ComparisonOperator, CompiledFilterNode, CompiledFilterOperand, FilterFunction,
 };
-use super::error::{FilterError, proposal};
-use super::syntax::{
-    ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
-    Quantifier,
-};
-use super::value::{FilterConstant, FilterFieldSlotNumber};
-use super::{literal, possible_generated_values};
+use super::error::FilterError;
+use super::filter_type::FilterType;
+use super::literal;
+use super::referenced_filter_field::ReferencedFilterField;
+use super::syntax::{FilterSpan, FilterSyntaxNode, Operand, OperandForm, Quantifier};
+use super::token::{ArithmeticOperator, ParsedComparisonOperator};
+use super::value::FilterConstant;
 use constant::OperandContext;
+use filter_compiler::{FilterCompileResult, FilterCompiler};
 use operand_type::OperandType;
 
-#[derive(Clone, Debug)]
-pub(super) struct ReferencedFilterField {
-    pub(super) name: &'static str,
-    pub(super) origin: FilterFieldSource,
-    /// `true` if its value is used; otherwise its presence is enough.
-    pub(super) has_value: bool,
-    /// `true` for a search in a protocol: the value is header and payload, not the header alone.
-    pub(super) is_search: bool,
+/// Compiles a parsed filter. Returns its program, with the fields by slot.
+pub(super) fn compile(
+    text: &str,
+    test: &FilterSyntaxNode<'_>,
+) -> FilterCompileResult<(CompiledFilterNode, Vec<ReferencedFilterField>)> {
+    let mut compiler = FilterCompiler { text, catalog: FilterFieldCatalog::shared(), fields: Vec::new() };
+    Ok((compiler.test(test)?, compiler.fields))
 }
 
-impl ReferencedFilterField {
-    /// Returns the slot of a field, which is added unless it is there.
-    pub(super) fn slot_in(
-        fields: &mut Vec<Self>,
-        entry: &FilterFieldCatalogEntry,
-        has_value: bool,
-        is_search: bool,
-    ) -> FilterFieldSlotNumber {
-        let is_same = |field: &Self| field.name == entry.name && field.is_search == is_search;
-        if let Some((slot, existing)) = fields.iter_mut().enumerate().find(|(_, field)| is_same(field)) {
-            existing.has_value |= has_value;
-            return slot;
-        }
-        fields.push(Self { name: entry.name, origin: entry.origin.clone(), has_value, is_search });
-        fields.len() - 1
-    }
-}
-
-pub(super) struct FilterCompiler<'c> {
-    text: &'c str,
-    catalog: &'c FilterFieldCatalog,
-    pub(super) fields: Vec<ReferencedFilterField>,
-}
-
-type FilterCompileResult<T, E = FilterError> = std::result::Result<T, E>;
-
-impl<'c> FilterCompiler<'c> {
-    pub(super) fn new(text: &'c str, catalog: &'c FilterFieldCatalog) -> Self {
-        Self { text, catalog, fields: Vec::new() }
-    }
-
-    fn error(&self, span: FilterSpan, message: impl Into<String>) -> FilterError {
-        FilterError::new(self.text, span.at, message)
-    }
-
-    fn source_text(&self, span: FilterSpan) -> &'c str {
-        self.text.get(span.at..span.end).unwrap_or_default()
-    }
-
-    pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<CompiledFilterNode> {
+impl FilterCompiler<'_> {
+    fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<CompiledFilterNode> {
         Ok(match test {
             FilterSyntaxNode::Or(tests) => CompiledFilterNode::Or(self.tests(tests)?),
             FilterSyntaxNode::Xor(tests) => CompiledFilterNode::Xor(self.tests(tests)?),
@@ -125,10 +88,6 @@ impl<'c> FilterCompiler<'c> {
                 })
             }
         }
-    }
-
-    fn no_field(&self, span: FilterSpan) -> FilterError {
-        self.error(span, format!("{} has no field in it", self.source_text(span)))
     }
 
     fn relation(
@@ -271,16 +230,6 @@ impl<'c> FilterCompiler<'c> {
         Ok(CompiledFilterNode::Matches { of: operand, regex, every: quantifier == Quantifier::All })
     }
 
-    /// Returns the words that a field can have as values; `None` for other values.
-    fn possible_words(&self, field: &FilterFieldCatalogEntry) -> Option<Vec<String>> {
-        match &field.origin {
-            FilterFieldSource::Generated(field) => {
-                possible_generated_values::possible_values(*field, self.catalog)
-            }
-            _ => None,
-        }
-    }
-
     fn within(
         &mut self,
         quantifier: Quantifier,
@@ -317,18 +266,6 @@ impl<'c> FilterCompiler<'c> {
                 format!("this is {}, and not {}", operand_type.text(), context.operand_type.text()),
             )),
             _ => self.expression(operand, context),
-        }
-    }
-
-    fn unknown_field(&self, name: &str, span: FilterSpan) -> FilterError {
-        let message = format!("unknown field {name}{}", proposal(&self.catalog.nearest(name)));
-        self.error(span, message)
-    }
-
-    fn field_of(&self, operand: &Operand<'_>) -> Option<&'c FilterFieldCatalogEntry> {
-        match &operand.form {
-            OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
-            _ => None,
         }
     }
 

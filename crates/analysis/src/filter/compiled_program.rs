@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
 
-use super::syntax::{ArithmeticOperator, FilterByteSliceEnd, FilterSliceRange};
+use super::syntax::{FilterByteSliceEnd, FilterSliceRange};
+use super::token::ArithmeticOperator;
 use super::value::{FilterConstant, FilterFieldSlotNumber, FilterValue, FilterValues};
 
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //!
 //! A field that Wireshark has too has Wireshark's name. All others begin with `nfsrdma.`.
 
-use super::catalog::FilterType;
+use super::filter_type::FilterType;
 
 /// Sources of definitions.
 const CAPTURE: &str = "the capture file";

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, field_names};
 
 use super::cache_by_description_address::CacheKeyedByDescriptionAddress;
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
-use super::compile::ReferencedFilterField;
 use super::derived_fields::{FieldAliasValuePart, GeneratedField};
+use super::referenced_filter_field::ReferencedFilterField;
 use super::required_layers::RequiredLayers;
 use super::value::{FilterFieldSlotNumber, FilterValue, FilterValues};
 

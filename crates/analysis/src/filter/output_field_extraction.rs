@@ -1,10 +1,11 @@
 //! Columns: fields whose values are shown. A filter extracts them in addition to its own.
 
-use super::Filter;
-use super::catalog::{FilterFieldCatalog, FilterType};
-use super::compile::ReferencedFilterField;
+use super::catalog::FilterFieldCatalog;
+use super::compiled_filter::Filter;
 use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
+use super::filter_type::FilterType;
+use super::referenced_filter_field::ReferencedFilterField;
 use super::value::{FilterFieldSlotNumber, FilterValue};
 
 /// A field that is shown.

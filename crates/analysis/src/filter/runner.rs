@@ -19,13 +19,16 @@ use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::compiled_filter::Filter;
 use super::compiled_program::CompiledFilterNode;
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
+use super::output_field_extraction::{OutputColumnField, OutputFieldValue};
+use super::transaction_fields;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, OutputColumnField, OutputFieldValue, transaction_fields};
 use crate::memory_budget::CommandMemoryBudget;
-use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
+use crate::names::FileNames;
+use crate::names::resolved_paths::{FilehandleDisplay, OperationPaths};
 
 /// Maximum number of frames kept for incomplete messages.
 const MAX_PART_FRAMES: usize = 4_096;

@@ -3,7 +3,9 @@
 //! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
 
 use super::error::FilterError;
-use super::token::{FilterPunctuator, FilterToken, FilterTokenKind, tokens};
+use super::token::{
+    ArithmeticOperator, FilterPunctuator, FilterToken, FilterTokenKind, ParsedComparisonOperator, tokens,
+};
 
 /// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
@@ -38,58 +40,6 @@ pub(super) enum Quantifier {
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ParsedComparisonOperator {
-    Equal,
-    AllEqual,
-    NotEqual,
-    AnyNotEqual,
-    Greater,
-    GreaterEqual,
-    Less,
-    LessEqual,
-    Contains,
-    Matches,
-}
-
-const RELATION_WORDS: [(&str, ParsedComparisonOperator); 12] = [
-    ("eq", ParsedComparisonOperator::Equal),
-    ("any_eq", ParsedComparisonOperator::Equal),
-    ("all_eq", ParsedComparisonOperator::AllEqual),
-    ("ne", ParsedComparisonOperator::NotEqual),
-    ("all_ne", ParsedComparisonOperator::NotEqual),
-    ("any_ne", ParsedComparisonOperator::AnyNotEqual),
-    ("gt", ParsedComparisonOperator::Greater),
-    ("ge", ParsedComparisonOperator::GreaterEqual),
-    ("lt", ParsedComparisonOperator::Less),
-    ("le", ParsedComparisonOperator::LessEqual),
-    ("contains", ParsedComparisonOperator::Contains),
-    ("matches", ParsedComparisonOperator::Matches),
-];
-
-impl ParsedComparisonOperator {
-    /// Returns the operator as written.
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::Contains => "contains",
-            Self::Matches => "matches",
-            _ => FilterPunctuator::Relation(self).text(),
-        }
-    }
-
-    fn from_word(word: &str) -> Option<Self> {
-        RELATION_WORDS.iter().find(|(name, _)| *name == word).map(|(_, relation)| *relation)
-    }
-
-    fn from_token(token: &FilterTokenKind<'_>) -> Option<Self> {
-        match token {
-            FilterTokenKind::Sign(FilterPunctuator::Relation(relation)) => Some(*relation),
-            FilterTokenKind::Word(word) => Self::from_word(word),
-            _ => None,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Operand<'t> {
     pub(super) form: OperandForm<'t>,
@@ -106,16 +56,6 @@ pub(super) enum OperandForm<'t> {
     Call(&'t str, Vec<Operand<'t>>),
     Negative(Box<Operand<'t>>),
     Arithmetic(Box<Operand<'t>>, ArithmeticOperator, Box<Operand<'t>>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ArithmeticOperator {
-    And,
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
 }
 
 /// A part of a slice; negative offsets count from the end.

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::catalog::FilterFieldCatalog;
 use super::value::{FilterValue, FilterValues};
 use super::*;
 

@@ -1,7 +1,6 @@
 //! The tokens of filters.
 
 use super::error::FilterError;
-use super::syntax::{ArithmeticOperator, ParsedComparisonOperator};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FilterToken<'t> {
@@ -77,6 +76,68 @@ impl FilterPunctuator {
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, punctuator)| *punctuator == self).map_or("", |(text, _)| text)
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParsedComparisonOperator {
+    Equal,
+    AllEqual,
+    NotEqual,
+    AnyNotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+    Contains,
+    Matches,
+}
+
+const RELATION_WORDS: [(&str, ParsedComparisonOperator); 12] = [
+    ("eq", ParsedComparisonOperator::Equal),
+    ("any_eq", ParsedComparisonOperator::Equal),
+    ("all_eq", ParsedComparisonOperator::AllEqual),
+    ("ne", ParsedComparisonOperator::NotEqual),
+    ("all_ne", ParsedComparisonOperator::NotEqual),
+    ("any_ne", ParsedComparisonOperator::AnyNotEqual),
+    ("gt", ParsedComparisonOperator::Greater),
+    ("ge", ParsedComparisonOperator::GreaterEqual),
+    ("lt", ParsedComparisonOperator::Less),
+    ("le", ParsedComparisonOperator::LessEqual),
+    ("contains", ParsedComparisonOperator::Contains),
+    ("matches", ParsedComparisonOperator::Matches),
+];
+
+impl ParsedComparisonOperator {
+    /// Returns the operator as written.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Contains => "contains",
+            Self::Matches => "matches",
+            _ => FilterPunctuator::Relation(self).text(),
+        }
+    }
+
+    pub(super) fn from_word(word: &str) -> Option<Self> {
+        RELATION_WORDS.iter().find(|(name, _)| *name == word).map(|(_, relation)| *relation)
+    }
+
+    pub(super) fn from_token(token: &FilterTokenKind<'_>) -> Option<Self> {
+        match token {
+            FilterTokenKind::Sign(FilterPunctuator::Relation(relation)) => Some(*relation),
+            FilterTokenKind::Word(word) => Self::from_word(word),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ArithmeticOperator {
+    And,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
 }
 
 pub(super) fn tokens(text: &str) -> Result<Vec<FilterToken<'_>>, FilterError> {

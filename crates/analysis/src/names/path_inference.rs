@@ -6,11 +6,11 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{MainOperation, RpcS
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
-use super::file_node_store::{FileNodeId, FileNodeStore, ServerAddressAndVirtualNetwork};
+use super::file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use super::path_inference_token_stream::{
     MessageFilenameTokens, OperationPathInferenceTokens, PathInferenceTokenByteRange,
 };
-use super::{FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
+use super::resolved_paths::{FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const STATUS_NOENT: u32 = 2;
@@ -486,11 +486,9 @@ impl TransactionPathInference<'_> {
     ) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {
-            InferredCurrentFile::File(id) if self.display == FilehandleDisplay::Names => self
-                .store
-                .components_up(id)
-                .next()
-                .is_none_or(|(_, step)| step == super::PathComponent::Unknown),
+            InferredCurrentFile::File(id) if self.display == FilehandleDisplay::Names => {
+                self.store.components_up(id).next().is_none_or(|(_, step)| step == PathComponent::Unknown)
+            }
             InferredCurrentFile::Unknown => true,
             InferredCurrentFile::File(_) | InferredCurrentFile::NamedIn(..) => false,
         };

@@ -99,7 +99,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
             (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
                 self.push(PathInferenceToken::Status(number as u32));
             }
-            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
+            (field_names::NFS_FHANDLE, FieldValue::Bytes(bytes)) => {
                 self.push_bytes(bytes, PathInferenceToken::Handle)
             }
             (

@@ -1,7 +1,7 @@
 //! Conversion of words and texts of a filter to values of the type that they are compared with.
 
+use super::filter_compiler::{FilterCompileResult, FilterCompiler};
 use super::operand_type::OperandType;
-use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{FilterFieldCatalogEntry, nearest};
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::syntax::FilterSpan;

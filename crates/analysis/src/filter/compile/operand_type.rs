@@ -1,10 +1,12 @@
 //! Types of operands, and their compatibility.
 
-use super::{FilterCompileResult, FilterCompiler};
-use crate::filter::catalog::{FilterType, nearest};
+use super::filter_compiler::{FilterCompileResult, FilterCompiler};
+use crate::filter::catalog::nearest;
 use crate::filter::compiled_program::FilterFunction;
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::syntax::{ArithmeticOperator, FilterSpan, Operand, OperandForm};
+use crate::filter::filter_type::FilterType;
+use crate::filter::syntax::{FilterSpan, Operand, OperandForm};
+use crate::filter::token::ArithmeticOperator;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandType {
