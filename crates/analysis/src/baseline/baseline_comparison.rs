@@ -3,9 +3,9 @@
 use super::baseline_read_error::BaselineReadError;
 use super::baseline_recorder::RecordedTransactionBaseline;
 use super::reader::Baseline;
+use crate::comparison::capture_comparator::{CaptureComparator, ComparisonSide};
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::options::ComparisonOptions;
-use crate::comparison::{CaptureComparator, ComparisonSide};
 
 /// Compares the baseline that was recorded of a capture with an earlier one.
 #[derive(Debug)]

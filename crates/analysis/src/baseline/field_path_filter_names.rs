@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use crate::comparison::class;
 use crate::comparison::field_equality::requirement_of_field;
-use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparisonRecord, FieldPath};
+use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparisonRecord, FieldPath, class};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Word for the headers, in place of an operation.

@@ -12,13 +12,12 @@ use super::field_path_filter_names::{BaselineFieldNamesByPath, program};
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::BaselineSettings;
 use super::value_parser::value;
-use crate::comparison::class;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
-    SharedWords,
+    SharedWords, class,
 };
 use crate::comparison::recorder::signature;
 

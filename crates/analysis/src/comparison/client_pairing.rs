@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::capture_comparator::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::pairing_queue::ComparisonPairingQueueSide;
-use super::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS};
 
 impl CaptureComparator {
     /// Drops and counts the first half of the records of each unpaired client, until half of the records that may wait

@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 
+use super::alignment;
+use super::capture_comparator::{
+    CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, differs_in_rdma,
+};
 use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{
     ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, QueuedComparisonRecord, frame,
 };
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
-use super::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, alignment, differs_in_rdma};
 
 impl CaptureComparator {
     pub(super) fn match_queue(

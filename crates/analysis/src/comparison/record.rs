@@ -444,3 +444,12 @@ impl ComparisonRecord {
             + allocated::<ComparableFinding>(self.findings.capacity())
     }
 }
+
+/// Returns the class of a title: `NFS 4 READ` of `NFS 4.2 READ`.
+pub fn class(title: &str) -> String {
+    let words = title.split(' ').map(|word| match word.split_once('.') {
+        Some((major, minor)) if [major, minor].iter().all(|number| number.parse::<u32>().is_ok()) => major,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,5 +1,8 @@
 //! Comparisons of whole captures.
 
+use std::rc::Rc;
+
+use super::difference::{DifferenceKind, DifferenceSideValue};
 use super::options::ComparisonOptions;
 use super::recorder::ComparableTransactionRecorder;
 use super::*;
