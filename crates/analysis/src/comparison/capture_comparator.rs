@@ -371,10 +371,7 @@ impl CaptureComparator {
 
     /// Returns `true` if two counts of the whole captures are within their tolerance.
     pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
-        self.options
-            .tolerances
-            .iter()
-            .any(|tolerance| tolerance.fields == key && tolerance.max_difference.allows(a, b))
+        self.options.tolerates_count(key, a, b)
     }
 
     /// Returns the number of differences excluded by `--ignore`, `--only` or the settings of a baseline.

@@ -35,7 +35,7 @@ impl RecordComparer<'_> {
         {
             return;
         }
-        if !self.options.tolerates_length(DifferenceKind::Inline, fixed_length(a), fixed_length(b)) {
+        if !self.options.tolerates_count(DifferenceKind::Inline.word(), fixed_length(a), fixed_length(b)) {
             comparison.add_length_difference(DifferenceKind::Inline, is_call, "", a.length, b.length);
         }
     }
@@ -104,7 +104,7 @@ impl RecordComparer<'_> {
                 let (length, other_length) = (segment.length, opposite.length);
                 if length != other_length
                     && !is_same_call
-                    && !self.options.tolerates_length(DifferenceKind::ChunkLength, length, other_length)
+                    && !self.options.tolerates_count(DifferenceKind::ChunkLength.word(), length, other_length)
                 {
                     comparison.add_length_difference(
                         DifferenceKind::ChunkLength,
@@ -122,7 +122,7 @@ impl RecordComparer<'_> {
                     && bytes != other_bytes
                     && !is_explained
                     && !is_same_reply
-                    && !self.options.tolerates_length(DifferenceKind::ChunkBytes, bytes, other_bytes)
+                    && !self.options.tolerates_count(DifferenceKind::ChunkBytes.word(), bytes, other_bytes)
                 {
                     comparison.add_length_difference(
                         DifferenceKind::ChunkBytes,

@@ -195,11 +195,11 @@ impl ComparisonOptions {
         })
     }
 
-    /// Returns `true` if two lengths of this kind are within its tolerance.
-    pub(super) fn tolerates_length(&self, kind: DifferenceKind, a: u64, b: u64) -> bool {
+    /// Returns `true` if two lengths or counts with this name are within its tolerance.
+    pub(super) fn tolerates_count(&self, name: &str, a: u64, b: u64) -> bool {
         self.tolerances
             .iter()
-            .any(|tolerance| tolerance.fields == kind.word() && tolerance.max_difference.allows(a, b))
+            .any(|tolerance| tolerance.fields == name && tolerance.max_difference.allows(a, b))
     }
 }
 
