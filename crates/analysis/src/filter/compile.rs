@@ -237,10 +237,7 @@ impl FilterCompiler<'_> {
         set: &[(Operand<'_>, Option<Operand<'_>>)],
     ) -> FilterCompileResult<CompiledFilterNode> {
         let Some(operand_type) = self.type_of(operand)? else {
-            return Err(match operand.form {
-                OperandForm::Word(word) => self.unknown_field(word, operand.span),
-                _ => self.no_field(operand.span),
-            });
+            return Err(self.not_a_field(operand));
         };
         let context = OperandContext { operand_type, field: self.field_of(operand), is_whole: true };
         let expression = self.expression(operand, context)?;

@@ -124,7 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RuleSubject::Chunks],
         needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
-            view.message(RpcMessageKind::Call)?.version1()?;
+            view.version1_call()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
             // RDMA_ERROR returns no results: the Requester sends the Call again, or gives up.
             let reply = view.reply().filter(|reply| segments > 0 && !reply.is_rdma_error())?;

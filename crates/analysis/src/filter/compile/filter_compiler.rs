@@ -12,7 +12,7 @@ pub(super) struct FilterCompiler<'c> {
     pub(super) fields: Vec<ReferencedFilterField>,
 }
 
-pub(super) type FilterCompileResult<T, E = FilterError> = std::result::Result<T, E>;
+pub(super) type FilterCompileResult<T> = Result<T, FilterError>;
 
 impl<'c> FilterCompiler<'c> {
     pub(super) fn error(&self, span: FilterSpan, message: impl Into<String>) -> FilterError {
