@@ -3,8 +3,6 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::roundup;
 
-use super::RegisteredPayloadMemoryId;
-
 /// An identifier that the sender of a Call chooses, such as the index of its own record of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallTag(pub u64);
@@ -69,6 +67,10 @@ impl DdpEligibleArgument<'_> {
         self.length() + roundup(self.length())
     }
 }
+
+/// The number of memory that a transport shares, so that payloads are sent from it in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegisteredPayloadMemoryId(pub u32);
 
 /// The location of a payload's content.
 #[derive(Clone, Copy, Debug)]

@@ -1,10 +1,15 @@
-//! Connection options, and the negotiated parameters.
+//! Connection numbers and options, and the negotiated parameters.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+
+/// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
+/// matches another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransportConnectionId(pub u32);
 
 /// The server to connect to, with the options.
 #[derive(Clone, Debug)]

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{
-    ConnectOptions, ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportConnectionId,
-    TransportErrorResponsibility,
-};
+use crate::params::{ConnectOptions, ConnectTarget, TransportConnectionId};
+use crate::transport_error::{RpcTransportError, RpcTransportErrorKind, TransportErrorResponsibility};
 
 /// Timeout of the first attempt. Each attempt that times out doubles it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -97,7 +95,7 @@ impl ReconnectionAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PermanentSubmitRefusal, SubmitError};
+    use crate::transport_error::{PermanentSubmitRefusal, SubmitError};
 
     fn target() -> ConnectTarget {
         ConnectTarget {

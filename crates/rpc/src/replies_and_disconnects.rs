@@ -7,7 +7,8 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
-use super::{CallTag, MessageForm, TransportConnectionId};
+use crate::outgoing_call::{CallTag, MessageForm};
+use crate::params::TransportConnectionId;
 
 /// An event of a connection. Data that it borrows is released by the next poll.
 #[derive(Debug)]

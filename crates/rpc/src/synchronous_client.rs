@@ -21,10 +21,15 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
-use crate::{
-    CallTag, ConnectTarget, DdpEligibleArgument, DisconnectReason, OutgoingPayloadMemory, OutgoingRpcCall,
-    PermanentSubmitRefusal, ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport,
-    RpcTransportError, RpcTransportEvent, SubmitError, TransportConnectionId, TransportErrorResponsibility,
+use crate::outgoing_call::{
+    CallTag, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
+};
+use crate::params::{ConnectTarget, TransportConnectionId};
+use crate::reconnection::ReconnectionAttempts;
+use crate::replies_and_disconnects::{DisconnectReason, RpcTransportEvent};
+use crate::rpc_transport::RpcTransport;
+use crate::transport_error::{
+    PermanentSubmitRefusal, RpcTransportError, SubmitError, TransportErrorResponsibility,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
@@ -554,8 +559,8 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::params::{ConnectOptions, ConnectTarget};
     use crate::tcp::TcpTransport;
-    use crate::{ConnectOptions, ConnectTarget};
 
     #[test]
     fn a_server_that_calls_without_end_keeps_nobody_past_the_deadline() {

@@ -3,11 +3,12 @@
 
 use nfsrdma_dissectors::xdr::roundup;
 
-use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
-use crate::{
-    CapturedCallChunkLayout, MessageForm, NegotiatedRpcRdmaParameters, OutgoingRpcCall,
-    PermanentSubmitRefusal, RequestedCallForm, SubmittedCallForm,
+use super::header_lengths::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
+use crate::outgoing_call::{
+    CapturedCallChunkLayout, MessageForm, OutgoingRpcCall, RequestedCallForm, SubmittedCallForm,
 };
+use crate::params::NegotiatedRpcRdmaParameters;
+use crate::transport_error::PermanentSubmitRefusal;
 
 /// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
 const LONGEST_CHUNK: u64 = 64 << 20;
@@ -280,7 +281,7 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits};
+    use crate::outgoing_call::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];

@@ -3,7 +3,8 @@
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::{CallTag, PermanentSubmitRefusal};
+use crate::outgoing_call::CallTag;
+use crate::transport_error::PermanentSubmitRefusal;
 
 /// The Calls in flight, each with data of the transport.
 #[derive(Debug)]

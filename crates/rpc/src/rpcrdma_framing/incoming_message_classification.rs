@@ -5,8 +5,8 @@ use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdma1Header, RpcRdmaError, VERSION};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::SHORTEST_HEADER;
-use crate::ReceivedMessageDiscardReason;
+use super::header_lengths::SHORTEST_HEADER;
+use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
 
 /// A classified message. Its credits apply to its direction.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
-use crate::{OutgoingRpcCall, ReceivedMessageDiscardReason};
+use crate::outgoing_call::OutgoingRpcCall;
+use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,10 +209,11 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, NegotiatedRpcRdmaParameters,
-        OutgoingPayloadMemory, ReplySizeLimits, RequestedCallForm,
+    use crate::outgoing_call::{
+        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits,
+        RequestedCallForm,
     };
+    use crate::params::NegotiatedRpcRdmaParameters;
     use nfsrdma_dissectors::field::NullFieldObserver;
     use nfsrdma_dissectors::rpc::Xid;
     use nfsrdma_dissectors::rpcrdma::RdmaProc;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::super::rpcrdma_framing::check_call;
-use super::super::{CallTag, OutgoingRpcCall};
 use super::record_reader::{TcpRecordReader, TcpRecordStatus};
 use super::send_queue::TcpSendQueue;
+use crate::outgoing_call::{CallTag, OutgoingRpcCall};
+use crate::rpcrdma_framing::chunk_plan::check_call;
 
 /// Maximum number of streams per port. The oldest is closed first, as a restarted server does not close its old
 /// streams.

@@ -9,9 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::{
-    ConnectTarget, NegotiatedTransportParams, RpcTransportError, RpcTransportErrorKind, TransportKind,
-};
+use crate::params::{ConnectTarget, NegotiatedTransportParams, TransportKind};
+use crate::transport_error::{RpcTransportError, RpcTransportErrorKind};
 
 /// Reserved ports that few services use, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;

@@ -19,13 +19,23 @@ use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::rpcrdma_framing::InFlightCalls;
-use super::{
-    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, NonRpcServerProtocol,
-    OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
-    RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters,
-    RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent, SubmitError,
-    SubmittedCallForm, TransportConnectionId, TransportCredits, TransportReply,
+use crate::outgoing_call::{
+    CallTag, MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId,
+    SubmittedCallForm,
+};
+use crate::params::{
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
+    TransportCredits,
+};
+use crate::replies_and_disconnects::{
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
+    ReverseCall, RpcTransportEvent, TransportReply,
+};
+use crate::rpc_transport::RpcTransport;
+use crate::rpcrdma_framing::chunk_plan::check_call;
+use crate::rpcrdma_framing::in_flight::InFlightCalls;
+use crate::transport_error::{
+    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -288,7 +298,7 @@ impl RpcTransport for TcpTransport {
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refusal = |reason| Err(SubmitError::Refused(reason));
         let link = open_link(&mut self.connections, connection)?;
-        super::rpcrdma_framing::check_call(call).map_err(SubmitError::Refused)?;
+        check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
             return refusal(PermanentSubmitRefusal::XidInFlight);
         }
@@ -301,7 +311,7 @@ impl RpcTransport for TcpTransport {
             }
         }
         if link.flight.len() >= CALLS || link.outbox.is_full() {
-            return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
+            return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
@@ -317,12 +327,12 @@ impl RpcTransport for TcpTransport {
     ) -> Result<(), SubmitError> {
         let link = open_link(&mut self.connections, connection)?;
         let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0);
-        super::rpcrdma_framing::check_call(&reply).map_err(SubmitError::Refused)?;
+        check_call(&reply).map_err(SubmitError::Refused)?;
         let Some(index) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall));
         };
         if link.outbox.is_full() {
-            return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
+            return Err(SubmitError::Busy(SubmitBusyReason::Queue));
         }
         link.pending_reverse_calls.swap_remove(index);
         link.outbox.put_call(&reply);

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
-use crate::{OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId};
+use crate::outgoing_call::{OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
@@ -160,7 +160,7 @@ impl TcpSendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm};
+    use crate::outgoing_call::{CallTag, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm};
 
     /// A stream that accepts a few bytes at a time.
     struct Narrow(Vec<u8>, usize);

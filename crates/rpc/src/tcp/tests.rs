@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::{ConnectOptions, DdpEligibleArgument, SubmitBusyReason, TransportErrorResponsibility};
+use crate::outgoing_call::DdpEligibleArgument;
+use crate::params::ConnectOptions;
+use crate::transport_error::{SubmitBusyReason, TransportErrorResponsibility};
 
 fn target(address: std::net::SocketAddr) -> ConnectTarget {
     let wish = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
