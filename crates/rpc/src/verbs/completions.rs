@@ -9,9 +9,11 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_wc_status as wc;
 
-use super::super::{DisconnectReason, RdmaFabric, RpcTransportErrorKind};
 use super::context::VerbsContext;
 use super::{errno_conversion, wait};
+use crate::params::RdmaFabric;
+use crate::replies_and_disconnects::DisconnectReason;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Maximum number of completions per poll.
 const BATCH: usize = 32;

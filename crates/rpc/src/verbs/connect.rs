@@ -8,13 +8,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::rpcrdma_framing::InFlightCalls;
-use super::super::{
-    ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall,
-    RpcClientConnectionCounters, RpcTransportErrorKind, TransportConnectionId, TransportCredits,
-    TransportKind,
-};
-use super::cm_id::{RdmaCmAddressResolved, RdmaCmAddressUnresolvedState, RdmaCmIdSetup};
+use super::cm_id_setup::{RdmaCmAddressResolved, RdmaCmAddressUnresolvedState, RdmaCmIdSetup};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
@@ -22,6 +16,13 @@ use super::reverse_responder::VerbsReverseResponder;
 use super::shared_connection_resources::{PerServerVerbsResources, VerbsBufferPoolError};
 use super::transport::VerbsTransport;
 use super::work_queues::VerbsQueueDepths;
+use crate::outgoing_call::OutgoingRpcCall;
+use crate::params::{
+    ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RpcClientConnectionCounters,
+    TransportConnectionId, TransportCredits, TransportKind,
+};
+use crate::rpcrdma_framing::in_flight::InFlightCalls;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Entries of a send queue beyond the credits of both directions: Sends that are done, but whose completion is not yet
 /// polled.

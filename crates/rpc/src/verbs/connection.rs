@@ -2,16 +2,17 @@
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::rpcrdma_framing::{InFlightCalls, OutgoingCallChunks};
-use super::super::{
-    DisconnectReason, NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits,
-};
-use super::memory::{VerbsBuffer, VerbsExposedBuffer};
+use super::exposed_buffer::VerbsExposedBuffer;
+use super::memory::VerbsBuffer;
 use super::queue_pair::{ConnectedTypestate, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
 use super::shared_connection_resources::PerServerVerbsResources;
 use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
+use crate::params::{NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits};
+use crate::replies_and_disconnects::DisconnectReason;
+use crate::rpcrdma_framing::in_flight::InFlightCalls;
+use crate::rpcrdma_framing::offered_chunks::OutgoingCallChunks;
 
 /// The memory that a Call in flight exposes. Its allocations are reused for later Calls.
 #[derive(Default)]

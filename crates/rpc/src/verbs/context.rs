@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use rdma_mummy_sys as ffi;
 
-use super::super::{RdmaFabric, RpcTransportErrorKind};
 use super::cm_id::SharedRdmaCmId;
 use super::errno_conversion;
+use crate::params::RdmaFabric;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;

@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::super::RpcTransportErrorKind;
 use super::errno_conversion;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::RpcTransportErrorKind;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Error for missing libraries: their names, and their packages in Debian and Ubuntu.
 const LIBRARIES: RpcTransportErrorKind = RpcTransportErrorKind::Library(

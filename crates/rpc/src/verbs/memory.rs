@@ -1,10 +1,6 @@
 //! Memory that the device can access. A [`VerbsBuffer`] owns its bytes exclusively: a buffer that the device or the
-//! server may use is moved into a queue pair or a [`VerbsExposedBuffer`], which hide its bytes, and comes back with the
-//! completion that ends that use.
-//!
-//! A server need not comply: a handle that it received stays valid until it is invalidated. So memory that servers may
-//! write to is never visible as a slice of a buffer: the data is in [`VerbsServerWrittenData`], a copy unless the
-//! handle has ended.
+//! server may use is moved into a queue pair or an [exposed buffer](super::exposed_buffer), which hide its bytes, and
+//! comes back with the completion that ends that use.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
@@ -16,11 +12,10 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_access_flags;
 
-use super::super::RpcTransportErrorKind;
-use super::super::rpcrdma_framing;
 use super::context::ProtectionDomain;
-use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
-use super::work_queues::{QueuePairDestructionProof, VerbsServerCompletionProof};
+use super::errno_conversion;
+use crate::rpcrdma_framing::offered_chunks::ContiguousChunkMemory;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
@@ -126,7 +121,7 @@ impl VerbsMemoryRegion {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
                 // The device does not support it: a higher limit of locked memory would not help.
-                Some(libc::EOPNOTSUPP) => super::errno_conversion::from_io_error("ibv_reg_mr", error),
+                Some(libc::EOPNOTSUPP) => errno_conversion::from_io_error("ibv_reg_mr", error),
                 _ => RpcTransportErrorKind::Memory(length as u64, error),
             });
         };
@@ -222,12 +217,25 @@ impl VerbsBuffer {
         self.length
     }
 
+    /// Returns `true` if servers access the buffer only through windows.
+    pub(super) fn uses_windows(&self) -> bool {
+        self.region.domain.uses_windows
+    }
+
+    /// Returns the first `length` bytes as the region to advertise to the server, with the handle of a window, or
+    /// without one that of the registration.
+    pub(super) fn advertised(&self, length: usize, window: Option<Handle>) -> ContiguousChunkMemory {
+        let length = u32::try_from(length.min(self.length)).unwrap_or(u32::MAX);
+        let handle = window.unwrap_or_else(|| self.region.handle());
+        ContiguousChunkMemory { handle, offset: self.start() as u64, length }
+    }
+
     fn start(&self) -> *mut u8 {
         self.region.start().wrapping_add(self.at)
     }
 
     /// Copies the first `length` bytes, which a server may be changing.
-    fn copy(&self, length: usize, bytes: &mut Vec<u8>) {
+    pub(super) fn copy(&self, length: usize, bytes: &mut Vec<u8>) {
         bytes.resize(length.min(self.length), 0);
         let mut words = bytes.chunks_exact_mut(WORD);
         let mut from = self.start();
@@ -252,7 +260,7 @@ impl VerbsBuffer {
     /// The device must not write to them while the slice exists: the buffer is in no queue pair, its domain uses
     /// windows, in which the registration grants servers nothing, and no window is bound to it. A new buffer has none,
     /// and a bound one comes back only after its window has ended, on any connection.
-    unsafe fn written_bytes(&self, length: usize) -> &[u8] {
+    pub(super) unsafe fn written_bytes(&self, length: usize) -> &[u8] {
         // SAFETY: within the buffer, which is allocated and initialized; the device does not write to it, as the caller
         // guarantees.
         unsafe { std::slice::from_raw_parts(self.start(), length.min(self.length)) }
@@ -284,15 +292,16 @@ impl MemoryWindowBindTarget {
     }
 
     /// Returns the region to advertise to the server, with the handle of the window.
-    pub(super) fn region(&self, handle: Handle) -> rpcrdma_framing::ContiguousChunkMemory {
-        rpcrdma_framing::ContiguousChunkMemory { handle, offset: self.start, length: self.length }
+    pub(super) fn region(&self, handle: Handle) -> ContiguousChunkMemory {
+        ContiguousChunkMemory { handle, offset: self.start, length: self.length }
     }
 }
 
 impl Deref for VerbsBuffer {
     type Target = [u8];
 
-    /// Returns an empty slice if servers may write to the buffer: see [`VerbsServerWrittenData`].
+    /// Returns an empty slice if servers may write to the buffer: see
+    /// [`VerbsServerWrittenData`](super::exposed_buffer::VerbsServerWrittenData).
     fn deref(&self) -> &[u8] {
         let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
         // SAFETY: this part of the region belongs to this buffer alone, as `allocate` ensures; it is initialized; no
@@ -308,166 +317,6 @@ impl DerefMut for VerbsBuffer {
         // SAFETY: as above, and the device does not read it for this side; a server that reads it, against the rules,
         // changes nothing here.
         unsafe { std::slice::from_raw_parts_mut(self.start(), length) }
-    }
-}
-
-/// A buffer whose handle the server has. Its bytes are inaccessible until it comes back: after the Reply, if no window
-/// is bound to it or the window has ended, and otherwise as [`VerbsBufferAwaitingInvalidation`].
-///
-/// Without a window the handle is that of the whole region, so that a server which violates RFC 8166 section 4.4.1, and
-/// writes after its Reply, can still change the results of later Calls to this server before their Reply. It cannot
-/// access memory for other servers, as each server has its own protection domain.
-pub(crate) struct VerbsExposedBuffer {
-    buffer: VerbsBuffer,
-    advertised: rpcrdma_framing::ContiguousChunkMemory,
-    window: Option<VerbsBoundWindow>,
-    queue: u32,
-    exposed_at: u64,
-}
-
-/// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
-/// invalidated the handle. The queue pair keeps it until then.
-pub(super) struct VerbsBufferAwaitingInvalidation {
-    pub(super) handle: Handle,
-    pub(super) buffer: VerbsBuffer,
-}
-
-impl VerbsExposedBuffer {
-    /// Wraps an exposed buffer. `window` is the window bound to it; without one the server gets the handle of the
-    /// registration.
-    pub(super) fn new(
-        buffer: VerbsBuffer,
-        length: usize,
-        window: Option<VerbsBoundWindow>,
-        queue: u32,
-        exposed_at: u64,
-    ) -> Self {
-        let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
-        let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
-        let advertised =
-            rpcrdma_framing::ContiguousChunkMemory { handle, offset: buffer.start() as u64, length };
-        Self { buffer, advertised, window, queue, exposed_at }
-    }
-
-    pub(super) fn is_exposed_by(&self, queue: u32) -> bool {
-        self.queue == queue
-    }
-
-    pub(crate) fn region(&self) -> rpcrdma_framing::ContiguousChunkMemory {
-        self.advertised
-    }
-
-    /// Returns the first `length` bytes, and the buffer if its window is still open, as in
-    /// [`take_back`](Self::take_back), unless `keeps_exposed` leaves them exposed. `windows` are those of its queue
-    /// pair; `copy_buffer` is storage for a copy, if one is necessary. Returns itself and `copy_buffer` if
-    /// `keeps_exposed` returned `true`, or the fence does not cover it.
-    pub(super) fn take_written(
-        self,
-        fence: &VerbsServerCompletionProof,
-        windows: Option<&mut QueuePairMemoryWindows>,
-        length: usize,
-        mut copy_buffer: Vec<u8>,
-        keeps_exposed: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<(VerbsServerWrittenData, Option<VerbsBufferAwaitingInvalidation>), (Self, Vec<u8>)> {
-        if !fence.covers(self.queue, self.exposed_at) {
-            return Err((self, copy_buffer));
-        }
-        let length = length.min(self.advertised.length as usize);
-        let has_ended = self.buffer.region.domain.uses_windows
-            && match (&self.window, &windows) {
-                (Some(bound), Some(windows)) => !windows.is_open(bound),
-                _ => false,
-            };
-        let bytes = if has_ended {
-            // SAFETY: the domain uses windows, this one has ended, and the buffer is not bound to another meanwhile.
-            unsafe { self.buffer.written_bytes(length) }
-        } else {
-            self.buffer.copy(length, &mut copy_buffer);
-            &copy_buffer
-        };
-        if keeps_exposed(bytes) {
-            return Err((self, copy_buffer));
-        }
-        Ok(match release_window(self.buffer, self.window, windows) {
-            Ok(buffer) if has_ended => {
-                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::InPlace(buffer, length)), None)
-            }
-            Ok(buffer) => {
-                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, Some(buffer))), None)
-            }
-            Err(open) => {
-                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, None)), Some(open))
-            }
-        })
-    }
-
-    /// Returns the buffer after a Receive that completed after it was exposed: the server's operations before that Send
-    /// are done (RFC 8166 section 2.2.1). The caller knows which Receive is the Reply. `windows` are those of its queue
-    /// pair. Returns itself if the fence is of another queue pair, or of an earlier Receive.
-    pub(super) fn take_back(
-        self,
-        fence: &VerbsServerCompletionProof,
-        windows: Option<&mut QueuePairMemoryWindows>,
-    ) -> Result<Result<VerbsBuffer, VerbsBufferAwaitingInvalidation>, Self> {
-        if !fence.covers(self.queue, self.exposed_at) {
-            return Err(self);
-        }
-        Ok(release_window(self.buffer, self.window, windows))
-    }
-
-    /// Returns the buffer after the end of its queue pair, which also ended its window. Returns itself if the end is
-    /// that of another queue pair.
-    pub(crate) fn take_after_end(self, end: &QueuePairDestructionProof) -> Result<VerbsBuffer, Self> {
-        if end.queue == self.queue { Ok(self.buffer) } else { Err(self) }
-    }
-}
-
-/// Releases the window of a buffer. If the window is still open, the buffer is not returned as free.
-fn release_window(
-    buffer: VerbsBuffer,
-    window: Option<VerbsBoundWindow>,
-    windows: Option<&mut QueuePairMemoryWindows>,
-) -> Result<VerbsBuffer, VerbsBufferAwaitingInvalidation> {
-    let Some(bound) = window else { return Ok(buffer) };
-    let handle = bound.handle;
-    match windows.map(|windows| windows.release(bound)) {
-        Some(None) => Ok(buffer),
-        Some(Some(_)) | None => Err(VerbsBufferAwaitingInvalidation { handle, buffer }),
-    }
-}
-
-/// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
-/// only handle to it was that of a window that has ended.
-pub(crate) struct VerbsServerWrittenData(VerbsWrittenBufferOrCopy);
-
-enum VerbsWrittenBufferOrCopy {
-    /// The first bytes of a buffer, in place, and their number. Created only by [`VerbsExposedBuffer::take_written`],
-    /// if the window has ended.
-    InPlace(VerbsBuffer, usize),
-    /// A copy, and the buffer that was copied, unless a window to that is still open.
-    Copied(Vec<u8>, Option<VerbsBuffer>),
-}
-
-impl VerbsServerWrittenData {
-    /// Returns the buffer, if it is free, and the storage of the copy.
-    pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
-        match self.0 {
-            VerbsWrittenBufferOrCopy::InPlace(buffer, _) => (Some(buffer), None),
-            VerbsWrittenBufferOrCopy::Copied(copy, buffer) => (buffer, Some(copy)),
-        }
-    }
-}
-
-impl Deref for VerbsServerWrittenData {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            VerbsWrittenBufferOrCopy::Copied(copy, _) => copy,
-            // SAFETY: `see` created this after the window whose handle the server had was closed, in a domain of
-            // windows. No other window is bound to these bytes meanwhile, as that would require the buffer.
-            VerbsWrittenBufferOrCopy::InPlace(buffer, length) => unsafe { buffer.written_bytes(*length) },
-        }
     }
 }
 
@@ -488,18 +337,14 @@ impl VerbsSharedRegion {
     }
 
     /// Returns the region to advertise for `length` bytes at offset `at`; `None` if it exceeds the memory.
-    pub(crate) fn region(&self, at: usize, length: u32) -> Option<rpcrdma_framing::ContiguousChunkMemory> {
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<ContiguousChunkMemory> {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
-        (end <= self.0.length()).then_some(rpcrdma_framing::ContiguousChunkMemory {
-            handle: self.0.handle(),
-            offset,
-            length,
-        })
+        (end <= self.0.length()).then_some(ContiguousChunkMemory { handle: self.0.handle(), offset, length })
     }
 
     pub(super) fn part(&self, at: usize, length: u32) -> Option<MemoryWindowBindTarget> {
-        let rpcrdma_framing::ContiguousChunkMemory { offset: start, length, .. } = self.region(at, length)?;
+        let ContiguousChunkMemory { offset: start, length, .. } = self.region(at, length)?;
         Some(MemoryWindowBindTarget { region: Arc::clone(&self.0), start, length })
     }
 }

@@ -8,19 +8,20 @@ use std::time::Instant;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
-use super::super::RpcTransportErrorKind;
-use super::super::rpcrdma_framing;
-use super::cm_id::{RdmaCmIdSetup, RdmaCmRouteResolved, expect};
+use super::cm_id_setup::{RdmaCmIdSetup, RdmaCmRouteResolved};
 use super::completions::{CompletionQueue, VerbsCompletion};
 use super::context::ProtectionDomain;
 use super::errno_conversion;
-use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsServerWrittenData, VerbsSharedRegion};
+use super::exposed_buffer::{VerbsBufferAwaitingInvalidation, VerbsExposedBuffer, VerbsServerWrittenData};
+use super::memory::{VerbsBuffer, VerbsSharedRegion};
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
     QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsSendRequest,
     VerbsServerCompletionProof, VerbsWorkQueues,
 };
+use crate::rpcrdma_framing::offered_chunks::ContiguousChunkMemory;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Number of retransmissions of a Send before the connection is broken: the maximum of a 3-bit field.
 const RETRIES: u8 = 7;
@@ -98,7 +99,7 @@ impl QueuePair<QueuePairInitialized> {
         // read only in this call.
         let result = unsafe { ffi::rdma_connect(self.queues.identifier.pointer(), &raw mut parameters) };
         errno_conversion::check_last("rdma_connect", result)?;
-        let event = expect(&self.queues.identifier, RdmaCmEventKind::Established, deadline, connect_error)?;
+        let event = self.queues.identifier.expect(RdmaCmEventKind::Established, deadline, connect_error)?;
         Ok(event.private_data)
     }
 }
@@ -184,7 +185,7 @@ impl QueuePair<ConnectedTypestate> {
         }
         let (data, open) =
             exposed.take_written(fence, self.queues.windows.as_mut(), length, copy_buffer, keeps_exposed)?;
-        open.into_iter().for_each(|open| self.queues.invalidate(open));
+        open.into_iter().for_each(|open| self.invalidate(open));
         Ok(data)
     }
 
@@ -202,7 +203,7 @@ impl QueuePair<ConnectedTypestate> {
         match exposed.take_back(fence, self.queues.windows.as_mut())? {
             Ok(buffer) => Ok(Some(buffer)),
             Err(open) => {
-                self.queues.invalidate(open);
+                self.invalidate(open);
                 Ok(None)
             }
         }
@@ -221,7 +222,7 @@ impl QueuePair<ConnectedTypestate> {
         at: usize,
         length: u32,
         window: Option<&VerbsBoundWindow>,
-    ) -> Option<rpcrdma_framing::ContiguousChunkMemory> {
+    ) -> Option<ContiguousChunkMemory> {
         let Some(bound) = window else { return stored.region(at, length) };
         let target = stored.part(at, length)?;
         let region = target.region(bound.handle);
@@ -232,6 +233,11 @@ impl QueuePair<ConnectedTypestate> {
     /// Records that a received Send invalidated `handle`. Returns `true` if it was the handle of an open window.
     pub(crate) fn record_invalidation(&mut self, handle: Handle) -> bool {
         self.queues.windows.as_mut().is_some_and(|windows| windows.record_invalidation(handle))
+    }
+
+    /// Stages the invalidation of a window, before the next Send, and keeps its buffer until that completes.
+    fn invalidate(&mut self, open: VerbsBufferAwaitingInvalidation) {
+        self.queues.stage(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
     }
 
     /// Releases the window of shared memory, or one that was not used. If the server did not invalidate its handle,

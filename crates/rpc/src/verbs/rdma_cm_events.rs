@@ -6,8 +6,8 @@ use std::time::Instant;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::rdma_cm_event_type as event_type;
 
-use super::super::RpcTransportErrorKind;
 use super::{errno_conversion, wait};
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Maximum length of private data in bytes, over any fabric: the length field is one byte.
 const MOST_PRIVATE_DATA: usize = 255;

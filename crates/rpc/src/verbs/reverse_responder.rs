@@ -3,8 +3,10 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
-use super::super::rpcrdma_framing::{SHORTEST_HEADER, answer_header, chunks_refused};
-use super::super::{PermanentSubmitRefusal, ReceivedMessageDiscardReason};
+use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
+use crate::rpcrdma_framing::header_lengths::SHORTEST_HEADER;
+use crate::rpcrdma_framing::reverse_reply_headers::{answer_header, chunks_refused};
+use crate::transport_error::PermanentSubmitRefusal;
 
 pub(crate) struct VerbsReverseResponder {
     granted: u32,
@@ -71,7 +73,7 @@ impl VerbsReverseResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpcrdma_framing::{IncomingMessage, receive};
+    use crate::rpcrdma_framing::incoming_message_classification::{IncomingMessage, receive};
 
     /// Returns the beginning of a Reply.
     fn reply(xid: u32) -> Vec<u8> {

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
-use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory};
-use super::super::{
-    DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, SubmitBusyReason,
-    SubmitError, SubmittedCallForm, TransportConnectionId,
-};
 use super::connection::VerbsConnection;
-use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
+use super::exposed_buffer::VerbsExposedBuffer;
+use super::memory::{VerbsBuffer, VerbsMemoryAccess};
 use super::queue_pair::QueuePair;
 use super::shared_connection_resources::{PerServerVerbsResources, VerbsBufferPoolError};
 use super::transport::{CLOSED, VerbsTransport};
+use crate::outgoing_call::{DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallForm};
+use crate::params::TransportConnectionId;
+use crate::rpcrdma_framing::chunk_plan::CallChunkPlan;
+use crate::rpcrdma_framing::offered_chunks::{ChunkRegions, ContiguousChunkMemory};
+use crate::transport_error::{PermanentSubmitRefusal, SubmitBusyReason, SubmitError};
 
 impl VerbsTransport {
     pub(super) fn submit_call(

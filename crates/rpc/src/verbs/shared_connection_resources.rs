@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::{RegisteredPayloadMemoryId, RpcTransportErrorKind};
 use super::completions::{CompletionQueue, VerbsCompletion, VerbsCompletionBatch};
 use super::context::{ProtectionDomain, VerbsContext};
 use super::memory::{self, VerbsBuffer, VerbsMemoryAccess, VerbsSharedRegion};
+use crate::outgoing_call::RegisteredPayloadMemoryId;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Number of entries of the completion queue: an upper limit for the Work Requests of all its queue pairs together.
 const COMPLETIONS: u32 = 1 << 16;

@@ -12,22 +12,30 @@ use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
-use super::super::{
-    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, OutgoingRpcCall,
-    PermanentSubmitRefusal, ReceivedMessageDiscardReason, RegisteredPayloadMemoryId,
-    ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
-    RpcTransportErrorKind, RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId,
-    TransportCredits, TransportReply,
-};
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
-use super::memory::{VerbsBuffer, VerbsServerWrittenData};
+use super::exposed_buffer::VerbsServerWrittenData;
+use super::memory::VerbsBuffer;
 use super::rdma_cm_events::RdmaCmEventKind;
 use super::shared_connection_resources::PerServerVerbsResources;
 use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
+use crate::outgoing_call::{
+    CallTag, MessageForm, OutgoingRpcCall, RegisteredPayloadMemoryId, SubmittedCallForm,
+};
+use crate::params::{
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
+    TransportCredits,
+};
+use crate::replies_and_disconnects::{
+    DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
+    RpcTransportEvent, TransportReply,
+};
+use crate::rpc_transport::RpcTransport;
+use crate::rpcrdma_framing::incoming_message_classification::{IncomingMessage, receive};
+use crate::rpcrdma_framing::offered_chunks::ReturnedChunkLengths;
+use crate::transport_error::{PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitError};
 
 /// Number of polls of the completion queues before sleeping, if another processor may fill them meanwhile.
 const POLLS_BEFORE_SLEEP: usize = 64;
@@ -630,7 +638,8 @@ pub(super) const CLOSED: SubmitError = SubmitError::Refused(PermanentSubmitRefus
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, TransportErrorResponsibility};
+    use crate::params::ConnectOptions;
+    use crate::transport_error::TransportErrorResponsibility;
 
     fn target() -> ConnectTarget {
         let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };

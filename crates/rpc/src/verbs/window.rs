@@ -12,9 +12,9 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
-use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
 use super::errno_conversion;
+use crate::transport_error::RpcTransportErrorKind;
 
 /// Mask of the handle bits that the consumer chooses; the other bits identify the window. InfiniBand Architecture
 /// Specification, volume 1, section 10.6.7.2.

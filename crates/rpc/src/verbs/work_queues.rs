@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
-use super::super::RpcTransportErrorKind;
 use super::cm_id::SharedRdmaCmId;
 use super::completions::{
     CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId,
 };
 use super::context::ProtectionDomain;
 use super::errno_conversion;
-use super::memory::{MemoryWindowBindTarget, VerbsBuffer, VerbsBufferAwaitingInvalidation};
+use super::memory::{MemoryWindowBindTarget, VerbsBuffer};
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
+use crate::transport_error::RpcTransportErrorKind;
 
 /// The next queue pair number. A number is reused only after 2^32 others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -190,11 +190,6 @@ impl VerbsWorkQueues {
             windows.bind(bound);
             self.staged.push_back(VerbsSendRequest::Bind(bound.index, bound.handle, target));
         }
-    }
-
-    /// Stages the invalidation of a window, before the next Send, and keeps its buffer until that completes.
-    pub(super) fn invalidate(&mut self, open: VerbsBufferAwaitingInvalidation) {
-        self.staged.push_back(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
     }
 
     pub(super) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
