@@ -20,7 +20,7 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
-use crate::gss::GssControlCall;
+use crate::gss::control_call::GssControlCall;
 use crate::outgoing_call::{
     CallTag, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
 };

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use super::{GssInitStep, GssMechanismContext, GssMechanismError};
+use super::mechanism_context::{GssInitStep, GssMechanismContext, GssMechanismError};
 
 /// Library names of MIT and of Heimdal.
 const LIBRARIES: [&str; 2] = ["libgssapi_krb5.so.2", "libgssapi.so.3"];

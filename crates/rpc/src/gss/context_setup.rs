@@ -1,47 +1,45 @@
-//! RPCSEC_GSS control Calls, which set up and destroy a context. RFC 2203 sections 5.2.2 and 5.4.
-//!
-//! A [`GssControlCall`] consists only of tokens of the mechanism and handles of the server, and has no bytes of a
-//! caller. So a program that checks its Calls, such as one that replays a capture, can send it without a check.
+//! The setup of a context. RFC 2203 section 5.2.
 
-use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::field::{FieldDefinition, NullFieldObserver};
 use nfsrdma_dissectors::rpc::gss::{GssProc, RpcGssInitArg, RpcGssInitRes, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
-use super::{
-    COMPLETE, CONTINUE_NEEDED, GssContext, GssContextSetupError, GssInitReply, GssInitStep,
-    GssMechanismContext, GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
-};
-use crate::synchronous_client::{RpcClient, decode_reply, no_verifier};
-use crate::{CallTag, OutgoingRpcCall};
+use super::context::{GssContext, checksum, credential};
+use super::control_call::GssControlCall;
+use super::mechanism_context::{GssInitStep, GssMechanismContext, GssMechanismError};
+use crate::synchronous_client::{RpcCallError, RpcClient, decode_reply, no_verifier};
 
-/// A NULL Call that sets up or destroys a context.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GssControlCall {
-    xid: Xid,
-    message: Vec<u8>,
-}
+/// Maximum number of turns in a context setup. Kerberos takes one.
+const TURNS: u32 = 16;
+/// GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED. RFC 2744 section 3.9.1.
+const COMPLETE: u32 = 0;
+const CONTINUE_NEEDED: u32 = 1;
 
-impl GssControlCall {
-    /// Returns the XID.
-    pub fn xid(&self) -> Xid {
-        self.xid
-    }
+static INIT_RES: FieldDefinition =
+    FieldDefinition::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
 
-    /// Returns the RPC message.
-    pub fn message(&self) -> &[u8] {
-        &self.message
-    }
-
-    /// Returns the Call for a transport, with this tag.
-    pub fn transport_call(&self, tag: CallTag) -> OutgoingRpcCall<'_> {
-        OutgoingRpcCall::without_payloads(self.xid, tag, &self.message, self.reply_bytes())
-    }
-
-    /// Returns the maximum length of its Reply in bytes.
-    pub fn reply_bytes(&self) -> u32 {
-        MAX_TOKEN_BYTES
-    }
+/// The reason that there is no context.
+#[derive(Debug, thiserror::Error)]
+pub enum GssContextSetupError {
+    /// The mechanism of this side failed.
+    #[error("no security context: {0}")]
+    Mechanism(#[from] GssMechanismError),
+    /// The Call failed.
+    #[error("no security context: {0}")]
+    Call(#[from] RpcCallError),
+    /// The server refused: gss_major and gss_minor.
+    #[error("no security context: refused by the server (major {0:#010x}, minor {1}); check its log")]
+    Refused(u32, u32),
+    /// The server's signature is missing or wrong.
+    #[error("no security context: reply not signed")]
+    NotSigned,
+    /// The server accepts no Calls in the context: its window of sequence numbers is empty.
+    #[error("no security context: sequence window of 0")]
+    NoWindow,
+    /// The setup exceeded the maximum number of turns.
+    #[error("no security context: negotiation incomplete after {TURNS} rounds")]
+    Endless,
 }
 
 /// A context that is being set up.
@@ -88,7 +86,7 @@ impl GssContextSetup {
         let mut encoder = Encoder::new();
         RpcMsg { xid, body: RpcMsgBody::Call(call) }.encode(&mut encoder);
         RpcGssInitArg { gss_token: Opaque(&self.step.token) }.encode(&mut encoder);
-        GssControlCall { xid, message: encoder.finish().0 }
+        GssControlCall::new(xid, encoder.finish().0)
     }
 
     /// Processes the Reply to that Call. The cursor is at the beginning of its message.
@@ -133,6 +131,28 @@ impl GssContextSetup {
     }
 }
 
+struct GssInitReply {
+    handle: Vec<u8>,
+    major: u32,
+    minor: u32,
+    window: u32,
+    token: Vec<u8>,
+    checksum: Vec<u8>,
+}
+
+impl GssInitReply {
+    fn new(verifier: &Verifier<'_>, result: &RpcGssInitRes<'_>) -> Self {
+        Self {
+            handle: result.handle.0.to_vec(),
+            major: result.gss_major,
+            minor: result.gss_minor,
+            window: result.seq_window,
+            token: result.gss_token.0.to_vec(),
+            checksum: checksum(verifier).unwrap_or_default().to_vec(),
+        }
+    }
+}
+
 fn decode_init_reply(
     verifier: &Verifier<'_>,
     cursor: &mut Cursor<'_>,
@@ -159,18 +179,5 @@ impl GssContext {
                 GssSetupStep::ContinueNeeded(next) => setup = next,
             }
         }
-    }
-
-    /// Returns the Call that destroys this context, and the protection that its Reply must be
-    /// [signed](Self::verify_reply) with. RFC 2203 section 5.4.
-    ///
-    /// # Errors
-    /// Returns an error if the context has expired.
-    pub fn destroy(&mut self, xid: Xid) -> Result<(GssControlCall, GssReplyProtection), GssMechanismError> {
-        let procedure = (Program::NFS, self.version, 0);
-        let proc_and_service = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);
-        let (encoder, protection) =
-            self.begin_signed_call(proc_and_service, xid, procedure, &mut Vec::new())?;
-        Ok((GssControlCall { xid, message: encoder.finish().0 }, protection))
     }
 }
