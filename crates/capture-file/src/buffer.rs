@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
+
 use super::compression::DecompressedCaptureInput;
 use super::error::SourceErrorKind;
 
@@ -10,6 +12,20 @@ use super::error::SourceErrorKind;
 /// libpcap itself refuses more than 256 KiB for network links. 16 MiB leaves space for offloaded segments and long
 /// options, and a damaged length cannot take all memory.
 pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
+
+/// A record of any format. `bytes` is the range of its data in a [`CaptureFileReadBuffer`].
+pub(super) struct CaptureRecord {
+    pub(super) time: Timestamp,
+    pub(super) link: LinkType,
+    pub(super) length: u32,
+    pub(super) bytes: Range<usize>,
+}
+
+impl Default for CaptureRecord {
+    fn default() -> Self {
+        Self { time: Timestamp(0), link: LinkType::NULL, length: 0, bytes: 0..0 }
+    }
+}
 
 /// The window. Ranges into it stay valid until the next [`CaptureFileReadBuffer::fill`].
 pub(super) struct CaptureFileReadBuffer {
@@ -140,7 +156,7 @@ impl CaptureFileReadBuffer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compression::tests::input_of;
+    use super::super::testing::input_of;
     use super::*;
 
     fn over(bytes: &[u8], size: usize) -> CaptureFileReadBuffer {

@@ -2,16 +2,14 @@
 //!
 //! The compression is detected from the first bytes and never from the name, so it is recognised on standard input too.
 
-use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
+use std::io::{self, Cursor, Read};
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
+use super::compressed_input::{CompressedInput, CountedReader, PeekedInputReader, read_up_to};
 use super::error::SourceErrorKind;
 use super::gzip::{self, GzipDecompressor};
 use super::zstd::{self, ZstdDecompressor};
-
-/// Size of the read buffer for compressed input, in bytes.
-const COMPRESSED_BUFFER: usize = 64 << 10;
 
 /// A plain or compressed input, read from its start.
 pub(super) struct DecompressedCaptureInput {
@@ -35,15 +33,7 @@ impl DecompressedCaptureInput {
     /// Returns an input of `total` bytes, if known. Nothing is read before the first
     /// [`DecompressedCaptureInput::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: ZstdWindowBudget) -> Self {
-        Self {
-            stream: CaptureInputStream::Unread(Some(CountedReader {
-                reader,
-                bytes_read: 0,
-                has_failed: false,
-            })),
-            total,
-            windows,
-        }
+        Self { stream: CaptureInputStream::Unread(Some(CountedReader::new(reader))), total, windows }
     }
 
     /// Returns `true` if offsets in this input are offsets in decompressed data.
@@ -99,163 +89,17 @@ fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Resul
     })
 }
 
-/// The first bytes, which were inspected, followed by the rest.
-pub(super) type PeekedInputReader = Chain<Cursor<Vec<u8>>, CountedReader>;
-
-/// A reader that counts the bytes it delivers and records that it failed: the decompressors wrap its errors in theirs.
-pub(super) struct CountedReader {
-    reader: Box<dyn Read + Send>,
-    bytes_read: u64,
-    has_failed: bool,
-}
-
-impl Read for CountedReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.reader.read(buffer) {
-                Ok(read) => {
-                    self.bytes_read = self.bytes_read.saturating_add(read as u64);
-                    return Ok(read);
-                }
-                // Interrupted by a signal.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.has_failed = true;
-                    return Err(error);
-                }
-            }
-        }
-    }
-}
-
-/// Compressed data, with the interpretation of decompressor errors.
-pub(super) struct CompressedInput {
-    pub(super) raw: BufReader<PeekedInputReader>,
-}
-
-impl CompressedInput {
-    fn new(raw: PeekedInputReader) -> Self {
-        Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
-    }
-
-    /// Reads until `buffer` is full or the input ends, and returns the number of bytes read.
-    pub(super) fn read_up_to(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        read_up_to(&mut self.raw, buffer).map_err(SourceErrorKind::Read)
-    }
-
-    pub(super) fn read_all(
-        &mut self,
-        buffer: &mut [u8],
-        format: &'static str,
-    ) -> Result<(), SourceErrorKind> {
-        let length = self.read_up_to(buffer)?;
-        if length == buffer.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
-    }
-
-    pub(super) fn skip(&mut self, length: u64, format: &'static str) -> Result<(), SourceErrorKind> {
-        let skipped = io::copy(&mut (&mut self.raw).take(length), &mut io::sink());
-        match skipped.map_err(SourceErrorKind::Read)? {
-            skipped if skipped == length => Ok(()),
-            _ => Err(SourceErrorKind::TruncatedCompression(format)),
-        }
-    }
-
-    /// Maps an error of the decompressor that reads this input: the input failed, ended early, or is damaged.
-    pub(super) fn map_error(
-        &mut self,
-        format: &'static str,
-        error: &(dyn std::error::Error + 'static),
-    ) -> SourceErrorKind {
-        let has_read_error = self.raw.get_ref().get_ref().1.has_failed;
-        let text = one_line(error);
-        if has_read_error {
-            SourceErrorKind::Read(io::Error::other(text))
-        } else if matches!(read_up_to(&mut self.raw, &mut [0]), Ok(0)) && is_unexpected_eof(error) {
-            SourceErrorKind::TruncatedCompression(format)
-        } else {
-            SourceErrorKind::Compression(format, text)
-        }
-    }
-}
-
-/// Returns `true` if `error` or one of its sources is an unexpected end of file.
-fn is_unexpected_eof(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::UnexpectedEof) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
-fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Reads until `buffer` is full or the input ends, and returns the number of bytes read.
-fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut length = 0;
-    while let Some(free) = buffer.get_mut(length..).filter(|free| !free.is_empty()) {
-        match reader.read(free)? {
-            0 => break,
-            read => length += read,
-        }
-    }
-    Ok(length)
-}
-
 #[cfg(test)]
-pub(super) mod tests {
-    use std::io::Write;
-
+mod tests {
+    use super::super::testing::{drain_input, gzip, input_of, zstd};
     use super::*;
-
-    /// Returns an input over bytes in memory.
-    pub(in super::super) fn input_of(bytes: &[u8]) -> DecompressedCaptureInput {
-        DecompressedCaptureInput::new(
-            Box::new(Cursor::new(bytes.to_vec())),
-            Some(bytes.len() as u64),
-            ZstdWindowBudget::default(),
-        )
-    }
-
-    /// Returns the bytes that an input delivers before it ends or fails.
-    pub(in super::super) fn drain(
-        mut input: DecompressedCaptureInput,
-    ) -> (Vec<u8>, Result<(), SourceErrorKind>) {
-        let mut contents = Vec::new();
-        let mut buffer = [0; 1000];
-        loop {
-            match input.read(&mut buffer) {
-                Ok(0) => return (contents, Ok(())),
-                Ok(read) => contents.extend_from_slice(&buffer[..read]),
-                Err(error) => return (contents, Err(error)),
-            }
-        }
-    }
-
-    pub(in super::super) fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = flate2::GzBuilder::new()
-            .filename("trace.pcap")
-            .comment("kept")
-            .extra(vec![1, 2, 3])
-            .write(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(bytes).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    pub(in super::super) fn zstd(bytes: &[u8]) -> Vec<u8> {
-        ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
-    }
 
     #[test]
     fn what_is_not_compressed_passes_unchanged() {
         for bytes in [&b""[..], b"\x1f", b"plain, and longer than the first look"] {
             let input = input_of(bytes);
             assert!(!input.is_compressed());
-            let (contents, end) = drain(input);
+            let (contents, end) = drain_input(input);
             assert_eq!(contents, bytes);
             end.unwrap();
         }
@@ -288,7 +132,7 @@ pub(super) mod tests {
                 None,
                 ZstdWindowBudget::default(),
             );
-            assert!(matches!(drain(input).1, Err(SourceErrorKind::Read(_))));
+            assert!(matches!(drain_input(input).1, Err(SourceErrorKind::Read(_))));
         }
     }
 }

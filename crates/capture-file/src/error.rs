@@ -42,6 +42,11 @@ impl SourceError {
     }
 }
 
+/// Returns an error of a whole input.
+pub(super) fn input_error(file: String, kind: SourceErrorKind) -> SourceError {
+    SourceError { file, frame: None, offset: None, decompressed: false, kind }
+}
+
 /// The kind of an input error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

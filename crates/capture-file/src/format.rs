@@ -102,7 +102,7 @@ fn is_erf(first: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::failure;
+    use super::super::testing::failure;
     use super::*;
 
     fn detected(bytes: &[u8]) -> String {

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::compression::CompressedInput;
+use super::compressed_input::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "gzip";
@@ -154,24 +154,24 @@ fn corrupt(description: &str) -> SourceErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compression::tests::{drain, gzip, input_of};
+    use super::super::testing::{drain_input, gzip, input_of};
     use super::*;
 
     #[test]
     fn members_follow_one_another_as_one_stream() {
         let packed = [gzip(b"one, "), gzip(b""), gzip(b"two")].concat();
-        let (all, end) = drain(input_of(&packed));
+        let (all, end) = drain_input(input_of(&packed));
         assert_eq!(all, b"one, two");
         end.unwrap();
     }
 
     #[test]
     fn zeros_after_the_last_member_are_padding_and_other_bytes_are_damage() {
-        let (all, end) = drain(input_of(&[gzip(b"data"), vec![0; 1024]].concat()));
+        let (all, end) = drain_input(input_of(&[gzip(b"data"), vec![0; 1024]].concat()));
         assert_eq!(all, b"data");
         end.unwrap();
         for rest in [&b"rest of something else"[..], b"\0\0rest"] {
-            let (all, end) = drain(input_of(&[&gzip(b"data"), rest].concat()));
+            let (all, end) = drain_input(input_of(&[&gzip(b"data"), rest].concat()));
             assert_eq!(all, b"data");
             assert!(matches!(end, Err(SourceErrorKind::Compression("gzip", _))));
         }
@@ -182,11 +182,11 @@ mod tests {
         let data: Vec<u8> = (0..2000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let packed = gzip(&data);
         for cut in 2..packed.len() {
-            let (all, end) = drain(input_of(&packed[..cut]));
+            let (all, end) = drain_input(input_of(&packed[..cut]));
             assert!(data.starts_with(&all));
             assert!(matches!(end, Err(SourceErrorKind::TruncatedCompression("gzip"))), "cut at {cut}");
         }
-        let (all, _) = drain(input_of(&packed[..packed.len() - 8]));
+        let (all, _) = drain_input(input_of(&packed[..packed.len() - 8]));
         assert_eq!(all, data, "only the trailer is missing");
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let mut packed = gzip(b"data");
         let crc = packed.len() - 8;
         packed[crc] ^= 1;
-        let (all, end) = drain(input_of(&packed));
+        let (all, end) = drain_input(input_of(&packed));
         assert_eq!(all, b"data");
         assert!(matches!(end, Err(SourceErrorKind::Compression("gzip", _))));
     }

@@ -2,8 +2,7 @@
 
 use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 
-use super::CaptureRecord;
-use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
+use super::buffer::{CaptureFileReadBuffer, CaptureRecord, MAX_RECORD_BYTES};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 use super::pcapng::CaptureInterface;
@@ -98,7 +97,7 @@ impl Pcap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Kept, failure, frames, kept};
+    use super::super::testing::{Kept, failure, frames, kept};
     use super::*;
 
     /// Header of version 2.4, snap length 65535, Ethernet. One record with 3 of 60 bytes at 1.000005 or 1.000000005 s.

@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 
-use super::CaptureRecord;
-use super::buffer::CaptureFileReadBuffer;
+use super::buffer::{CaptureFileReadBuffer, CaptureRecord};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 use super::timestamp_resolution::InterfaceClock;

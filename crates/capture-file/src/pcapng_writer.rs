@@ -259,7 +259,7 @@ mod tests {
 
     use nfsrdma_dissectors::captured_frame::{FrameNumber, LinkType};
 
-    use crate::CaptureFrameSource;
+    use crate::frame_source::CaptureFrameSource;
 
     use super::*;
 

@@ -8,8 +8,7 @@ use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
-use super::CaptureRecord;
-use super::buffer::CaptureFileReadBuffer;
+use super::buffer::{CaptureFileReadBuffer, CaptureRecord};
 use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormatParser;

@@ -12,9 +12,9 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
-use super::error::{SourceError, SourceErrorKind};
+use super::error::{SourceError, SourceErrorKind, input_error};
+use super::frame_source::{CaptureFrameSource, READ_BUFFER_BYTES};
 use super::reader::CaptureFileReader;
-use super::{CaptureFrameSource, READ_BUFFER_BYTES, input_error};
 
 /// Maximum length of the beginning of a file that is read again, in bytes.
 const MAX_BEGINNING_BYTES: u64 = 1 << 20;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_compressed_file_has_no_places() {
         let plain = std::fs::read(path("rxe-v42.pcap")).unwrap();
-        let packed = super::super::compression::tests::gzip(&plain);
+        let packed = super::super::testing::gzip(&plain);
         let mut source = CaptureFrameSource::from_reader("test", std::io::Cursor::new(packed));
         source.next().unwrap();
         assert_eq!(source.resume_point(), None);

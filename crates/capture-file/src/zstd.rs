@@ -7,7 +7,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
-use super::compression::CompressedInput;
+use super::compressed_input::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "zstd";
@@ -178,7 +178,7 @@ fn corrupt(description: &str) -> SourceErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::compression::tests::{drain, input_of, zstd};
+    use super::super::testing::{drain_input, input_of, zstd};
     use super::*;
 
     const SKIPPABLE: &[u8] = &[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn frames_follow_one_another_and_skippable_ones_give_nothing() {
         let packed = [SKIPPABLE, &zstd(b"one, "), SKIPPABLE, &zstd(b""), &zstd(b"two"), SKIPPABLE].concat();
-        let (all, end) = drain(input_of(&packed));
+        let (all, end) = drain_input(input_of(&packed));
         assert_eq!(all, b"one, two");
         end.unwrap();
     }
@@ -196,14 +196,14 @@ mod tests {
         let data: Vec<u8> = (0..1000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let packed = [SKIPPABLE, &zstd(&data)].concat();
         for cut in (4..packed.len()).filter(|cut| *cut != SKIPPABLE.len()) {
-            let (all, end) = drain(input_of(&packed[..cut]));
+            let (all, end) = drain_input(input_of(&packed[..cut]));
             assert!(data.starts_with(&all));
             assert!(
                 matches!(end, Err(SourceErrorKind::TruncatedCompression("zstd"))),
                 "cut at {cut}: {end:?}"
             );
         }
-        let (all, _) = drain(input_of(&packed[..packed.len() - 1]));
+        let (all, _) = drain_input(input_of(&packed[..packed.len() - 1]));
         assert_eq!(all, data, "only the checksum is missing");
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let data: Vec<u8> =
             (0..200_000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let packed = zstd(&data);
-        let (all, end) = drain(input_of(&packed[..packed.len() - 10]));
+        let (all, end) = drain_input(input_of(&packed[..packed.len() - 10]));
         assert!(all.len() > data.len() - 128 * 1024 - 1, "{} of {}", all.len(), data.len());
         assert!(data.starts_with(&all));
         assert!(end.is_err());
@@ -225,7 +225,7 @@ mod tests {
             *last ^= 1;
         }
         for packed in [wrong, [&zstd(b"data, not much of it"), &b"????"[..]].concat()] {
-            let (all, end) = drain(input_of(&packed));
+            let (all, end) = drain_input(input_of(&packed));
             assert_eq!(all, b"data, not much of it");
             assert!(matches!(end, Err(SourceErrorKind::Compression("zstd", _))));
         }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_window_beyond_its_share_is_refused_before_it_is_allocated() {
-        let (all, end) = drain(input_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 1, 0, 0]));
+        let (all, end) = drain_input(input_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 1, 0, 0]));
         assert!(all.is_empty());
         let Err(SourceErrorKind::Window { needed_bytes, free_bytes, .. }) = end else { panic!("{end:?}") };
         assert!(needed_bytes > free_bytes, "{needed_bytes} {free_bytes}");

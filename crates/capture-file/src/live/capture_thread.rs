@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use pcap::{Active, Capture, Packet, Stat};
 
+use super::capture_error::error_text;
 use super::packet_queue::{CapturedPacketQueue, CapturedPacketQueueWriter, LiveCaptureEndReason};
 
 /// Maximum number of packets fetched before a block is handed over.
@@ -84,7 +85,7 @@ fn run(
             Ok(_) | Err(pcap::Error::TimeoutExpired) => {}
             // Stopping breaks the loop of libpcap, which libpcap reports as an error.
             Err(_) if queue.is_stopped() => {}
-            Err(error) => return Some(super::open::error_text(&error)),
+            Err(error) => return Some(error_text(&error)),
         }
     }
     if !queue.is_abandoned() {

@@ -4,9 +4,8 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::SourceError;
-use crate::error::SourceErrorKind;
-use crate::input_error;
+use super::capture_error::error_text;
+use crate::error::{SourceError, SourceErrorKind, input_error};
 
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ const NON_NETWORK_PREFIXES: &[&str] =
 /// Returns [`SourceErrorKind::Capture`] if the system does not list them.
 pub fn list_interfaces() -> Result<Vec<CaptureDevice>, SourceError> {
     let devices = pcap::Device::list().map_err(|error| {
-        let description = format!("cannot list the interfaces: {}", super::open::error_text(&error));
+        let description = format!("cannot list the interfaces: {}", error_text(&error));
         let remedy = "list them with: ip link".to_owned();
         input_error("-D".to_owned(), SourceErrorKind::Capture { what: description, remedy })
     })?;

@@ -83,7 +83,7 @@ mod tests {
     use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
-    use crate::CaptureFrameSource;
+    use crate::frame_source::CaptureFrameSource;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::CaptureInterfaceLinkState;
+use crate::interface_link_state::CaptureInterfaceLinkState;
 
 /// Minimum time between two queries.
 const INTERVAL: Duration = Duration::from_millis(250);

@@ -7,12 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
+use super::capture_error::{capture_error, error_text};
 use super::capture_thread::CaptureStartTimeAndInitialCounters;
+use super::live_reader::{LiveCaptureControl, LiveReader};
 use super::packet_queue::CapturedPacketQueue;
-use super::{LiveCaptureControl, LiveReader, capabilities, capture_thread, filter};
-use crate::error::SourceErrorKind;
+use super::{capabilities, capture_thread, filter};
+use crate::error::{SourceError, SourceErrorKind, input_error};
+use crate::frame_source::CaptureFrameSource;
 use crate::pcapng::CaptureInterface;
-use crate::{CaptureFrameSource, SourceError, input_error};
 
 /// Options of a capture.
 #[derive(Clone, Debug)]
@@ -166,18 +168,6 @@ fn link_type(link: Linktype) -> LinkType {
     }
 }
 
-/// Returns libpcap's error message.
-pub(super) fn error_text(error: &pcap::Error) -> String {
-    match error {
-        pcap::Error::PcapError(text) => text.trim().to_owned(),
-        other => other.to_string(),
-    }
-}
-
-fn capture_error(description: impl Into<String>, remedy: impl Into<String>) -> SourceErrorKind {
-    SourceErrorKind::Capture { what: description.into(), remedy: remedy.into() }
-}
-
 /// Returns the error for an interface that cannot be opened.
 fn open_error(name: &str, reason: &str) -> SourceError {
     let is_present = !cfg!(target_os = "linux")
@@ -203,11 +193,4 @@ fn open_error(name: &str, reason: &str) -> SourceError {
 
 fn filter_error(reason: &str) -> SourceErrorKind {
     capture_error(format!("-f: {reason}"), "see man 7 pcap-filter; display filters go with -Y")
-}
-
-pub(super) fn capture_ended_error(reason: &str) -> SourceErrorKind {
-    capture_error(
-        format!("the capture ended: {reason}"),
-        "earlier frames are valid; capture again when the interface is up",
-    )
 }

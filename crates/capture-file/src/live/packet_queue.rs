@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use crate::CapturePacketCounters;
+use crate::live_capture_counters::CapturePacketCounters;
 
 /// Capacity of a block in bytes of packet data: more than the longest packet.
 const BLOCK_DATA_BYTES: usize = 1 << 20;

@@ -1,7 +1,8 @@
 //! Hand-written blocks, laid out as in the sections of the draft.
 
-use super::super::tests::{drain, failure, frames, kept, source};
-use super::super::{CaptureFrameSource, SourceErrorKind};
+use super::super::error::SourceErrorKind;
+use super::super::frame_source::CaptureFrameSource;
+use super::super::testing::{drain, failure, frames, kept, source};
 use super::*;
 
 /// Returns a block with its type, and its length around the body, in a byte order.
@@ -117,7 +118,7 @@ fn a_simple_packet_is_cut_by_the_snap_length_and_has_the_time_of_the_packet_befo
     assert_eq!(frames[0], kept(1, 0, LinkType::ETHERNET, 9, b"abc"));
     assert_eq!(frames[2], kept(3, 7_000, LinkType::ETHERNET, 9, b"abc"));
     let whole = little(3, &[3, 0, 0, 0, b'a', b'b', b'c', 0]);
-    assert_eq!(super::super::tests::frames(&file(&[&idb(1, 0, &[]), &whole]))[0].bytes, b"abc");
+    assert_eq!(super::super::testing::frames(&file(&[&idb(1, 0, &[]), &whole]))[0].bytes, b"abc");
     blames(&file(&[&simple]), |kind| matches!(kind, SourceErrorKind::UnknownInterface(0)));
 }
 
@@ -195,7 +196,7 @@ fn blocks_that_hold_no_packets_are_skipped_whatever_their_length() {
         &little(0x7fff, &[]),
     ]);
     assert_eq!(frames(&bytes).len(), 1);
-    assert_eq!(frames(&file(&[])), []);
+    assert_eq!(super::super::testing::frames(&file(&[])), []);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn a_wrong_length_after_the_body_is_not_looked_at() {
     if let Some(last) = packet.last_chunk_mut::<4>() {
         *last = [0; 4];
     }
-    assert_eq!(frames(&file(&[&idb(1, 0, &[]), &packet, &packet])).len(), 2);
+    assert_eq!(super::super::testing::frames(&file(&[&idb(1, 0, &[]), &packet, &packet])).len(), 2);
 }
 
 #[test]
