@@ -8,8 +8,9 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, ChunkedDataItem, Cursor, Encoder, List, Xdr};
 
-use super::MockConnectionSettings;
-use super::server::{MockReply, MockServer};
+use super::connection_settings::MockConnectionSettings;
+use super::server::mock_server::MockServer;
+use super::server::reply::MockReply;
 use super::simulated_rdma_memory::{MockRegisteredMemoryTable, MockRemoteAccessError};
 use super::transport_faults::MockTransportFault;
 use nfsrdma_rpc::rpcrdma_framing::SHORTEST_HEADER;

@@ -2,49 +2,21 @@
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::{MountAuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
-use nfsrdma_dissectors::nfs::nlm::v4::{
-    self as nlm, Nlm4Lock, Nlm4Res, Nlm4Stats, Nlm4Testres, Nlm4Testrply,
-};
+use nfsrdma_dissectors::nfs::nlm::v4::{self as nlm, Nlm4Res, Nlm4Stats, Nlm4Testres, Nlm4Testrply};
 use nfsrdma_dissectors::nfs::rpcbind::v2 as portmap;
 use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void};
 
-use super::v3::handle;
-use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockServer, unreadable};
+use super::file_tree::MockFileTree;
+use super::filehandle::handle;
+use super::mock_server::MockServer;
+use super::nfs_error::MockNfsError;
+use super::nlm_lock::MockNlmLock;
+use super::reply::{MockReplyBuffers, unreadable};
 
 /// Maximum number of locks.
 const LOCKS: usize = 1 << 16;
-
-/// An NLM lock: an inclusive byte range of a file, and its owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MockNlmLock {
-    file: Vec<u8>,
-    owner: (Vec<u8>, i32),
-    first: u64,
-    last: u64,
-    is_exclusive: bool,
-}
-
-impl MockNlmLock {
-    fn from_request(request: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
-        // A length of 0 means up to the end of the file.
-        let last = request
-            .l_len
-            .checked_sub(1)
-            .map_or(u64::MAX, |distance| request.l_offset.saturating_add(distance));
-        let owner = (request.oh.0.to_vec(), request.svid);
-        Self { file: request.fh.0.to_vec(), owner, first: request.l_offset, last, is_exclusive }
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.file == other.file && self.first <= other.last && other.first <= self.last
-    }
-
-    fn conflicts_with(&self, other: &Self) -> bool {
-        self.overlaps(other) && self.owner != other.owner && (self.is_exclusive || other.is_exclusive)
-    }
-}
 
 /// Executes a procedure of the port mapper, which reports one port for MOUNT and NLM.
 pub(super) fn port_mapper(

@@ -10,8 +10,7 @@ use nfsrdma_dissectors::nfs::{Procedure, mount, nlm};
 use nfsrdma_dissectors::rpc::{self, Program, universal_address};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::file_tree::{MockFileId, MockFileTree};
-use super::{MockNfsError, MockServer};
+use super::filehandle::MockFileId;
 use nfsrdma_replay::trace::TraceSlotValueKind;
 use nfsrdma_replay::trace::live_reply_binding::field_value;
 use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
@@ -26,6 +25,16 @@ pub(super) struct MockDirectoryEscapeRecorder {
 }
 
 impl MockDirectoryEscapeRecorder {
+    /// Creates a recorder of accesses to these objects, and of uses of these values.
+    pub(super) fn new(objects: HashSet<MockFileId>, values: HashSet<Vec<u8>>) -> Self {
+        Self { objects, values, accesses: RefCell::default() }
+    }
+
+    /// Returns the recorded accesses.
+    pub(super) fn accesses(&self) -> Vec<String> {
+        self.accesses.borrow().clone()
+    }
+
     /// Records an access to an object, if it is outside.
     pub(super) fn record_object(&self, id: MockFileId) {
         if self.objects.contains(&id) {
@@ -89,79 +98,6 @@ impl MockDirectoryEscapeRecorder {
                 }
                 _ => {}
             }
-        }
-    }
-}
-
-impl MockServer {
-    /// Makes names paths, including absolute ones and those with `..`, makes unknown filehandles represent the root,
-    /// and records accesses outside the directory with this name in the root, and uses of `values`.
-    ///
-    /// # Errors
-    /// Returns an error if there is no such directory.
-    pub fn disable_confinement(
-        &mut self,
-        directory: &[u8],
-        values: impl IntoIterator<Item = Vec<u8>>,
-    ) -> Result<(), MockNfsError> {
-        let home = self.tree.lookup(MockFileTree::ROOT, directory)?;
-        let objects = self.tree.objects_outside(home);
-        let values = values.into_iter().collect();
-        self.tree.outside =
-            Some(MockDirectoryEscapeRecorder { objects, values, accesses: RefCell::default() });
-        Ok(())
-    }
-
-    /// Returns the recorded accesses outside the directory.
-    pub fn outside_accesses(&self) -> Vec<String> {
-        self.tree.outside.as_ref().map(|outside| outside.accesses.borrow().clone()).unwrap_or_default()
-    }
-}
-
-impl MockFileTree {
-    /// Returns the object of a filehandle. Without confinement, an unknown filehandle is the root.
-    pub(super) fn object(&self, handle: &[u8]) -> Result<MockFileId, MockNfsError> {
-        let id = handle.strip_prefix(b"loopback").and_then(|rest| rest.try_into().ok());
-        let id = id.map(u64::from_be_bytes);
-        match &self.outside {
-            None => id.ok_or(MockNfsError::BADHANDLE),
-            Some(outside) => {
-                let id = id.unwrap_or(Self::ROOT);
-                outside.record_object(id);
-                Ok(id)
-            }
-        }
-    }
-
-    /// Resolves a name to its directory and last component. Names with several components are resolved only without
-    /// confinement.
-    pub(super) fn resolve<'n>(
-        &self,
-        directory: MockFileId,
-        name: &'n [u8],
-    ) -> Result<(MockFileId, &'n [u8]), MockNfsError> {
-        let Some(outside) = &self.outside else { return Ok((directory, name)) };
-        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        let mut at = if name.first() == Some(&b'/') { Self::ROOT } else { directory };
-        let mut names = name.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
-        let last = names.next_back().unwrap_or(b".");
-        outside.record_object(at);
-        for name in names {
-            at = self.step(at, name)?;
-            outside.record_object(at);
-        }
-        if let Ok(id) = self.step(at, last) {
-            outside.record_object(id);
-        }
-        Ok((at, last))
-    }
-
-    fn step(&self, directory: MockFileId, name: &[u8]) -> Result<MockFileId, MockNfsError> {
-        let names = self.directory(directory)?;
-        match name {
-            b"." => Ok(directory),
-            b".." => Ok(self.node(directory)?.parent),
-            _ => names.get(name).ok_or(MockNfsError::NOENT),
         }
     }
 }

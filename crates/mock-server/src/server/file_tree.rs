@@ -1,11 +1,11 @@
 //! Files, directories and links in memory.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::{HashMap, HashSet};
 
-use super::MockCallerIdentity;
 use super::directory_escape_recording::MockDirectoryEscapeRecorder;
+use super::file_object::{MockDirectory, MockObject, MockObjectContent};
+use super::filehandle::MockFileId;
+use super::nfs_error::MockNfsError;
 
 /// Maximum length of a file in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
@@ -14,68 +14,6 @@ const MAX_TREE_BYTES: u64 = 1 << 30;
 const MAX_OBJECTS: usize = 1 << 20;
 /// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
-/// The first cookie of a directory: lower ones are reserved for "." and "..".
-const FIRST_COOKIE: u64 = 3;
-
-/// An error status that nfsstat3 (RFC 1813 section 2.6) and nfsstat4 (RFC 7530 section 13) share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MockNfsError(pub u32);
-
-#[allow(missing_docs, reason = "the names of the RFCs")]
-impl MockNfsError {
-    pub const PERM: Self = Self(1);
-    pub const NOENT: Self = Self(2);
-    pub const EXIST: Self = Self(17);
-    pub const NOTDIR: Self = Self(20);
-    pub const ISDIR: Self = Self(21);
-    pub const INVAL: Self = Self(22);
-    pub const FBIG: Self = Self(27);
-    pub const NOSPC: Self = Self(28);
-    pub const NAMETOOLONG: Self = Self(63);
-    pub const NOTEMPTY: Self = Self(66);
-    pub const STALE: Self = Self(70);
-    pub const BADHANDLE: Self = Self(10001);
-}
-
-/// Number of an object: its fileid.
-pub(super) type MockFileId = u64;
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum MockObjectContent {
-    File(Vec<u8>),
-    Directory(MockDirectory),
-    Link(Vec<u8>),
-    /// A device, a socket or a FIFO: its type, with the number of both versions, and the two device numbers.
-    Special(u32, [u32; 2]),
-}
-
-/// The names in a directory, in the order of creation.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct MockDirectory {
-    by_cookie: BTreeMap<u64, (Vec<u8>, MockFileId)>,
-    by_name: HashMap<Vec<u8>, u64>,
-    next: u64,
-    /// Number of subdirectories.
-    inside: u32,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct MockObject {
-    pub(super) content: MockObjectContent,
-    pub(super) mode: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) links: u32,
-    /// Times in ticks of the tree's clock.
-    pub(super) atime: u64,
-    pub(super) mtime: u64,
-    /// Time of last modification that a client has set, in seconds and nanoseconds, until the next change.
-    pub(super) set_mtime: Option<[u32; 2]>,
-    pub(super) ctime: u64,
-    reads: u64,
-    pub(super) parent: MockFileId,
-}
-
 /// A tree of objects. Its clock counts changes, so that the same changes give the same times.
 #[derive(Clone, Debug)]
 pub struct MockFileTree {
@@ -116,100 +54,6 @@ impl Default for MockFileTree {
         };
         tree.put(MockObjectContent::Directory(MockDirectory::default()), 0o755, Self::ROOT);
         tree
-    }
-}
-
-impl MockObject {
-    /// Returns the time of last modification in seconds and nanoseconds.
-    pub(super) fn modified(&self) -> [u32; 2] {
-        self.set_mtime.unwrap_or(MockFileTree::time(self.mtime))
-    }
-
-    /// Returns the type, with the number of both versions: RFC 1813 section 2.6, RFC 8881 section 3.2.
-    pub(super) fn kind(&self) -> u32 {
-        match self.content {
-            MockObjectContent::File(_) => 1,
-            MockObjectContent::Directory(_) => 2,
-            MockObjectContent::Link(_) => 5,
-            MockObjectContent::Special(kind, _) => kind,
-        }
-    }
-
-    /// Returns the two numbers of a device; zeros for other objects.
-    pub(super) fn device_numbers(&self) -> [u32; 2] {
-        match self.content {
-            MockObjectContent::Special(_, numbers) => numbers,
-            _ => [0; 2],
-        }
-    }
-
-    fn names(&self) -> Result<&MockDirectory, MockNfsError> {
-        match &self.content {
-            MockObjectContent::Directory(names) => Ok(names),
-            _ => Err(MockNfsError::NOTDIR),
-        }
-    }
-
-    fn is_directory(&self) -> bool {
-        matches!(self.content, MockObjectContent::Directory(_))
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        match &self.content {
-            MockObjectContent::File(bytes) | MockObjectContent::Link(bytes) => bytes.len() as u64,
-            MockObjectContent::Directory(_) => 4096,
-            MockObjectContent::Special(..) => 0,
-        }
-    }
-
-    /// Returns a user's permissions in the bits of ACCESS: RFC 1813 section 3.3.4, RFC 8881 section 18.1.
-    pub(super) fn rights(&self, caller: &MockCallerIdentity) -> u32 {
-        let bits = match caller.uid {
-            // Root may read and write everything, and execute a file that anybody may execute.
-            0 => 6 | u32::from(self.kind() == 2 || self.mode & 0o111 != 0),
-            uid if uid == self.uid => self.mode >> 6,
-            _ if caller.is_in(self.gid) => self.mode >> 3,
-            _ => self.mode,
-        };
-        let (read, write, execute) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
-        let granted = |is_allowed: bool, right: u32| if is_allowed { right } else { 0 };
-        match self.kind() {
-            2 => granted(read, 0x01) | granted(execute, 0x02) | granted(write, 0x1c),
-            _ => granted(read, 0x01) | granted(write, 0x0c) | granted(execute, 0x20),
-        }
-    }
-
-    /// Returns `true` if the user may change mode and owners.
-    pub(super) fn is_owned_by(&self, caller: &MockCallerIdentity) -> bool {
-        caller.uid == 0 || caller.uid == self.uid
-    }
-}
-
-impl MockDirectory {
-    pub(super) fn get(&self, name: &[u8]) -> Option<MockFileId> {
-        self.by_name.get(name).and_then(|cookie| self.by_cookie.get(cookie)).map(|(_, id)| *id)
-    }
-
-    fn add(&mut self, name: &[u8], id: MockFileId) {
-        let cookie = self.next.max(FIRST_COOKIE);
-        self.next = cookie + 1;
-        self.by_name.insert(name.to_vec(), cookie);
-        self.by_cookie.insert(cookie, (name.to_vec(), id));
-    }
-
-    fn take(&mut self, name: &[u8]) -> Option<MockFileId> {
-        let cookie = self.by_name.remove(name)?;
-        self.by_cookie.remove(&cookie).map(|(_, id)| id)
-    }
-
-    /// Returns the entries after a cookie: cookie, name, object.
-    pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &[u8], MockFileId)> {
-        let start = cookie.saturating_add(1);
-        self.by_cookie.range(start..).map(|(cookie, (name, id))| (*cookie, &name[..], *id))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_cookie.is_empty()
     }
 }
 
@@ -272,14 +116,6 @@ impl MockFileTree {
         id
     }
 
-    /// Returns seconds and nanoseconds of a tick: one millisecond each, from the program's first query on.
-    pub(super) fn time(tick: u64) -> [u32; 2] {
-        static BEGIN: LazyLock<u64> = LazyLock::new(|| {
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
-        });
-        [(*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000]
-    }
-
     pub(super) fn node(&self, id: MockFileId) -> Result<&MockObject, MockNfsError> {
         self.nodes.get(&id).ok_or(MockNfsError::STALE)
     }
@@ -296,14 +132,6 @@ impl MockFileTree {
         match &mut self.node_mut(id)?.content {
             MockObjectContent::Directory(directory) => Ok(directory),
             _ => Err(MockNfsError::NOTDIR),
-        }
-    }
-
-    /// Returns the link count of an object: for a directory its name, `.`, and the `..` of its subdirectories.
-    pub(super) fn links(node: &MockObject) -> u32 {
-        match &node.content {
-            MockObjectContent::Directory(names) => names.inside.saturating_add(2),
-            _ => node.links,
         }
     }
 
@@ -427,6 +255,52 @@ impl MockFileTree {
             b"." => Ok(directory),
             b".." => Ok(self.node(directory)?.parent),
             _ => names.get(check_name(name)?).ok_or(MockNfsError::NOENT),
+        }
+    }
+
+    /// Returns the object of a filehandle. Without confinement, an unknown filehandle is the root.
+    pub(super) fn object(&self, handle: &[u8]) -> Result<MockFileId, MockNfsError> {
+        let id = handle.strip_prefix(b"loopback").and_then(|rest| rest.try_into().ok());
+        let id = id.map(u64::from_be_bytes);
+        match &self.outside {
+            None => id.ok_or(MockNfsError::BADHANDLE),
+            Some(outside) => {
+                let id = id.unwrap_or(Self::ROOT);
+                outside.record_object(id);
+                Ok(id)
+            }
+        }
+    }
+
+    /// Resolves a name to its directory and last component. Names with several components are resolved only without
+    /// confinement.
+    fn resolve<'n>(
+        &self,
+        directory: MockFileId,
+        name: &'n [u8],
+    ) -> Result<(MockFileId, &'n [u8]), MockNfsError> {
+        let Some(outside) = &self.outside else { return Ok((directory, name)) };
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut at = if name.first() == Some(&b'/') { Self::ROOT } else { directory };
+        let mut names = name.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+        let last = names.next_back().unwrap_or(b".");
+        outside.record_object(at);
+        for name in names {
+            at = self.step(at, name)?;
+            outside.record_object(at);
+        }
+        if let Ok(id) = self.step(at, last) {
+            outside.record_object(id);
+        }
+        Ok((at, last))
+    }
+
+    fn step(&self, directory: MockFileId, name: &[u8]) -> Result<MockFileId, MockNfsError> {
+        let names = self.directory(directory)?;
+        match name {
+            b"." => Ok(directory),
+            b".." => Ok(self.node(directory)?.parent),
+            _ => names.get(name).ok_or(MockNfsError::NOENT),
         }
     }
 

@@ -6,20 +6,15 @@ use nfsrdma_dissectors::nfs::v3::*;
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr};
 
-use super::file_tree::{MockDirectory, MockFileId, MockObject, MockObjectContent};
-use super::{MockFileTree, MockNfsError, MockReplyBuffers, MockServer, unreadable};
+use super::file_object::{MockDirectory, MockObject, MockObjectContent};
+use super::file_tree::MockFileTree;
+use super::filehandle::{MockFileId, handle};
+use super::mock_server::MockServer;
+use super::nfs_error::MockNfsError;
+use super::reply::{MockReplyBuffers, unreadable};
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: Verifier3 = *b"loopback";
-
-/// Returns the filehandle of an object: an identifier of this server, and the number of the object.
-pub(super) fn handle(id: MockFileId) -> [u8; 16] {
-    let mut handle = *b"loopback\0\0\0\0\0\0\0\0";
-    if let Some(id_bytes) = handle.last_chunk_mut() {
-        *id_bytes = id.to_be_bytes();
-    }
-    handle
-}
 
 fn status(error: MockNfsError) -> Nfsstat3 {
     Nfsstat3(error.0)
@@ -35,7 +30,7 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
     Some(Fattr3 {
         r#type: Ftype3(node.kind()),
         mode: Mode3(node.mode),
-        nlink: MockFileTree::links(node),
+        nlink: node.links(),
         uid: node.uid,
         gid: node.gid,
         size: node.size(),
@@ -43,9 +38,9 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
         rdev: Specdata3 { specdata1, specdata2 },
         fsid: 1,
         fileid: id,
-        atime: time(MockFileTree::time(node.atime)),
+        atime: time(MockObject::time(node.atime)),
         mtime: time(node.modified()),
-        ctime: time(MockFileTree::time(node.ctime)),
+        ctime: time(MockObject::time(node.ctime)),
     })
 }
 
@@ -59,7 +54,7 @@ fn pre_op_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
     Some(WccAttr {
         size: node.size(),
         mtime: time(node.modified()),
-        ctime: time(MockFileTree::time(node.ctime)),
+        ctime: time(MockObject::time(node.ctime)),
     })
 }
 
@@ -337,7 +332,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
         Args::SETATTR(args) => {
             let before = pre_op_attributes(tree, &args.object);
             let guard = |id| match (&args.guard, tree.node(id)) {
-                (Some(guard), Ok(node)) if *guard != time(MockFileTree::time(node.ctime)) => {
+                (Some(guard), Ok(node)) if *guard != time(MockObject::time(node.ctime)) => {
                     Err(MockNfsError(Nfsstat3::NFS3ERR_NOT_SYNC.0))
                 }
                 _ => Ok(id),

@@ -3,13 +3,12 @@
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::rpc::AcceptStat;
 
-use super::MockFieldMutation::{
+use super::server_fault::MockFieldMutation::{
     AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
 };
-use super::MockFileStateFault::{KeepsNames, LosesNames, Nothing, Twice};
-use super::{
-    MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind, MockTransportFault,
-};
+use super::server_fault::MockFileStateFault::{KeepsNames, LosesNames, Nothing, Twice};
+use super::server_fault::{MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind};
+use crate::transport_faults::MockTransportFault;
 
 /// Operations of one version, and their fields with the changes of each.
 type MockFaultTable =

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, roundup};
 
-use super::super::MockReply;
-use super::MockFieldMutation;
+use super::super::reply::MockReply;
+use super::server_fault::MockFieldMutation;
 
 pub(super) struct MockCallOperations {
     procedure: Procedure,

@@ -6,8 +6,10 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
-use super::super::file_tree::{MockFileId, MockObject, MockObjectContent};
-use super::super::{MockFileTree, MockNfsError, v3};
+use super::super::file_object::{MockObject, MockObjectContent};
+use super::super::file_tree::MockFileTree;
+use super::super::filehandle::{self, MockFileId};
+use super::super::nfs_error::MockNfsError;
 
 /// The reported lease time in seconds; it never expires, as there is no clock.
 const LEASE: u32 = 90;
@@ -49,7 +51,7 @@ fn attribute<'a>(
         Attributes::MAXREAD => Attribute::MAXREAD(tree.io_bytes.into()),
         Attributes::MAXWRITE => Attribute::MAXWRITE(tree.io_bytes.into()),
         Attributes::MODE => Attribute::MODE(Mode4(node.mode)),
-        Attributes::NUMLINKS => Attribute::NUMLINKS(MockFileTree::links(node)),
+        Attributes::NUMLINKS => Attribute::NUMLINKS(node.links()),
         Attributes::OWNER => Attribute::OWNER(Text(owner.as_bytes())),
         Attributes::OWNER_GROUP => Attribute::OWNER_GROUP(Text(group.as_bytes())),
         Attributes::RAWDEV => {
@@ -57,8 +59,8 @@ fn attribute<'a>(
             Attribute::RAWDEV(Specdata4 { specdata1, specdata2 })
         }
         Attributes::SPACE_USED => Attribute::SPACE_USED(node.size()),
-        Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(MockFileTree::time(node.atime))),
-        Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(MockFileTree::time(node.ctime))),
+        Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(MockObject::time(node.atime))),
+        Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(MockObject::time(node.ctime))),
         Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(time(node.modified())),
         Attributes::MOUNTED_ON_FILEID => Attribute::MOUNTED_ON_FILEID(id),
         _ => return None,
@@ -72,7 +74,7 @@ pub(super) fn get(
     requested: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
-    let (handle, strings) = (v3::handle(id), [node.uid, node.gid].map(|number| number.to_string()));
+    let (handle, strings) = (filehandle::handle(id), [node.uid, node.gid].map(|number| number.to_string()));
     let is_returned = |bit: &u32| tree.withheld_attribute != Some(*bit);
     let is_supported = |bit: &u32| {
         matches!(*bit, Attributes::TIME_ACCESS_SET | Attributes::TIME_MODIFY_SET)

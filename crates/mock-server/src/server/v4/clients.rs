@@ -8,8 +8,9 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
+use super::super::mock_server::MockServer;
+use super::compound::{MockCompound, OPERATIONS};
 use super::state::{MockCachedReply, MockClientRecord, MockSession, MockSessionSlot, SLOTS};
-use super::{MockCompound, MockServer, OPERATIONS};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 /// First csa_sequence of a client ID.

@@ -2,87 +2,26 @@
 
 mod attributes;
 mod clients;
+mod compound;
 mod namespace_attributes_and_io;
 mod opens;
-mod state;
+pub(super) mod state;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Bitmap4, Clientid4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, Results, Setattr4Res,
-    Stateid4,
+    Args, Bitmap4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, Results, Setattr4Res,
 };
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 
-use super::file_tree::MockFileId;
-use super::{MockNfsError, MockReplyBuffers, MockServer, unreadable};
+use super::mock_server::MockServer;
+use super::reply::{MockReplyBuffers, unreadable};
+use compound::{MockCompound, OPERATIONS};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
-pub(super) use state::MockNfs4State;
-
-/// Maximum number of operations in a COMPOUND.
-const OPERATIONS: u32 = 64;
 /// The highest supported minor version.
 const MINOR: u32 = 2;
-
-impl From<MockNfsError> for Nfsstat4 {
-    fn from(error: MockNfsError) -> Self {
-        // Both versions share these numbers.
-        Self(error.0)
-    }
-}
-
-struct MockCompound<'a> {
-    minor: u32,
-    current: Option<MockFileId>,
-    saved: Option<MockFileId>,
-    /// The current stateid, which {1, 0} represents: RFC 8881 section 16.2.3.1.2.
-    stateid: Option<Stateid4>,
-    /// The client of the session.
-    client: Option<Clientid4>,
-    /// The limits of the session.
-    limits: SessionLimits,
-    body: Encoder,
-    data: &'a mut Vec<Vec<u8>>,
-}
-
-impl MockCompound<'_> {
-    fn current(&self) -> Result<MockFileId, Nfsstat4> {
-        self.current.ok_or(Nfsstat4::NFS4ERR_NOFILEHANDLE)
-    }
-
-    fn saved(&self) -> Result<MockFileId, Nfsstat4> {
-        // NFSv4.0 has its own error for RESTOREFH without a saved filehandle: RFC 7530.
-        self.saved.ok_or(if self.minor == 0 {
-            Nfsstat4::NFS4ERR_RESTOREFH
-        } else {
-            Nfsstat4::NFS4ERR_NOFILEHANDLE
-        })
-    }
-
-    /// Replaces the special stateid {1, 0} by the current stateid.
-    fn resolve_stateid(&self, stateid: &Stateid4) -> Result<Stateid4, Nfsstat4> {
-        if self.minor > 0 && stateid.seqid == 1 && stateid.other == [0; 12] {
-            return self.stateid.clone().ok_or(Nfsstat4::NFS4ERR_BAD_STATEID);
-        }
-        Ok(stateid.clone())
-    }
-
-    fn succeed<'r, T>(
-        &mut self,
-        results: impl FnOnce(StatusUnion<Nfsstat4, T>) -> Results<'r>,
-        body: T,
-    ) -> Result<(), Nfsstat4> {
-        self.encode_results(&results(StatusUnion::Ok(body)))
-    }
-
-    fn encode_results(&mut self, results: &Results<'_>) -> Result<(), Nfsstat4> {
-        results.encode(&mut self.body);
-        Ok(())
-    }
-}
 
 pub(super) fn call(
     server: &mut MockServer,

@@ -8,9 +8,12 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
 
-use super::super::file_tree::{MockDirectory, MockFileId, MockObjectContent};
-use super::super::{MockFileTree, v3};
-use super::{MockCompound, MockServer, attributes};
+use super::super::file_object::{MockDirectory, MockObjectContent};
+use super::super::file_tree::MockFileTree;
+use super::super::filehandle::{MockFileId, handle};
+use super::super::mock_server::MockServer;
+use super::attributes;
+use super::compound::MockCompound;
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: [u8; 8] = *b"loopback";
@@ -44,7 +47,7 @@ pub(super) fn step(
             compound.succeed(Results::PUTFH, Void)
         }
         Args::GETFH(_) => {
-            let handle = v3::handle(compound.current()?);
+            let handle = handle(compound.current()?);
             compound.succeed(Results::GETFH, ObjectFh4 { object: Opaque(&handle) })
         }
         Args::SAVEFH(_) => {

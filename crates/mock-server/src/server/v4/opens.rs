@@ -9,10 +9,12 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
-use super::super::MockDelegationPolicy;
-use super::super::file_tree::{MockFileId, MockObjectContent};
+use super::super::file_object::MockObjectContent;
+use super::super::filehandle::MockFileId;
+use super::super::mock_server::{MockDelegationPolicy, MockServer};
+use super::attributes;
+use super::compound::MockCompound;
 use super::state::{MockLockRange, MockLockStateidEntry, MockNfs4State, MockOpen, MockStateidKind};
-use super::{MockCompound, MockServer, attributes};
 
 /// OPEN4_SHARE_ACCESS_BOTH: the bits without delegation wants.
 const BOTH: u32 = 3;
