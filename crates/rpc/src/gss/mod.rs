@@ -2,7 +2,7 @@
 //!
 //! A [`GssContext`] is set up by NULL Calls (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with
 //! the service of the captured one, and [opens](GssContext::open) the Reply, so that the replay engine gets unprotected
-//! messages. Signatures come from a [`GssMechanismContext`]; the one for Kerberos is in [`kerberos`].
+//! messages. Signatures come from a [`GssMechanismContext`]; the one for Kerberos is in `kerberos`.
 
 mod context;
 mod context_setup;
