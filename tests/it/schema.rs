@@ -33,8 +33,28 @@ pub(crate) fn assert_keeps(validator: &jsonschema::Validator, line: &Value, name
     assert!(errors.is_empty(), "{name}: {errors:#?} in {line}");
 }
 
+/// Returns a validator that also refuses keys that the schema does not describe. The published schemas permit them, so
+/// that readers keep working when later versions add keys.
 pub(crate) fn validator(file: &str) -> jsonschema::Validator {
-    jsonschema::draft202012::new(&schema(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+    let mut schema = schema(file);
+    refuse_unknown_keys(&mut schema);
+    jsonschema::draft202012::new(&schema).unwrap_or_else(|e| panic!("{file}: {e}"))
+}
+
+fn refuse_unknown_keys(schema: &mut Value) {
+    let Some(members) = schema.as_object_mut() else { return };
+    for keyword in ["properties", "$defs"] {
+        let named = members.get_mut(keyword).and_then(Value::as_object_mut);
+        named.into_iter().flat_map(|named| named.values_mut()).for_each(refuse_unknown_keys);
+    }
+    let alternatives = members.get_mut("oneOf").and_then(Value::as_array_mut);
+    alternatives.into_iter().flatten().for_each(refuse_unknown_keys);
+    for keyword in ["items", "additionalProperties"] {
+        members.get_mut(keyword).into_iter().for_each(refuse_unknown_keys);
+    }
+    if members.contains_key("properties") {
+        members.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
 }
 
 /// Verifies that every key of a schema has a description.

@@ -1,9 +1,14 @@
 //! Sets of byte ranges of a file.
 
+use rangemap::RangeSet;
+
+/// Approximate memory per range in bytes: its bounds, in a node of a B-tree that is two thirds full.
+const RANGE_BYTES: usize = 32;
+
 /// Disjoint ranges in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplayByteRangeSet {
-    ranges: Vec<(u64, u64)>,
+    ranges: RangeSet<u64>,
 }
 
 impl ReplayByteRangeSet {
@@ -21,12 +26,7 @@ impl ReplayByteRangeSet {
             return false;
         }
         self.gaps(from, to).into_iter().for_each(|(from, to)| on_new_range(from, to));
-        let first = self.ranges.partition_point(|(_, end)| *end < from);
-        let last = self.ranges.partition_point(|(start, _)| *start <= to);
-        let touched = self.ranges.get(first..last).unwrap_or_default();
-        let start = touched.first().map_or(from, |(start, _)| from.min(*start));
-        let end = touched.last().map_or(to, |(_, end)| to.max(*end));
-        self.ranges.splice(first..last.max(first), [(start, end)]);
+        self.ranges.insert(from..to);
         let is_full = self.ranges.len() > max_ranges;
         if is_full {
             self.merge_nearest(max_ranges / 2);
@@ -35,12 +35,9 @@ impl ReplayByteRangeSet {
     }
 
     pub(crate) fn remove(&mut self, from: u64, to: u64) {
-        if from >= to {
-            return;
+        if from < to {
+            self.ranges.remove(from..to);
         }
-        let ranges = std::mem::take(&mut self.ranges).into_iter();
-        let remaining = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
-        self.ranges = ranges.flat_map(remaining).filter(|(start, end)| start < end).collect();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -48,48 +45,30 @@ impl ReplayByteRangeSet {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.ranges.iter().copied()
+        self.ranges.iter().map(|range| (range.start, range.end))
     }
 
     /// Returns the parts of a range that are not in the set.
     pub(crate) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
-        let mut gaps = Vec::new();
-        let mut at = from;
-        let first = self.ranges.partition_point(|(_, end)| *end <= from);
-        for (start, end) in self.ranges.get(first..).unwrap_or_default() {
-            if *start >= to {
-                break;
-            }
-            if at < *start {
-                gaps.push((at, *start));
-            }
-            at = at.max(*end);
+        if from >= to {
+            return Vec::new();
         }
-        if at < to {
-            gaps.push((at, to));
-        }
-        gaps
+        self.ranges.gaps(&(from..to)).map(|gap| (gap.start, gap.end)).collect()
     }
 
     /// Closes the smallest gaps until at most `max_ranges` ranges remain.
     fn merge_nearest(&mut self, max_ranges: usize) {
-        let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
-        let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
-        let mut gaps: Vec<u64> = gaps.map(|(previous, next)| gap(previous, next)).collect();
+        let (Some(first), Some(last)) = (self.ranges.first(), self.ranges.last()) else { return };
+        let gaps: Vec<_> = self.ranges.gaps(&(first.start..last.end)).collect();
+        let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.end - gap.start).collect();
         let excess = self.ranges.len().saturating_sub(max_ranges.max(1));
-        let Some(last) = excess.checked_sub(1).filter(|last| *last < gaps.len()) else { return };
-        let widest = *gaps.select_nth_unstable(last).1;
-        self.ranges.dedup_by(|next, previous| {
-            let is_near = gap(previous, next) <= widest;
-            if is_near {
-                previous.1 = next.1;
-            }
-            is_near
-        });
+        let Some(last) = excess.checked_sub(1).filter(|last| *last < lengths.len()) else { return };
+        let widest = *lengths.select_nth_unstable(last).1;
+        self.ranges.extend(gaps.into_iter().filter(|gap| gap.end - gap.start <= widest));
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.ranges.capacity() * size_of::<(u64, u64)>()
+        self.ranges.len() * RANGE_BYTES
     }
 }
 
@@ -105,29 +84,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_is_not_told_again() {
+    fn a_range_read_before_is_not_new_again() {
         let mut ranges = ReplayByteRangeSet::default();
         assert_eq!(add(&mut ranges, 10, 20), [(10, 20)]);
         assert_eq!(add(&mut ranges, 30, 40), [(30, 40)]);
         assert_eq!(add(&mut ranges, 0, 50), [(0, 10), (20, 30), (40, 50)]);
         assert_eq!(add(&mut ranges, 0, 50), []);
-        assert_eq!(ranges.ranges, [(0, 50)]);
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0, 50)]);
     }
 
     #[test]
-    fn where_there_are_too_many_the_nearest_become_one() {
+    fn above_the_limit_the_nearest_ranges_become_one() {
         let mut ranges = ReplayByteRangeSet::default();
         for (from, to) in [(0, 10), (12, 20), (100, 110), (113, 120)] {
             assert!(!ranges.add(from, to, 4, |_, _| {}));
         }
         assert!(ranges.add(1000, 1010, 4, |_, _| {}));
-        assert_eq!(ranges.ranges, [(0, 120), (1000, 1010)]);
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0, 120), (1000, 1010)]);
         assert_eq!(add(&mut ranges, 0, 200), [(120, 200)]);
     }
 
     proptest! {
         #[test]
-        fn gaps_are_what_no_range_has(
+        fn gaps_are_the_bytes_outside_all_ranges(
             pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..20), from in 0..250_u64, length in 0..50_u64
         ) {
             let mut ranges = ReplayByteRangeSet::default();
@@ -161,7 +140,7 @@ mod tests {
         }
 
         #[test]
-        fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
+        fn each_byte_is_new_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
             let mut ranges = ReplayByteRangeSet::default();
             let mut additions = [0; 256];
             let mut asked = [false; 256];
