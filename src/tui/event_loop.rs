@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event};
 
-use super::app::{App, TerminalControlRequest};
+use super::app::application_state::{App, TerminalControlRequest};
 use super::terminal::{self, TerminationSignals, TuiTerminal};
 
 /// Timeout of the wait for a key while work is pending, and while it is not.

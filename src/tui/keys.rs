@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::app::TuiView;
+use super::tui_view::TuiView;
 
 /// An action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

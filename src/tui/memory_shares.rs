@@ -1,6 +1,6 @@
 //! Shares of the terminal interface's memory.
 
-use super::app::ReadPassResults;
+use super::model::TransactionRows;
 
 /// Shares of the view's memory
 /// ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget::CommandMemoryBudget::view_bytes)), in bytes.
@@ -35,17 +35,17 @@ impl ViewMemoryShares {
     /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
     pub(super) fn apply_limits(
         &self,
-        unfiltered: &mut ReadPassResults,
-        filtered: Option<&mut ReadPassResults>,
+        unfiltered: &mut TransactionRows,
+        filtered: Option<&mut TransactionRows>,
     ) {
         let bytes = self.rows_bytes / 8 * 7;
         match filtered {
             Some(filtered) => {
                 // Few rows of the unfiltered pass are needed while a filter is set.
-                unfiltered.rows.set_limit(bytes / 4);
-                filtered.rows.set_limit(bytes / 4 * 3);
+                unfiltered.set_limit(bytes / 4);
+                filtered.set_limit(bytes / 4 * 3);
             }
-            None => unfiltered.rows.set_limit(bytes),
+            None => unfiltered.set_limit(bytes),
         }
     }
 }

@@ -19,14 +19,16 @@
 //!   save. It starts shortly before the first frame and compares the result with the row; if they differ, because the
 //!   context of the frames is earlier, it starts from the beginning. Files are read again from disk. Of a pipe or an
 //!   interface only the latest frames are kept; evicted ones are reported as gone.
-//! - [`app`] holds the state of the user interface: one table of [`keys`] maps keys to actions, and the help is
-//!   generated from it. It draws after each event, and only the visible part.
+//! - [`app`] handles events, and its [`application_state`](app::application_state) is what the views draw: one table of
+//!   [`keys`] maps keys to actions, and the help is generated from it. It draws after each event, and only the visible
+//!   part.
 //! - [`views`] has one module per view. They read the model and decode nothing. [`theme`] defines styles.
 //! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
 //! For frames of an interface, pass a [`CaptureFrameSource`](nfsrdma_capture_file::CaptureFrameSource) to
 //! [`rereadable_capture::SharedCapture::received_once`]; everything else is the same as for files.
 
+mod ansi_escape_parsing;
 pub mod app;
 mod clipboard;
 mod event_loop;
@@ -48,6 +50,7 @@ mod terminal;
 mod tests;
 pub mod theme;
 mod transaction_finding_store;
+mod tui_view;
 mod views;
 
 pub use app::{App, TuiOptions};

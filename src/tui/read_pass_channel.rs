@@ -8,9 +8,9 @@ use nfsrdma_capture_file::{
 };
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use super::model::RowPage;
 use super::model::pending_calls_and_rates::LiveActivitySnapshot;
 use super::model::statistics_snapshot::DisplayedStatistics;
+use super::model::transaction_list_row::RowPage;
 
 /// Maximum number of pending pages, if the input can wait.
 pub(super) const MAX_PENDING_PAGES: usize = 16;

@@ -16,9 +16,9 @@ use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
-use super::frame_reload::TransactionReloadKey;
+use super::frame_reload::detail_subject::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
-use super::model::{TransactionRowWithText, transaction_list_row};
+use super::model::transaction_list_row::{self, TransactionRowWithText};
 use super::read_pass::ReadPassSettings;
 use super::rereadable_capture::{RetainedLiveFrameReader, SharedCapture};
 

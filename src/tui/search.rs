@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use super::model::TransactionRowWithText;
+use super::model::transaction_list_row::TransactionRowWithText;
 
 /// The target of a search.
 #[derive(Clone, Debug, PartialEq)]

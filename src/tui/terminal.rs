@@ -21,7 +21,7 @@ use ratatui::crossterm::{execute, queue};
 use ratatui::layout::Position;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::app::App;
+use super::app::application_state::App;
 
 /// `true` while the program controls the terminal.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);

@@ -8,9 +8,10 @@ use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::search::SearchCriterion;
+use crate::tui::tui_view::TuiView;
 
-use super::{
-    App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions, TuiView,
+use super::application_state::{
+    App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions,
 };
 
 impl App {
@@ -205,7 +206,7 @@ impl App {
                 let bar = detail.and_then(|detail| detail.waterfall.bars.get(self.tree.bar));
                 if let Some(frame) = bar.map(|bar| bar.frames.0.0) {
                     self.show(TuiView::Frames);
-                    self.go_to_frame(frame);
+                    self.frame_list.go_to(frame);
                 }
             }
             FocusPane::Tree => {

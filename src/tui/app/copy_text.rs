@@ -4,9 +4,9 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::escape::is_unsafe;
 
 use crate::tui::clipboard;
-use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
+use crate::tui::frame_reload::detail_subject::{DetailSubject, TransactionReloadKey};
 
-use super::{App, FocusPane};
+use super::application_state::{App, FocusPane};
 
 impl App {
     fn copy(&mut self, text: &str) {

@@ -4,7 +4,8 @@ use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_dissectors::field::field_names;
 
-use super::{App, FocusPane, ReadPassResults, TableViewState};
+use super::application_state::{App, FocusPane, TableViewState};
+use super::read_pass_results::ReadPassResults;
 
 const NOTHING_CHOSEN: &str = "nothing is selected";
 
@@ -64,7 +65,8 @@ impl App {
                     &self.pass_settings,
                     Some(&self.unfiltered),
                 ));
-                self.shares.apply_limits(&mut self.unfiltered, self.filtered.as_mut());
+                let rows = self.filtered.as_mut().map(|pass| &mut pass.rows);
+                self.shares.apply_limits(&mut self.unfiltered.rows, rows);
                 self.reset_rows();
             }
             Err(error) => {
@@ -83,7 +85,7 @@ impl App {
     pub(super) fn remove_filter(&mut self) {
         let index = self.entry().map(|entry| entry.row.index);
         if self.filtered.take().is_some() {
-            self.shares.apply_limits(&mut self.unfiltered, None);
+            self.shares.apply_limits(&mut self.unfiltered.rows, None);
             self.reset_rows();
             if let (Some(index), None) = (index, self.list.sort) {
                 // The cursor of the list moves, whatever view is shown.

@@ -1,361 +1,44 @@
-//! The application state between two screens.
+//! The application: it handles events and the results of the other threads, and draws the views.
 
 mod actions;
+pub(super) mod application_state;
 mod copy_text;
-mod filtered_sorted_frame_list;
+pub(super) mod filtered_sorted_frame_list;
 mod filters;
 mod frame_list;
+mod frame_list_scans;
+pub(super) mod marked_row;
 mod mouse;
 mod navigation;
 mod rates_around_chosen_row;
 mod read_pass_results;
 mod save_command;
-mod transaction_list;
+pub(super) mod transaction_list;
 mod tree;
-mod view_rows;
+pub(super) mod view_rows;
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::CaptureInterfaceLinkState;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::FlowLimits;
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use ratatui::layout::{Position, Rect};
 
-use crate::output::style::Glyphs;
-use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
-use crate::output::units::TimeFormat;
-use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
-use nfsrdma_analysis::names::FilehandleDisplay;
-
-use super::frame_reload::{DetailSubject, FrameReloadClient, FrameReloadRequest, ReloadResponse};
+use super::frame_reload::detail_subject::DetailSubject;
+use super::frame_reload::reload_messages::{FrameReloadRequest, ReloadResponse};
 use super::keys;
-use super::memory_shares::ViewMemoryShares;
-use super::model::{PAGE_ROWS, TransactionRows};
+use super::model::transaction_list_row::PAGE_ROWS;
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
-use super::read_pass::ReadPassSettings;
-use super::rereadable_capture::SharedCapture;
-use super::search::RunningSearch;
-use super::theme::{Theme, ThemeName, TuiGlyphs};
-use super::transaction_finding_store::TransactionFindingStore;
 use super::views;
 
-pub(super) use filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
-pub(super) use frame_list::FrameListPane;
-pub(super) use rates_around_chosen_row::RatesAroundChosenRow;
-pub(super) use read_pass_results::ReadPassResults;
-pub(super) use transaction_list::{TransactionListPane, scrolled};
-pub(super) use tree::TreePane;
-pub(super) use view_rows::MarkedRow;
-#[cfg(test)]
-pub(super) use view_rows::TuiViewRecordKind;
+pub use super::tui_view::TuiView;
+pub use application_state::{App, TuiOptions};
+
+use application_state::ROW_BYTES;
+use read_pass_results::ReadPassResults;
 
 /// Timeout after which an unanswered request is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Minimum width of the operation column when other columns are scrolled.
-const MIN_OPERATION_COLUMNS: usize = 12;
-
-/// Approximate size of a row with its text, in bytes.
-const ROW_BYTES: usize = 160;
-
-/// The views.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TuiView {
-    /// The list of Transactions, with tree, bytes and waterfall.
-    #[default]
-    Transactions,
-    /// Operation statistics.
-    Operations,
-    /// Connections with their credits.
-    Connections,
-    /// Files.
-    Files,
-    /// The packet list, with tree and bytes.
-    Frames,
-    /// Charts of throughput and latencies.
-    Charts,
-}
-
-impl TuiView {
-    /// All views, in the order of their keys.
-    pub const ALL: [Self; 6] =
-        [Self::Transactions, Self::Operations, Self::Connections, Self::Files, Self::Frames, Self::Charts];
-
-    /// Returns the title.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Transactions => "Transactions",
-            Self::Operations => "Operations",
-            Self::Connections => "Connections",
-            Self::Files => "Files",
-            Self::Frames => "Frames",
-            Self::Charts => "Charts",
-        }
-    }
-
-    /// Returns the title for a narrow screen.
-    pub const fn short_title(self) -> &'static str {
-        match self {
-            Self::Transactions => "Trans",
-            Self::Operations => "Ops",
-            Self::Connections => "Conn",
-            Self::Files => "Files",
-            Self::Frames => "Frames",
-            Self::Charts => "Charts",
-        }
-    }
-}
-
-/// The part of the screen that has the focus.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum FocusPane {
-    #[default]
-    List,
-    /// The tree, or the waterfall in its place.
-    Tree,
-    Bytes,
-}
-
-/// Options of the terminal interface.
-#[derive(Clone, Debug)]
-pub struct TuiOptions {
-    /// Memory of the whole interface.
-    pub memory: CommandMemoryBudget,
-    /// Colours.
-    pub theme: ThemeName,
-    /// Character set.
-    pub glyphs: Glyphs,
-    /// Limits of the decoder.
-    pub limits: FlowLimits,
-    /// Display of filehandles.
-    pub filehandles: FilehandleDisplay,
-    /// Time format.
-    pub time: TimeFormat,
-    /// Display filter.
-    pub filter: Option<String>,
-    /// Latency in nanoseconds from which a Transaction is slow.
-    pub slow_ns: Option<u64>,
-    /// `true` to apply the conformance rules.
-    pub findings: bool,
-}
-
-impl Default for TuiOptions {
-    fn default() -> Self {
-        Self {
-            memory: CommandMemoryBudget::for_interface(nfsrdma_analysis::memory_budget::DEFAULT_BYTES, []),
-            theme: ThemeName::Dark,
-            glyphs: Glyphs::UNICODE,
-            limits: FlowLimits::default(),
-            filehandles: FilehandleDisplay::default(),
-            time: TimeFormat::default(),
-            filter: None,
-            slow_ns: None,
-            findings: false,
-        }
-    }
-}
-
-/// The message at the bottom of the screen.
-#[derive(Clone, Debug)]
-pub(super) struct StatusMessage {
-    pub(super) text: String,
-    pub(super) is_error: bool,
-}
-
-/// The state of a table: its cursor, top line, sort column and direction.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TableViewState {
-    pub(super) at: usize,
-    pub(super) top: usize,
-    pub(super) sort: usize,
-    pub(super) is_reversed: bool,
-    /// Number of columns scrolled past.
-    pub(super) scroll: usize,
-}
-
-/// The view in which a filter was made from a row; closing the list returns to it.
-#[derive(Clone, Debug)]
-pub(super) struct TuiBackStackEntry {
-    view: TuiView,
-    /// The previous filter.
-    filter: Option<String>,
-    /// The previous states of the tables.
-    tables: [TableViewState; view_rows::TABLE_COUNT],
-}
-
-/// The areas drawn last, for the mouse and for paging.
-#[derive(Debug, Default)]
-pub(super) struct ScreenAreas {
-    pub(super) list: Rect,
-    pub(super) tree: Rect,
-    pub(super) bytes: Rect,
-    pub(super) tabs: Vec<(Rect, TuiView)>,
-    pub(super) columns: Vec<(Rect, TransactionListColumn)>,
-    pub(super) headings: Vec<(Rect, usize)>,
-    /// The cursor of the prompt.
-    pub(super) cursor: Option<Position>,
-}
-
-/// A menu with one letter for each action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SingleLetterActionMenu {
-    Follow,
-}
-
-/// The terminal interface, independent of a terminal.
-pub struct App {
-    pub(super) options: TuiOptions,
-    pub(super) theme: Theme,
-    pub(super) tui_glyphs: TuiGlyphs,
-    pub(super) capture: SharedCapture,
-    pass_settings: ReadPassSettings,
-    shares: ViewMemoryShares,
-    pub(super) unfiltered: ReadPassResults,
-    pub(super) filtered: Option<ReadPassResults>,
-    reload_client: FrameReloadClient,
-    pub(super) view: TuiView,
-    pub(super) focus: FocusPane,
-    pub(super) list: TransactionListPane,
-    pub(super) frame_list: FrameListPane,
-    is_searching_forward: bool,
-    row_rates: RatesAroundChosenRow,
-    filter_origins: Vec<TuiBackStackEntry>,
-    /// Number of columns of the current view that do not fit.
-    pub(super) hidden_columns: usize,
-    /// States of the tables: operations, connections, files, charts.
-    pub(super) tables: [TableViewState; view_rows::TABLE_COUNT],
-    pub(super) tree: TreePane,
-    pub(super) has_waterfall: bool,
-    pub(super) has_bytes: bool,
-    pub(super) is_zoomed: bool,
-    pub(super) marks: BTreeSet<MarkedRow>,
-    pub(super) prompt: Option<Prompt>,
-    history: [Vec<String>; 4],
-    pub(super) menu: Option<SingleLetterActionMenu>,
-    pub(super) help: Option<usize>,
-    pub(super) message: Option<StatusMessage>,
-    pub(super) is_paused: bool,
-    /// Number of input errors that the user has dismissed.
-    dismissed_errors: usize,
-    search: Option<RunningSearch>,
-    /// Text of the last search.
-    pub(super) last_search: Option<String>,
-    requested_page: Option<(usize, Instant)>,
-    pub(super) areas: ScreenAreas,
-    /// Control sequences to send to the terminal.
-    control_sequences: Vec<Vec<u8>>,
-    requests: Vec<TerminalControlRequest>,
-}
-
-/// Requests that only the owner of the terminal can fulfil.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TerminalControlRequest {
-    Quit,
-    Suspend,
-    Redraw,
-}
-
 impl App {
-    /// Starts to read a capture.
-    ///
-    /// # Errors
-    /// Returns an error if the filter is invalid.
-    pub fn new(
-        capture: SharedCapture,
-        options: TuiOptions,
-    ) -> Result<Self, nfsrdma_analysis::filter::FilterError> {
-        let filter = match &options.filter {
-            Some(text) => Some((Filter::parse(text)?, text.clone())),
-            None => None,
-        };
-        let (is_live, has_tail) = (capture.is_received_once(), capture.is_live() || capture.is_followed());
-        let theme = Theme::new(options.theme);
-        // For frames received once, a Transaction is shown as soon as it is acknowledged, and not seconds later.
-        let limits =
-            FlowLimits { emit_on_acknowledgment: capture.is_received_once(), ..options.limits.clone() };
-        let memory = options.memory.clone();
-        let shares = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once());
-        let pages = shares.waiting_bytes / 2 / ROW_BYTES / PAGE_ROWS;
-        let early_bytes = shares.waiting_bytes / 4;
-        let settings = ReadPassSettings {
-            limits,
-            memory,
-            filehandles: options.filehandles,
-            glyphs: options.glyphs,
-            max_pending_pages: pages,
-            max_unnumbered_bytes: early_bytes,
-            findings: options.findings.then(TransactionFindingStore::default),
-        };
-        let mut unfiltered = ReadPassResults::start(&capture, None, &settings, None);
-        let screen = theme.terminal_style(options.glyphs);
-        let reader = FrameReloadClient::start(
-            capture.clone(),
-            settings.clone(),
-            unfiltered.pass.names.clone(),
-            screen,
-        );
-        let mut filtered =
-            filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &settings, Some(&unfiltered)));
-        shares.apply_limits(&mut unfiltered, filtered.as_mut());
-        Ok(Self {
-            theme,
-            tui_glyphs: TuiGlyphs::new(options.glyphs),
-            capture,
-            pass_settings: settings,
-            shares,
-            unfiltered,
-            filtered,
-            reload_client: reader,
-            view: TuiView::default(),
-            focus: FocusPane::default(),
-            list: TransactionListPane::new(has_tail),
-            frame_list: FrameListPane::default(),
-            is_searching_forward: true,
-            row_rates: RatesAroundChosenRow::default(),
-            filter_origins: Vec::new(),
-            hidden_columns: 0,
-            // Sort by Calls, bytes and bytes; for frames received once, by current rates.
-            tables: (if is_live { [4, 5, 5, 0] } else { [2, 7, 1, 0] })
-                .map(|sort| TableViewState { sort, ..TableViewState::default() }),
-            tree: TreePane::default(),
-            has_waterfall: false,
-            has_bytes: true,
-            is_zoomed: false,
-            marks: BTreeSet::new(),
-            prompt: None,
-            history: Default::default(),
-            menu: None,
-            help: None,
-            message: None,
-            is_paused: false,
-            dismissed_errors: 0,
-            search: None,
-            last_search: None,
-            requested_page: None,
-            areas: ScreenAreas::default(),
-            control_sequences: Vec::new(),
-            requests: Vec::new(),
-            options,
-        })
-    }
-
-    /// Returns the displayed pass.
-    pub(super) fn displayed_pass(&self) -> &ReadPassResults {
-        self.filtered.as_ref().unwrap_or(&self.unfiltered)
-    }
-
-    pub(super) fn rows(&self) -> &TransactionRows {
-        &self.displayed_pass().rows
-    }
-
-    /// Returns the row of the cursor; `None` if it is evicted, or if there is none.
-    pub(super) fn entry(&self) -> Option<super::model::TransactionRowWithText<'_>> {
-        self.list.entry(self.rows(), self.list.at)
-    }
-
     /// Handles a terminal event.
     pub fn event(&mut self, event: &Event) {
         match event {
@@ -568,80 +251,6 @@ impl App {
     /// Returns `true` if pending work will change the screen soon.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_idle() && !self.is_paused
-    }
-
-    /// Returns the last input error not dismissed, with the number of earlier ones, or else the problem of the link.
-    pub(super) fn error_message(&self) -> Option<String> {
-        let errors = self.unfiltered.errors.get(self.dismissed_errors..).unwrap_or_default();
-        let Some((last, earlier)) = errors.split_last() else {
-            return self.link_problem().map(|state| format!("{}: {state}", self.capture.name()));
-        };
-        Some(match earlier.len() {
-            0 => last.clone(),
-            count => format!("{last} (and {count} more before)"),
-        })
-    }
-
-    /// Returns the state of the interface if it delivers nothing at present.
-    pub(super) fn link_problem(&self) -> Option<CaptureInterfaceLinkState> {
-        self.unfiltered
-            .progress
-            .link
-            .filter(|state| *state != CaptureInterfaceLinkState::Up && !self.unfiltered.progress.is_over)
-    }
-
-    pub(super) fn show_message(&mut self, text: impl Into<String>) {
-        self.message = Some(StatusMessage { text: text.into(), is_error: false });
-    }
-
-    fn show_search_wrapped(&mut self, is_forward: bool) {
-        let end = if is_forward { "first" } else { "last" };
-        self.show_message(format!("search wrapped, continuing from the {end}"));
-    }
-
-    pub(super) fn show_error(&mut self, text: impl Into<String>) {
-        self.message = Some(StatusMessage { text: text.into(), is_error: true });
-    }
-
-    /// Takes the control sequences to send to the terminal.
-    pub(super) fn take_sequences(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.control_sequences)
-    }
-
-    /// Takes the requests to the owner of the terminal.
-    pub(super) fn take_requests(&mut self) -> Vec<TerminalControlRequest> {
-        std::mem::take(&mut self.requests)
-    }
-
-    /// Returns the columns of the list for this width: the most important ones, or after scrolling the operation and
-    /// the columns from the scroll position on.
-    pub(super) fn layout(&self, width: usize) -> TransactionListLayout {
-        let layout = TransactionListLayout::of(Some(width), self.options.time);
-        let Some(skipped) = self.list.scroll.checked_sub(1) else { return layout };
-        let all = TransactionListLayout::of(Some(usize::MAX / 2), self.options.time);
-        let mut columns = vec![(TransactionListColumn::Operation, MIN_OPERATION_COLUMNS)];
-        let mut remaining = width.saturating_sub(MIN_OPERATION_COLUMNS);
-        let others =
-            all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
-        for (column, wide) in others.skip(skipped) {
-            let needed = wide + layout.gap.len();
-            if needed > remaining {
-                break;
-            }
-            remaining -= needed;
-            columns.push((column, wide));
-        }
-        columns
-            .iter_mut()
-            .filter(|(column, _)| *column == TransactionListColumn::Operation)
-            .for_each(|(_, wide)| *wide += remaining);
-        TransactionListLayout { columns, gap: layout.gap }
-    }
-
-    /// Opens the prompt.
-    fn open_prompt(&mut self, purpose: PromptPurpose, text: &str) {
-        let history = self.history.get(purpose as usize).map_or(&[][..], Vec::as_slice);
-        self.prompt = Some(Prompt::new(purpose, text, history));
     }
 
     fn accept_prompt(&mut self, prompt: &Prompt) {

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::{Position, Rect};
 
-use super::{App, FocusPane};
+use super::application_state::{App, FocusPane};
 
 /// Number of lines per step of the wheel.
 const WHEEL: isize = 3;

@@ -2,43 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use crate::tui::model::TransactionRowWithText;
+use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::search::{self, RunningSearch, SearchCriterion};
+use crate::tui::tui_view::TuiView;
 
-use super::view_rows::TuiViewRecordKind;
-use super::{App, FocusPane, TableViewState, TuiView};
+use super::application_state::{App, FocusPane};
 
 /// Maximum duration of a search step between two key events.
 const SEARCH_STEP: Duration = Duration::from_millis(8);
-/// A Transaction is slow if it takes more than this many times the median of its operation.
-const SLOW_FACTOR: u64 = 4;
 
 /// Message while a match may still arrive.
 const SEARCHING_MESSAGE: &str = "still searching while the capture is read; Esc stops";
 
 impl App {
-    /// Returns the state of the current view's table.
-    pub(in crate::tui) fn table(&self) -> TableViewState {
-        self.table_number().and_then(|number| self.tables.get(number)).copied().unwrap_or_default()
-    }
-
-    pub(in crate::tui) fn table_mut(&mut self) -> Option<&mut TableViewState> {
-        let number = self.table_number()?;
-        self.tables.get_mut(number)
-    }
-
-    fn table_number(&self) -> Option<usize> {
-        match self.view.rows() {
-            TuiViewRecordKind::Table(_, number) => Some(number),
-            TuiViewRecordKind::Transactions | TuiViewRecordKind::Frames => None,
-        }
-    }
-
-    /// Returns `true` if the waterfall is shown in place of the tree.
-    pub(in crate::tui) fn shows_waterfall(&self) -> bool {
-        self.has_waterfall && self.view == TuiView::Transactions
-    }
-
     /// Moves by `by` lines in the focused pane.
     pub(super) fn move_by(&mut self, by: isize) {
         match self.focus {
@@ -204,18 +180,6 @@ impl App {
             SearchCriterion::Xid(xid) => row.xid == *xid,
             SearchCriterion::Index(index) => row.index == *index,
             SearchCriterion::Time(time) => row.time >= *time,
-        }
-    }
-
-    /// Returns `true` if a Transaction is slow: by the configured latency or the median of its operation.
-    pub(in crate::tui) fn is_slow(&self, entry: &TransactionRowWithText<'_>) -> bool {
-        let Some(latency) = entry.row.latency_ns else { return false };
-        match self.options.slow_ns {
-            Some(slow) => latency >= slow,
-            None => {
-                let median = self.unfiltered.tables.median_latency_ns(entry.name());
-                median.is_some_and(|median| latency > median.saturating_mul(SLOW_FACTOR))
-            }
         }
     }
 }

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_analysis::load_over_time;
 use nfsrdma_analysis::rates::{CenteredWindowRates, SlidingWindowRates, TransactionAndByteRate, WINDOWS_NS};
 
-use super::App;
+use super::read_pass_results::ReadPassResults;
 
 /// Maximum number of rows counted before and after the chosen one.
 const MAX_ROWS_PER_SIDE: usize = 1 << 20;
@@ -17,12 +17,12 @@ const DISPLACED_NS: u64 = 5_000_000_000;
 pub(in crate::tui) struct RatesAroundChosenRow {
     /// State of the rows for which the rates were computed.
     computed_for: Option<DisplayedRatesKey>,
-    time: Option<Timestamp>,
-    table: SlidingWindowRates,
+    pub(super) time: Option<Timestamp>,
+    pub(super) table: SlidingWindowRates,
     /// `true` for each window of which all rows were counted; the others are zero in the table.
-    is_complete: [bool; WINDOWS_NS.len()],
+    pub(super) is_complete: [bool; WINDOWS_NS.len()],
     /// Rates of all Transactions, from the load series if a window is incomplete; `None` if unknown.
-    all: [Option<TransactionAndByteRate>; WINDOWS_NS.len()],
+    pub(super) all: [Option<TransactionAndByteRate>; WINDOWS_NS.len()],
 }
 
 /// Everything that the rates depend on.
@@ -36,52 +36,18 @@ struct DisplayedRatesKey {
     transactions: u64,
 }
 
-impl App {
-    /// Returns `true` while frames are being received.
-    pub(in crate::tui) fn is_live(&self) -> bool {
-        self.capture.is_received_once() && !self.displayed_pass().progress.is_over
-    }
-
-    /// Returns the rates to display.
-    pub(in crate::tui) fn rates(&self) -> &SlidingWindowRates {
-        if self.is_live() { &self.displayed_pass().activity.rates } else { &self.row_rates.table }
-    }
-
-    /// Returns the rates of all Transactions; `None` for a window with an unknown rate.
-    pub(in crate::tui) fn total_rates(&self) -> [Option<TransactionAndByteRate>; WINDOWS_NS.len()] {
-        if self.is_live() { self.rates().all.map(Some) } else { self.row_rates.all }
-    }
-
-    /// Returns `true` for each window of which [`Self::rates`] counts all Transactions.
-    pub(in crate::tui) fn complete_windows(&self) -> [bool; WINDOWS_NS.len()] {
-        if self.is_live() { [true; WINDOWS_NS.len()] } else { self.row_rates.is_complete }
-    }
-
-    /// Returns the time around which the rates of a file were computed.
-    pub(in crate::tui) fn rates_time(&self) -> Option<Timestamp> {
-        self.row_rates.time
-    }
-
-    /// Discards the rates, because other rows are shown.
-    pub(super) fn clear_row_rates(&mut self) {
-        self.row_rates = RatesAroundChosenRow::default();
-    }
-
-    /// Computes the rates around the chosen Transaction, if it has changed.
-    pub(in crate::tui) fn update_row_rates(&mut self) {
-        let rows = self.rows();
-        let (Some(number), Some(times)) = (self.list.row_number(self.list.at), self.unfiltered.tables.times)
-        else {
-            return;
-        };
+impl RatesAroundChosenRow {
+    /// Computes the rates around row `number` of a pass, if it or the rows have changed.
+    pub(super) fn update(&mut self, number: usize, times: (Timestamp, Timestamp), pass: &ReadPassResults) {
+        let rows = &pass.rows;
         let key = Some(DisplayedRatesKey {
             number,
             row_count: rows.len(),
             evicted_count: rows.evicted_count(),
             times,
-            transactions: self.displayed_pass().tables.transactions.0,
+            transactions: pass.tables.transactions.0,
         });
-        if self.is_live() || self.row_rates.computed_for == key {
+        if self.computed_for == key {
             return;
         }
         let Some(middle) = rows.get(number).map(|entry| entry.to_ended_transaction().time) else { return };
@@ -110,12 +76,11 @@ impl App {
         count(&mut (0..number).rev());
         count(&mut (number..rows.len()));
         let table = window_rates.table(is_complete);
-        let series = &self.displayed_pass().tables.load;
+        let series = &pass.tables.load;
         let all = std::array::from_fn(|at| match is_complete[at] {
             true => Some(table.all[at]),
             false => load_over_time::rate_around(series, middle, WINDOWS_NS[at], times),
         });
-        self.row_rates =
-            RatesAroundChosenRow { computed_for: key, time: Some(middle), table, is_complete, all };
+        *self = Self { computed_for: key, time: Some(middle), table, is_complete, all };
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::tui::frame_reload::FrameReloadRequest;
+use crate::tui::frame_reload::reload_messages::FrameReloadRequest;
 use crate::tui::save::{SaveRequest, SaveSelection};
 
-use super::App;
+use super::application_state::App;
 
 impl App {
     /// Saves to the path that was entered. The suffix `all` selects every displayed Transaction, and `control` adds the

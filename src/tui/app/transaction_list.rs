@@ -4,8 +4,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use crate::output::transaction_list::TransactionListColumn;
+use crate::tui::model::TransactionRows;
 use crate::tui::model::row_sorting::{self, RowSort, SortedRowNumbers};
-use crate::tui::model::{TransactionRowWithText, TransactionRows};
+use crate::tui::model::transaction_list_row::TransactionRowWithText;
 
 /// Interval at which new rows are sorted in.
 const RESORT_INTERVAL: Duration = Duration::from_secs(1);

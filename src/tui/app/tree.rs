@@ -3,7 +3,8 @@
 use rustc_hash::FxHashSet;
 
 use crate::output::tree::TreeLine;
-use crate::tui::frame_reload::{DetailPaneContent, DetailSubject};
+use crate::tui::frame_reload::detail_subject::DetailSubject;
+use crate::tui::frame_reload::reload_messages::DetailPaneContent;
 
 use super::transaction_list::scrolled;
 

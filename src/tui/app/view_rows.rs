@@ -1,29 +1,26 @@
-//! The rows of each view, and their keys. This is the only module that distinguishes views for keys: the rows of a view
+//! The rows of each view, and the keys for them. Only this module asks which view a key acts on: the rows of a view
 //! are Transactions, frames or the rows of a table, and every key for rows acts on them.
 
 use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
-use crate::tui::model::TransactionRowWithText;
+use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::save::SaveSelection;
 use crate::tui::search::{RunningSearch, SearchCriterion};
+use crate::tui::tui_view::TuiView;
 use crate::tui::views::charts::ChartsView;
 use crate::tui::views::connections::ConnectionsView;
 use crate::tui::views::files::FilesView;
 use crate::tui::views::operations::OperationsView;
 use crate::tui::views::table::TableView;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::statistics::OperationKey;
 
-use super::filtered_sorted_frame_list::FilteredSortedFrameList;
-use super::{App, FocusPane, FrameColumn, PacketListSortOrder, TuiBackStackEntry, TuiView};
+use super::application_state::{App, FocusPane, TuiBackStackEntry};
+use super::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
+use super::marked_row::MarkedRow;
 
 const NOTHING_CHOSEN: &str = "nothing is selected";
-
-/// Number of tables, which keep their cursor and order.
-pub(super) const TABLE_COUNT: usize = 4;
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]
@@ -32,23 +29,8 @@ pub(in crate::tui) enum TuiViewRecordKind {
     Transactions,
     /// Frames.
     Frames,
-    /// Rows of a table, with the index of the table.
-    Table(&'static dyn TableView, usize),
-}
-
-/// A marked row, identified independently of the order of rows.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::tui) enum MarkedRow {
-    /// Transaction number.
-    Transaction(u64),
-    /// Frame number.
-    Frame(u64),
-    /// An operation.
-    Operation(OperationKey),
-    /// Connection number.
-    Connection(u64),
-    /// File path.
-    File(Vec<u8>),
+    /// Rows of a table.
+    Table(&'static dyn TableView),
 }
 
 impl TuiView {
@@ -57,98 +39,22 @@ impl TuiView {
         match self {
             Self::Transactions => TuiViewRecordKind::Transactions,
             Self::Frames => TuiViewRecordKind::Frames,
-            Self::Operations => TuiViewRecordKind::Table(&OperationsView, 0),
-            Self::Connections => TuiViewRecordKind::Table(&ConnectionsView, 1),
-            Self::Files => TuiViewRecordKind::Table(&FilesView, 2),
-            Self::Charts => TuiViewRecordKind::Table(&ChartsView, 3),
-        }
-    }
-
-    /// Returns `true` if it has a tree below its list.
-    pub(in crate::tui) fn has_tree(self) -> bool {
-        !matches!(self.rows(), TuiViewRecordKind::Table(..))
-    }
-
-    /// Returns the most important keys, for the last line of the screen.
-    pub(in crate::tui) fn hints(self) -> &'static [(&'static str, &'static str)] {
-        match self.rows() {
-            TuiViewRecordKind::Transactions => &[
-                ("?", "help"),
-                ("q", "quit"),
-                ("Enter", "tree"),
-                ("w", "waterfall"),
-                ("f", "filter"),
-                ("/", "search"),
-                ("F", "follow"),
-                ("e", "error"),
-                ("i", "incomplete"),
-                ("s", "slow"),
-                ("< >", "sort"),
-                ("g", "go to"),
-                ("m", "mark"),
-                ("W", "save"),
-                ("y", "copy"),
-            ],
-            TuiViewRecordKind::Frames => &[
-                ("?", "help"),
-                ("q", "quit"),
-                ("Enter", "tree"),
-                ("f", "filter"),
-                ("/", "search"),
-                ("< >", "sort"),
-                ("g", "go to"),
-                ("m", "mark"),
-                ("y", "copy"),
-                ("c", "copy command"),
-                ("Esc", "Transactions"),
-            ],
-            TuiViewRecordKind::Table(view, _) if view.headings().is_empty() => {
-                &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
-            }
-            TuiViewRecordKind::Table(..) => &[
-                ("?", "help"),
-                ("q", "quit"),
-                ("Enter", "its Transactions"),
-                ("< >", "sort"),
-                ("r", "reverse"),
-                ("/", "search"),
-                ("Left Right", "columns"),
-                ("=", "filter"),
-                ("m", "mark"),
-                ("y", "copy"),
-            ],
+            Self::Operations => TuiViewRecordKind::Table(&OperationsView),
+            Self::Connections => TuiViewRecordKind::Table(&ConnectionsView),
+            Self::Files => TuiViewRecordKind::Table(&FilesView),
+            Self::Charts => TuiViewRecordKind::Table(&ChartsView),
         }
     }
 }
 
 impl App {
-    /// Returns the loaded frames, if the view shows frames.
-    pub(in crate::tui) fn loaded_frames(&self) -> Option<&FilteredSortedFrameList> {
-        match self.view.rows() {
-            TuiViewRecordKind::Frames => self.frame_list.lines.as_ref(),
-            TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..) => None,
-        }
-    }
-
-    /// Returns the subject of tree and bytes.
-    pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
-        match self.view.rows() {
-            TuiViewRecordKind::Frames => {
-                (self.frame_list.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.frame_list.at)))
-            }
-            TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..) => {
-                Some(DetailSubject::Transaction(TransactionReloadKey::from(self.entry()?.row)))
-            }
-        }
-    }
-
     /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
     pub(super) fn go_to_target(&mut self, target: SearchCriterion) {
         match (self.view.rows(), target) {
             (TuiViewRecordKind::Frames, SearchCriterion::Frame(FrameNumber(frame))) => {
                 let last = self.unfiltered.progress.frames.max(1);
-                self.go_to_frame(frame.clamp(1, last));
-                self.move_frame_cursor(0);
+                self.frame_list.go_to(frame.clamp(1, last));
+                self.frame_list.move_cursor(0, self.unfiltered.progress.frames);
                 if frame > last {
                     self.show_error(format!("the last frame is {last}"));
                 }
@@ -177,8 +83,8 @@ impl App {
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.move_cursor(by, rows);
             }
-            TuiViewRecordKind::Frames => self.move_frame_cursor(by),
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => self.frame_list.move_cursor(by, self.unfiltered.progress.frames),
+            TuiViewRecordKind::Table(view) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut() {
                     table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
@@ -198,8 +104,8 @@ impl App {
                     self.list.follows_tail = false;
                 }
             }
-            TuiViewRecordKind::Frames => self.click_frame(line as u64),
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => self.frame_list.click(line as u64, self.unfiltered.progress.frames),
+            TuiViewRecordKind::Table(view) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut()
                     && table.top + line < count
@@ -216,7 +122,7 @@ impl App {
         match self.view.rows() {
             TuiViewRecordKind::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
             TuiViewRecordKind::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            TuiViewRecordKind::Frames => self.scroll_frames(is_right),
+            TuiViewRecordKind::Frames => self.frame_list.scroll_horizontally(is_right),
             TuiViewRecordKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
@@ -232,7 +138,7 @@ impl App {
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
             TuiViewRecordKind::Transactions | TuiViewRecordKind::Frames => self.focus = FocusPane::Tree,
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
                     let origin = TuiBackStackEntry {
@@ -253,7 +159,7 @@ impl App {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => self.start_search(SearchCriterion::Text(text), is_forward),
             TuiViewRecordKind::Frames => self.search_frames(&text, is_forward),
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 let has_text =
                     |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("not found: {text:?}"));
@@ -274,11 +180,11 @@ impl App {
                     .collect();
                 let next = frames.iter().find(|frame| **frame > self.frame_list.at).or(frames.first());
                 match next {
-                    Some(frame) => self.go_to_frame(*frame),
+                    Some(frame) => self.frame_list.go_to(*frame),
                     None => self.show_error(NONE),
                 }
             }
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 let is_marked =
                     |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
                 self.search_table(view, true, &is_marked, NONE);
@@ -319,7 +225,7 @@ impl App {
                 Ok(format!("{xid} && {connection}"))
             }
             TuiViewRecordKind::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING_CHOSEN)
             }
         }
@@ -329,8 +235,10 @@ impl App {
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            TuiViewRecordKind::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
-            TuiViewRecordKind::Table(view, _) => view.value(self, self.table_row(view)?),
+            TuiViewRecordKind::Frames => {
+                self.frame_list.cursor_line_text().or(Some(self.frame_list.at.to_string()))
+            }
+            TuiViewRecordKind::Table(view) => view.value(self, self.table_row(view)?),
         }
     }
 
@@ -343,7 +251,7 @@ impl App {
             TuiViewRecordKind::Frames => {
                 (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at))
             }
-            TuiViewRecordKind::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
+            TuiViewRecordKind::Table(view) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
         if !self.marks.remove(&mark) {
@@ -388,7 +296,7 @@ impl App {
                     Ok(SaveSelection::Frames(frames))
                 }
             }
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 let is_marked =
                     |row: &usize| view.mark(self, *row).is_some_and(|mark| self.marks.contains(&mark));
                 let mut rows: Vec<usize> = view.order(self).into_iter().filter(is_marked).collect();
@@ -440,11 +348,6 @@ impl App {
         }
     }
 
-    /// Returns `true` if a Transaction is marked.
-    pub(in crate::tui) fn is_marked(&self, entry: &TransactionRowWithText<'_>) -> bool {
-        self.marks.contains(&MarkedRow::Transaction(entry.row.index))
-    }
-
     /// Sorts by the column `step` positions from the current one.
     pub(super) fn sort_rows(&mut self, step: isize) {
         match self.view.rows() {
@@ -456,7 +359,7 @@ impl App {
                 self.list.sort_by_neighbor(step, &columns, rows);
             }
             TuiViewRecordKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
-            TuiViewRecordKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view) => {
                 let count = view.headings().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0

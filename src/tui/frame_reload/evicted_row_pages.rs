@@ -5,7 +5,8 @@ use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransaction
 use nfsrdma_analysis::filter::FilterRunner;
 use nfsrdma_analysis::names::FileNames;
 
-use super::{FrameReloadRequest, FrameReloadWorker, ReloadResponse, STALE_CHECK_FRAMES};
+use super::reload_messages::{FrameReloadRequest, ReloadResponse};
+use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
 
 impl FrameReloadWorker {
     /// Reads until the page is complete; `None` if another request has priority.

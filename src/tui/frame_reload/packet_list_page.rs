@@ -6,7 +6,8 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use crate::output::frames::FrameListWriter;
 use nfsrdma_analysis::names::FileNames;
 
-use super::{FrameReloadRequest, FrameReloadWorker, RenderedPacketListPage, STALE_CHECK_FRAMES};
+use super::reload_messages::{FrameReloadRequest, RenderedPacketListPage};
+use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
 
 /// Number of preceding frames read as context.
 const CONTEXT_FRAMES: u64 = 1 << 16;

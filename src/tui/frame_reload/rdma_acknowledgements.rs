@@ -8,7 +8,7 @@ use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket};
+use super::waterfall_bar::{WaterfallAck, WaterfallBar, WaterfallBarKind};
 
 /// A packet of a reliable connection, with the fields needed for acknowledgements.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,18 @@ impl ReliableConnectionPacket {
             _ => None,
         }
     }
+}
+
+/// A packet, with the fields needed here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaterfallPacket {
+    pub(super) time: Timestamp,
+    /// `true` if it begins its RDMA operation; `None` if its headers do not show that.
+    pub(super) begins_operation: Option<bool>,
+    /// Payload length in bytes; 0 if its headers do not show it.
+    pub(super) bytes: u64,
+    /// Fields for acknowledgements, over InfiniBand and RoCE.
+    pub(super) reliable: Option<ReliableConnectionPacket>,
 }
 
 /// An ACK or NAK.

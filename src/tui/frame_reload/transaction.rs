@@ -11,9 +11,11 @@ use rustc_hash::FxHashMap;
 use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
 use crate::tui::rereadable_capture::OwnedFrame;
 
-use super::rdma_acknowledgements::ReliableConnectionPacket;
-use super::waterfall::{TransactionWaterfall, WaterfallPacket};
-use super::{DetailPaneContent, DetailSubject, FrameReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
+use super::detail_subject::{DetailSubject, TransactionReloadKey};
+use super::rdma_acknowledgements::{ReliableConnectionPacket, WaterfallPacket};
+use super::reload_messages::DetailPaneContent;
+use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
+use super::waterfall::TransactionWaterfall;
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
 /// of messages.

@@ -4,69 +4,10 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{FrameRole, TransactionFrame};
-use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
 
-use super::rdma_acknowledgements::{self, ReliableConnectionPacket};
-
-/// A packet, with the fields needed here.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WaterfallPacket {
-    pub(super) time: Timestamp,
-    /// `true` if it begins its RDMA operation; `None` if its headers do not show that.
-    pub(super) begins_operation: Option<bool>,
-    /// Payload length in bytes; 0 if its headers do not show it.
-    pub(super) bytes: u64,
-    /// Fields for acknowledgements, over InfiniBand and RoCE.
-    pub(super) reliable: Option<ReliableConnectionPacket>,
-}
-
-/// The kind of a bar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaterfallBarKind {
-    /// A message.
-    Message(RpcMessageKind),
-    /// An RDMA Read for this Read chunk: from the request to the last response.
-    Read(usize),
-    /// An RDMA Write for this Write chunk.
-    Write(usize),
-    /// An RDMA Write for the Reply chunk.
-    ReplyWrite,
-    /// RDMA_DONE.
-    Done,
-    /// A NAK for packets of the Transaction.
-    Nak(Syndrome),
-    /// Time lost to recovery: waiting for an ACK timeout, for a receiver that was not ready, or for go-back-N.
-    Recovery,
-}
-
-/// A bar of the waterfall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaterfallBar {
-    /// Kind.
-    pub kind: WaterfallBarKind,
-    /// Start time.
-    pub from: Timestamp,
-    /// End time.
-    pub to: Timestamp,
-    /// First and last frame.
-    pub frames: (FrameNumber, FrameNumber),
-    /// Number of bytes in the message or transferred; 0 if unknown.
-    pub bytes: u64,
-    /// `true` if it is a request without a response.
-    pub is_open: bool,
-    /// The ACK, if captured.
-    pub ack: Option<WaterfallAck>,
-}
-
-/// An ACK that covers the packets of a bar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaterfallAck {
-    /// Capture time.
-    pub time: Timestamp,
-    /// Frame number.
-    pub frame: FrameNumber,
-}
+use super::rdma_acknowledgements::{self, WaterfallPacket};
+use super::waterfall_bar::{WaterfallBar, WaterfallBarKind};
 
 impl WaterfallBar {
     fn extend(&mut self, frame: FrameNumber, packet: &WaterfallPacket) {

@@ -4,8 +4,8 @@
 use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::tui::app::TuiView;
-use crate::tui::frame_reload::WaterfallBarKind;
+use crate::tui::frame_reload::waterfall_bar::{WaterfallBar, WaterfallBarKind};
+use crate::tui::tui_view::TuiView;
 
 use super::{Screen, path};
 
@@ -102,8 +102,7 @@ fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame()
         let index = screen.app.rows().get(at).unwrap().row.index;
         screen.press(KeyCode::Esc).keys("1").ask('g', &format!("#{index}"));
         let bars = &screen.app.tree.detail.as_ref().unwrap().waterfall.bars;
-        let is_nak =
-            |bar: &&crate::tui::frame_reload::WaterfallBar| matches!(bar.kind, WaterfallBarKind::Nak(_));
+        let is_nak = |bar: &&WaterfallBar| matches!(bar.kind, WaterfallBarKind::Nak(_));
         for bar in bars.iter().filter(is_nak) {
             let raw = naks.iter().find(|nak| nak.frame == bar.frames.0.0);
             assert!(raw.is_some_and(|raw| raw.time == bar.from.0), "{bar:?}");

@@ -5,7 +5,10 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use crate::tui::app::{FocusPane, MarkedRow, TerminalControlRequest, TuiView};
+use crate::tui::app::application_state::{FocusPane, TerminalControlRequest};
+use crate::tui::app::marked_row::MarkedRow;
+use crate::tui::app::view_rows::TuiViewRecordKind;
+use crate::tui::tui_view::TuiView;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
 
@@ -547,7 +550,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
         for width in 30..=200 {
             screen.terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(width, 24)).unwrap();
             screen.keys(key);
-            let crate::tui::app::TuiViewRecordKind::Table(table, _) = view.rows() else { panic!() };
+            let TuiViewRecordKind::Table(table) = view.rows() else { panic!() };
             let order = table.order(&screen.app);
             let shown: Vec<_> =
                 screen.app.areas.headings.iter().filter(|(_, column)| *column > 0).copied().collect();
@@ -584,9 +587,7 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                 let name = match (app.view, app.view.rows()) {
                     (TuiView::Transactions, _) => app.list.sort.map_or("", |sort| sort.by.name()),
                     (TuiView::Frames, _) => app.frame_list.sort.by.name(),
-                    (_, crate::tui::app::TuiViewRecordKind::Table(table, _)) => {
-                        table.headings()[app.table().sort].name
-                    }
+                    (_, TuiViewRecordKind::Table(table)) => table.headings()[app.table().sort].name,
                     _ => panic!("{:?}", app.view),
                 };
                 let text = screen.text();

@@ -7,7 +7,7 @@ use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::tui::TuiOptions;
-use crate::tui::model::PAGE_ROWS;
+use crate::tui::model::transaction_list_row::PAGE_ROWS;
 use crate::tui::rereadable_capture::SharedCapture;
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 

@@ -11,6 +11,7 @@ use ratatui::backend::TestBackend;
 use crate::tui::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::rereadable_capture::LiveReadStopCondition;
+use crate::tui::tui_view::TuiView;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
 
@@ -112,7 +113,7 @@ fn no_part_of_the_first_line_is_cut() {
         for waiting in [0, 4] {
             set(&mut screen.app, link, waiting);
             for (key, width) in "123456".chars().flat_map(|key| (40..=200).map(move |width| (key, width))) {
-                screen.app.view = crate::tui::app::TuiView::ALL[key as usize - '1' as usize];
+                screen.app.view = TuiView::ALL[key as usize - '1' as usize];
                 let text = screen.at_width(width);
                 let line = text.lines().next().unwrap();
                 let names = line.split(' ').filter(|word| !word.is_empty());
@@ -166,7 +167,7 @@ fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
 fn drops_are_told_whole_at_any_width() {
     let mut screen = interface();
     set(&mut screen.app, CaptureInterfaceLinkState::Up, 0);
-    screen.app.view = crate::tui::app::TuiView::Operations;
+    screen.app.view = TuiView::Operations;
     for width in [40, 60, 80, 120] {
         let text = screen.at_width(width);
         for part in ["0 by the kernel,", "0 by the interface,", "0 here"] {

@@ -6,9 +6,9 @@ use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{TreeLine, TreeLineByteSource};
-use crate::tui::app::TuiView;
-use crate::tui::frame_reload::DetailSubject;
+use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::rereadable_capture::SharedCapture;
+use crate::tui::tui_view::TuiView;
 
 use super::{PATIENCE, Screen, TuiOptions, path};
 

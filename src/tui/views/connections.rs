@@ -6,15 +6,17 @@ use ratatui::text::{Line, Span};
 
 use crate::output::connections;
 use crate::output::units::HumanDuration;
-use crate::tui::app::{App, MarkedRow};
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
 
+use super::charts;
+use super::drawing_primitives::{cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 use super::line_wrap::wrapped;
 use super::table::{
     self, DIM, ERROR, NOTICE, PLAIN, TableCell, TableColumn, TableRows, TableView as _, name, number, text,
 };
-use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 
 /// Width of the state, as [`short_state`] writes it.
 const STATE_COLUMNS: usize = 6;

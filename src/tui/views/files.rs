@@ -5,13 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use crate::output::units::{self};
-use crate::tui::app::{App, MarkedRow};
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::FileRow;
 use nfsrdma_analysis::filter::quoted;
 use nfsrdma_analysis::rates::RatesByWindow;
 
+use super::drawing_primitives::{cut_top, draw_text, grouped};
 use super::table::{self, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number};
-use super::{cut_top, draw_text, grouped};
 
 /// The table of files.
 #[derive(Debug)]

@@ -5,9 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use crate::output::style::columns as width_of;
-use crate::tui::app::{App, FocusPane, FrameColumn, MarkedRow, PacketListSortOrder, scrolled};
+use crate::tui::app::application_state::{App, FocusPane};
+use crate::tui::app::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
+use crate::tui::app::marked_row::MarkedRow;
+use crate::tui::app::transaction_list::scrolled;
 
-use super::{ListAreas, ansi_escape_parsing, cut_top, draw_text, grouped, transactions};
+use super::drawing_primitives::{ListAreas, cut_top, draw_text, grouped};
+use super::transactions;
+use crate::tui::ansi_escape_parsing;
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {

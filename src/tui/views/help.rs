@@ -4,19 +4,19 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::tui::app::App;
+use crate::tui::app::application_state::App;
 use crate::tui::keys::{self, HelpSection};
 use crate::tui::theme::from_anstyle;
 
+use super::drawing_primitives::{cut_left, cut_top, draw_text, rule};
 use super::line_wrap::wrapped;
-use super::{cut_left, draw_text, rule};
 
 /// Width of the column of keys.
 const KEY_COLUMNS: usize = 14;
 
 /// Draws the help from the scroll position on.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let (head, area) = super::cut_top(area, 1);
+    let (head, area) = cut_top(area, 1);
     rule(app, buffer, head, "Keys", "", true);
     app.areas.list = area;
     let columns = if area.width >= 150 { 2 } else { 1 };

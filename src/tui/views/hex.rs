@@ -8,9 +8,9 @@ use ratatui::text::{Line, Span};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
 use crate::output::tree::TreeLineByteSource;
-use crate::tui::app::{App, FocusPane};
+use crate::tui::app::application_state::{App, FocusPane};
 
-use super::{cut_top, draw_text, rule};
+use super::drawing_primitives::{cut_top, draw_text, rule};
 
 /// Width of a hex dump with 16 bytes per line.
 pub(super) const WIDTH: u16 = 6 + 16 * 3 + 1 + 1 + 16;

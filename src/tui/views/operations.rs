@@ -7,14 +7,15 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize};
-use crate::tui::app::{App, MarkedRow};
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindow;
 
+use super::drawing_primitives::{cut_top, draw_text, grouped};
 use super::line_wrap::wrapped_parts;
 use super::table::{self, DIM, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number, text};
-use super::{cut_top, draw_text, grouped};
 
 /// The table of operations.
 #[derive(Debug)]

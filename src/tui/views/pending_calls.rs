@@ -9,11 +9,11 @@ use crate::output::PendingCallProgress;
 use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::HumanDuration;
-use crate::tui::app::App;
+use crate::tui::app::application_state::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::theme;
 
-use super::{cut_top, draw_text, grouped, rule};
+use super::drawing_primitives::{cut_top, draw_text, grouped, rule};
 
 /// Minimum height of the view below, in lines.
 const MIN_HEIGHT_BELOW: u16 = 10;

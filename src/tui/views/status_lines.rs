@@ -7,11 +7,11 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
 use crate::output::units::HumanDuration;
-use crate::tui::app::{App, FocusPane, SingleLetterActionMenu};
+use crate::tui::app::application_state::{App, FocusPane, SingleLetterActionMenu};
 use crate::tui::prompt::PromptPurpose;
 
+use super::drawing_primitives::{cut_bottom, draw_text, grouped, set_line_style, spans};
 use super::line_wrap::wrapped;
-use super::{cut_bottom, draw_text, grouped, set_line_style, spans};
 
 /// Maximum number of visible candidates.
 const MAX_VISIBLE_CANDIDATES: u16 = 8;

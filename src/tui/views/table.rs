@@ -9,11 +9,13 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of, fit, fit_words};
 use crate::output::units::{self, EventRateText, HumanDuration, HumanSize};
-use crate::tui::app::{App, MarkedRow, scrolled};
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
+use crate::tui::app::transaction_list::scrolled;
 use crate::tui::theme::Theme;
 use nfsrdma_analysis::rates::RatesByWindow;
 
-use super::{ListAreas, draw_text, grouped};
+use super::drawing_primitives::{ListAreas, draw_text, grouped};
 
 /// The heading of a column.
 #[derive(Clone, Copy, Debug)]

@@ -9,14 +9,13 @@ use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::{HumanDuration, HumanSize, ViewTimeFormatter};
-use crate::tui::app::{App, FocusPane, scrolled};
-use crate::tui::model::TransactionRowWithText;
+use crate::tui::app::application_state::{App, FocusPane};
+use crate::tui::app::transaction_list::scrolled;
+use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::theme;
 
-use super::{
-    ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped, hex, pending_calls, rule, table, tree,
-    waterfall,
-};
+use super::drawing_primitives::{ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped};
+use super::{hex, pending_calls, table, tree, waterfall};
 
 /// Total number of columns.
 const COLUMN_COUNT: usize = 11;
@@ -256,16 +255,4 @@ fn cell(
             (text.to_owned(), (theme::from_anstyle(style), split, theme::from_anstyle(styles.mark)))
         }
     }
-}
-
-/// Draws the title of tree, bytes or waterfall, with the position of the chosen Transaction.
-pub(super) fn title(app: &App, buffer: &mut Buffer, area: Rect, name: &str, pane: FocusPane) {
-    let right = match app.entry() {
-        Some(_) => {
-            let count = app.list.len(app.rows()) as u64;
-            format!("{} of {}", grouped(app.list.at as u64 + 1), grouped(count))
-        }
-        None => String::new(),
-    };
-    rule(app, buffer, area, name, &right, app.focus == pane);
 }

@@ -4,12 +4,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use crate::tui::app::{App, FocusPane};
-use crate::tui::frame_reload::DetailSubject;
+use crate::tui::app::application_state::{App, FocusPane};
+use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::theme;
 
-use super::ansi_escape_parsing::fitted;
-use super::{cut_top, draw_text, rule, set_line_style, transactions};
+use super::drawing_primitives::{cut_top, draw_text, pane_title, rule, set_line_style};
+use crate::tui::ansi_escape_parsing::fitted;
 
 /// Draws the tree below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -19,7 +19,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     match subject {
         Some(DetailSubject::Frame(_)) => rule(app, buffer, head, "Frame", "", app.focus == FocusPane::Tree),
         Some(DetailSubject::Transaction(_)) | None => {
-            transactions::title(app, buffer, head, "Transaction", FocusPane::Tree);
+            pane_title(app, buffer, head, "Transaction", FocusPane::Tree);
         }
     }
     let is_there = app.tree.detail.as_ref().is_some_and(|detail| Some(detail.subject) == subject);

@@ -10,10 +10,11 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{HumanDuration, HumanSize};
-use crate::tui::app::{App, FocusPane, scrolled};
-use crate::tui::frame_reload::{WaterfallBar, WaterfallBarKind};
+use crate::tui::app::application_state::{App, FocusPane};
+use crate::tui::app::transaction_list::scrolled;
+use crate::tui::frame_reload::waterfall_bar::{WaterfallBar, WaterfallBarKind};
 
-use super::{cut_bottom, cut_top, draw_text, set_line_style, transactions};
+use super::drawing_primitives::{cut_bottom, cut_top, draw_text, pane_title, set_line_style};
 
 /// Minimum number of lines for the legend.
 const MIN_LEGEND_LINES: u16 = 6;
@@ -23,7 +24,7 @@ const MIN_AXIS_COLUMNS: usize = 12;
 /// Draws the waterfall below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (head, lines) = cut_top(area, 1);
-    transactions::title(app, buffer, head, "Waterfall", FocusPane::Tree);
+    pane_title(app, buffer, head, "Waterfall", FocusPane::Tree);
     let subject = app.subject();
     let Some(detail) = app.tree.detail.as_ref() else {
         app.areas.tree = lines;
